@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Log lines of the library. One line a call, to stderr by default.
+ */
+#ifndef URXE_LOG_H
+#define URXE_LOG_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+enum urxe_log_level {
+	URXE_LOG_NONE,
+	URXE_LOG_ERR,
+	URXE_LOG_WARN,
+	URXE_LOG_INFO,
+	URXE_LOG_DEBUG,
+};
+
+/**
+ * urxe_log_set_level - choose the most talkative level that is printed
+ *
+ * Thread-safe; the default is URXE_LOG_WARN.
+ */
+void urxe_log_set_level(enum urxe_log_level level);
+
+/** urxe_log_enabled - would a line of this level be printed? Thread-safe. */
+bool urxe_log_enabled(enum urxe_log_level level);
+
+/**
+ * urxe_log_level_parse - a level from its name (none err warn info debug)
+ *
+ * Returns 0, or EINVAL for a name that is none of these.
+ */
+int urxe_log_level_parse(const char *name, enum urxe_log_level *level);
+
+/**
+ * urxe_log_printf - print one line (no newline in FMT) if LEVEL is enabled
+ *
+ * Thread-safe, keeps errno. Use the macros below.
+ */
+void urxe_log_printf(enum urxe_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#define urxe_log(level, ...)                                                                       \
+	do {                                                                                       \
+		if (urxe_log_enabled(level))                                                       \
+			urxe_log_printf(level, __VA_ARGS__);                                       \
+	} while (0)
+#define urxe_err(...)   urxe_log(URXE_LOG_ERR, __VA_ARGS__)
+#define urxe_warn(...)  urxe_log(URXE_LOG_WARN, __VA_ARGS__)
+#define urxe_info(...)  urxe_log(URXE_LOG_INFO, __VA_ARGS__)
+#define urxe_debug(...) urxe_log(URXE_LOG_DEBUG, __VA_ARGS__)
+
+#endif

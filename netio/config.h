@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What a user configures, and where it comes from: flags of `urxe run`, URXE_* variables,
+ * an INI file, in this order of precedence. One parser serves all three.
+ */
+#ifndef URXE_NETIO_CONFIG_H
+#define URXE_NETIO_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "urxe/log.h"
+
+#define URXE_CONFIG_MAX_IPS	32
+#define URXE_CONFIG_MAX_DEVICES 16
+
+struct urxe_config_ip {
+	uint8_t gid[16]; /* IPv4 as ::ffff:a.b.c.d */
+	uint8_t prefix_len;
+	bool ipv4;
+};
+
+/** Configuration of one device (one port). */
+struct urxe_port_config {
+	char name[32];	/* "urxe0" */
+	char port[256]; /* vdev devargs ("net_vhost0,iface=..."), PCI address, or "loop" */
+	bool has_mac;
+	uint8_t mac[6];
+	uint32_t mtu; /* as given: an RDMA path MTU, or an L3 MTU; default 1500 */
+	uint16_t vlan; /* 1..4094 or URXE_NO_VLAN (0xffff) */
+	struct urxe_config_ip ips[URXE_CONFIG_MAX_IPS];
+	unsigned num_ips;
+	bool has_gw4, has_gw6;
+	uint8_t gw4[16], gw6[16];
+	char pcap[256]; /* capture file, "" for none */
+	double drop, dup, reorder, corrupt; /* fault injection, 0..1 */
+	uint64_t seed; /* of the fault injection; 0: random */
+};
+
+struct urxe_config {
+	struct urxe_port_config devices[URXE_CONFIG_MAX_DEVICES];
+	unsigned num_devices;
+	enum urxe_log_level log;
+	char eal_args[256]; /* extra EAL arguments, "" for none */
+};
+
+/**
+ * urxe_config_load - the configuration of this process, from its environment
+ *
+ * URXE_CONFIG_TEXT (set by `urxe run`) alone, else URXE_* variables over the file that
+ * URXE_CONFIG names. No configuration at all: 0 devices and success.
+ * Returns 0, or EINVAL with one line in @err that names key, what was found, what is accepted.
+ */
+int urxe_config_load(struct urxe_config *cfg, char *err, size_t errlen);
+
+/** urxe_config_l3_mtu - bytes of IP packet the port must carry for this configuration. */
+uint32_t urxe_config_l3_mtu(const struct urxe_port_config *cfg);
+
+/** urxe_config_path_mtu - the RDMA path MTU (256..4096) for an L3 MTU; 0 when none fits. */
+uint32_t urxe_config_path_mtu(uint32_t l3_mtu);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The wire as the provider sees it: ports, lanes, paths, frames. This is the one
+ * interface between provider and netio. It knows no verbs, and shows no mbuf.
+ *
+ * A port is one Ethernet link with its addresses. It exists, and can be queried,
+ * before its link does: urxe_port_start() brings the link up when the first frame
+ * must be carried. A lane is a pair of rx and tx queues of the port; whoever holds
+ * the lane's lock may receive and send on it. Any lane may carry any flow.
+ *
+ * Times are nanoseconds of the port's own monotonic clock, from urxe_port_now().
+ * GIDs are 16 bytes in network order, IPv4 as ::ffff:a.b.c.d (IBTA A17).
+ */
+#ifndef URXE_NETIO_PORT_H
+#define URXE_NETIO_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct urxe_port;
+struct urxe_lane;
+struct urxe_path;
+struct urxe_port_config;
+struct urxe_link_ops;
+struct urxe_ident;
+
+#define URXE_PORT_MAX_GIDS 64
+#define URXE_NO_VLAN       0xffff
+#define URXE_NEVER         UINT64_MAX
+
+/** What a port is and can do. Valid before start unless said otherwise. */
+struct urxe_port_info {
+	char name[32];	       /* device name, "urxe0" */
+	char link[256];	       /* what the configuration names as its port */
+	char driver[64];       /* PMD or link name; "" before start */
+	uint8_t mac[6];	       /* may change at start when none was configured */
+	uint32_t l3_mtu;       /* bytes of IP packet */
+	uint32_t path_mtu;     /* 256..4096: largest RDMA payload that fits */
+	uint16_t vlan;	       /* tag of every frame, or URXE_NO_VLAN */
+	bool started;	       /* urxe_port_start() succeeded */
+	bool link_up;	       /* carrier; true before start (nothing speaks against it) */
+	uint32_t speed_mbps;   /* 0 when unknown */
+	unsigned lanes;	       /* 1 before start */
+	uint32_t tx_offloads;  /* URXE_OFFLOAD_* in use */
+	uint32_t rx_offloads;
+};
+
+#define URXE_OFFLOAD_IPV4_CSUM 0x1
+#define URXE_OFFLOAD_UDP_CSUM  0x2
+#define URXE_OFFLOAD_VLAN      0x4
+
+struct urxe_gid_entry {
+	uint8_t gid[16];
+	uint8_t prefix_len; /* of the address family: 0..32 or 0..128 */
+	bool ipv4;
+	uint16_t vlan;
+};
+
+/**
+ * urxe_port_create - make a port from its configuration, without touching its link
+ * @ops, @link_arg: the link below (netio/link.h)
+ *
+ * Returns 0, or EINVAL/ENOMEM. @cfg is copied.
+ */
+int urxe_port_create(struct urxe_port **port, const struct urxe_port_config *cfg,
+		     const struct urxe_link_ops *ops, void *link_arg);
+
+/** urxe_port_destroy - stop the link and free; no lane may be held, all paths destroyed. */
+void urxe_port_destroy(struct urxe_port *port);
+
+/**
+ * urxe_port_start - bring the link up; does nothing when it is up
+ *
+ * Thread-safe, may take a second. Returns 0, or the errno of what failed (a log
+ * line says what). A failed start may be tried again.
+ */
+int urxe_port_start(struct urxe_port *port);
+
+/** urxe_port_query - fill @info. Thread-safe. */
+void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info);
+
+/** urxe_port_gid - the GID table: IPv4 entries first. 0, ENODATA for an empty slot, EINVAL beyond. */
+int urxe_port_gid(struct urxe_port *port, unsigned index, struct urxe_gid_entry *entry);
+
+/** urxe_port_gid_find - index of an own address, or -1. Loopback addresses (127/8, ::1) are not own. */
+int urxe_port_gid_find(struct urxe_port *port, const uint8_t gid[16]);
+
+/**
+ * urxe_port_route - the source address for a destination
+ *
+ * Picks the own address on whose prefix @dgid lies, else one of the family that has a
+ * gateway. An own address, 127.0.0.0/8 and ::1 answer with an own address as both.
+ * @sgid_index: out. @next: out, may be NULL: the destination GID to put on the wire
+ * (differs from @dgid for loopback addresses only).
+ * Returns 0, or ENETUNREACH. Thread-safe.
+ */
+int urxe_port_route(struct urxe_port *port, const uint8_t dgid[16], unsigned *sgid_index,
+		    uint8_t next[16]);
+
+/** urxe_port_ident - who we are on this port: allots QPNs, comm ids, RDMA ports (netio/identity.h). */
+struct urxe_ident *urxe_port_ident(struct urxe_port *port);
+
+/** urxe_port_now - the port's monotonic clock, ns. Thread-safe, cheap. Works before start. */
+uint64_t urxe_port_now(struct urxe_port *port);
+
+/** urxe_port_random - 64 random bits (of the seed, on a simulated link). Thread-safe. */
+uint64_t urxe_port_random(struct urxe_port *port);
+
+/**
+ * urxe_port_wait - sleep until frames may have come, urxe_port_wake() or @ns passed
+ *
+ * Called by one thread, which holds no lane. May return early. Where the link has no
+ * interrupt to wait for, a link with traffic expected must be waited for in short steps:
+ * *@interrupt tells whether an arriving frame ends the wait.
+ */
+void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt);
+
+/** urxe_port_wake - end a urxe_port_wait() now. Thread-safe, async; a wake before the wait counts. */
+void urxe_port_wake(struct urxe_port *port);
+
+/** urxe_port_lane - lane @i, i < info.lanes. Valid after start, until destroy. */
+struct urxe_lane *urxe_port_lane(struct urxe_port *port, unsigned i);
+
+/** urxe_lane_trylock - take the lane if nobody has it. */
+bool urxe_lane_trylock(struct urxe_lane *lane);
+/** urxe_lane_lock - take the lane, waiting (spins, then yields). */
+void urxe_lane_lock(struct urxe_lane *lane);
+/** urxe_lane_unlock - flush what was committed, and give the lane back. */
+void urxe_lane_unlock(struct urxe_lane *lane);
+
+/* ---- receive: all calls need the lane's lock ---- */
+
+#define URXE_PKT_MULTICAST 0x1
+#define URXE_PKT_LOOPBACK  0x2 /* sent by this port itself */
+
+/** A received RoCEv2 packet: addressed to us (or multicast), lengths and ICRC checked. */
+struct urxe_packet {
+	const uint8_t *bth;    /* BTH .. end of pad; the ICRC is cut off */
+	uint32_t len;	       /* bytes from bth, at least 12 */
+	const uint8_t *l3;     /* IPv4 (20 bytes, no options) or IPv6 (40 bytes) header */
+	bool ipv4;
+	uint8_t flags;	       /* URXE_PKT_* */
+	uint8_t src_mac[6];
+	uint16_t vlan;	       /* URXE_NO_VLAN when untagged */
+	int sgid_index;	       /* own GID it was sent to; -1 for multicast */
+	uint16_t udp_sport;    /* host order */
+	void *frame;	       /* netio's */
+};
+
+/**
+ * urxe_lane_rx - borrow up to @n packets
+ *
+ * Handles everything that is not RoCEv2 itself (ARP, ND, ICMP, drops), so it may return 0
+ * though frames came. Packets stay valid until urxe_lane_release(). @n <= 64.
+ */
+unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n);
+
+/** urxe_lane_release - give back borrowed packets. */
+void urxe_lane_release(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n);
+
+/** urxe_lane_tick - neighbour timers; returns the time of the next, or URXE_NEVER. */
+uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now);
+
+/* ---- send: all calls need the lane's lock ---- */
+
+/** A frame being filled; the members are for the inline helpers and the provider's headers. */
+struct urxe_tx {
+	uint8_t *bth;  /* write BTH and extension headers here */
+	uint8_t *cur;  /* netio's: where the next payload byte goes */
+	uint8_t *end;  /* netio's: end of pad, where the ICRC goes */
+	uint32_t crc;  /* netio's: running ICRC */
+	void *frame;   /* netio's */
+	uint8_t *l2;   /* netio's: start of the frame */
+};
+
+/**
+ * urxe_tx_begin - reserve a frame for @len bytes from BTH to the end of the pad
+ *
+ * Returns 0; EAGAIN: no room now, try after the next progress; EINPROGRESS: the neighbour
+ * is being resolved, likewise; EHOSTUNREACH: resolution failed (it is tried again by later
+ * calls, at a bounded rate); EMSGSIZE: longer than the port carries.
+ */
+int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len);
+
+/** urxe_tx_headers - the first @hdr_len bytes at tx->bth are written; starts the ICRC. Once a frame. */
+void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len);
+
+/** urxe_tx_append - copy payload (or pad zeros when @src is NULL) and carry the ICRC on. */
+void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len);
+
+/** urxe_tx_commit - the frame is complete: all @len bytes of urxe_tx_begin() were given. */
+void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx);
+
+/** urxe_tx_abort - give the reserved frame back unsent. */
+void urxe_tx_abort(struct urxe_lane *lane, struct urxe_tx *tx);
+
+/** urxe_lane_flush - hand what was committed to the link. Also done by unlock. */
+void urxe_lane_flush(struct urxe_lane *lane);
+
+/* ---- paths ---- */
+
+/** Where a flow goes: what an AH or a QP's primary path says. */
+struct urxe_path_attr {
+	unsigned sgid_index;
+	uint8_t dgid[16];
+	uint32_t flow_label;   /* 20 bits; IPv6 only on the wire */
+	uint8_t traffic_class; /* TOS / traffic class: DSCP and ECN */
+	uint8_t hop_limit;     /* 0: 64 */
+	uint16_t udp_sport;    /* host order, 0xC000.. */
+};
+
+/**
+ * urxe_path_create - a path with its header template
+ *
+ * Returns 0, EINVAL (bad index or zero dgid), ENETUNREACH, ENOMEM. Starts resolution at the
+ * first urxe_tx_begin() or urxe_path_resolve(). Multicast GIDs map to their MAC. Thread-safe.
+ */
+int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
+		     struct urxe_path **path);
+
+/** urxe_path_destroy - free; the caller knows that no lane uses it. NULL is fine. */
+void urxe_path_destroy(struct urxe_path *path);
+
+/**
+ * urxe_port_resolve - the L2 address of a destination, without a path
+ *
+ * Starts resolution where needed. Returns 0 and @dmac; EINPROGRESS; EHOSTUNREACH; ENETUNREACH.
+ * Needs a started port. Thread-safe (takes a lane's lock itself: call with none held).
+ */
+int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16],
+		      uint8_t dmac[6]);
+
+/* ---- multicast ---- */
+
+/** urxe_port_mcast_join - receive a multicast GID's group (counted). Thread-safe. 0 or errno. */
+int urxe_port_mcast_join(struct urxe_port *port, const uint8_t mgid[16]);
+/** urxe_port_mcast_leave - undo one join; ENOENT when there is none. */
+int urxe_port_mcast_leave(struct urxe_port *port, const uint8_t mgid[16]);
+
+/* ---- counters ---- */
+
+/** urxe_port_counters - names and values, in a fixed order; returns how many there are. */
+unsigned urxe_port_counters(struct urxe_port *port, const char *const **names, uint64_t *values,
+			    unsigned max);
+
+#endif

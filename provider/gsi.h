@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the connection manager needs of the provider beyond verbs: QP1 (the GSI), a place
+ * to run, time, and numbers. Exported by liburxe-rdmav34.so for our librdmacm.so.1 only.
+ *
+ * QP1 is a UD QP like any other (ibv_post_send with an AH, Q_Key 0x80010000, ibv_poll_cq on its
+ * CQ), but for its number.
+ */
+#ifndef URXE_PROVIDER_GSI_H
+#define URXE_PROVIDER_GSI_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+struct urxe_ident;
+
+#define URXE_GSI_QKEY 0x80010000u
+
+/** The service that runs on a device's own service thread. */
+struct urxe_gsi_service {
+	/**
+	 * poll: QP1's CQ has completions, a time asked for has come, or urxe_gsi_wake() was called
+	 * @now: urxe_gsi_now()
+	 *
+	 * Runs on the device's service thread, with no lock of the provider held: it may call any
+	 * verb. It must not block for long: this thread also serves one-sided traffic.
+	 * Returns the time at which it wants to be called again at the latest, UINT64_MAX: never.
+	 */
+	uint64_t (*poll)(void *arg, uint64_t now);
+	void *arg;
+};
+
+/**
+ * urxe_gsi_create_qp - QP1 of the device of @pd's context, in RESET
+ *
+ * Starts the port. One a device and process: NULL and errno EBUSY for a second, else as
+ * ibv_create_qp (attr->qp_type is taken as UD). Bring it up with ibv_modify_qp as a UD QP and
+ * Q_Key URXE_GSI_QKEY. Destroy with ibv_destroy_qp.
+ */
+struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+
+/**
+ * urxe_gsi_set_service - have @svc run on the device's service thread; NULL takes it away
+ *
+ * Returns 0, EBUSY when there is another. After taking it away, poll is not running any more
+ * (do not call from within poll, nor with a lock held that poll takes).
+ */
+int urxe_gsi_set_service(struct ibv_context *ctx, const struct urxe_gsi_service *svc);
+
+/** urxe_gsi_wake - have poll run soon. Thread-safe, cheap when it is due already. */
+void urxe_gsi_wake(struct ibv_context *ctx);
+
+/** urxe_gsi_now - the device's clock, ns (virtual on a simulated link). Thread-safe. */
+uint64_t urxe_gsi_now(struct ibv_context *ctx);
+
+/** urxe_gsi_random - 64 random bits. Thread-safe. */
+uint64_t urxe_gsi_random(struct ibv_context *ctx);
+
+/** urxe_gsi_ident - allotment of comm ids and RDMA ports on this device (netio/identity.h). */
+struct urxe_ident *urxe_gsi_ident(struct ibv_context *ctx);
+
+/**
+ * urxe_gsi_route - own address (GID index) for a destination, as urxe_port_route()
+ * @next: out: the destination GID for the wire (an own GID for loopback addresses)
+ *
+ * 0 or ENETUNREACH. Does not start the port. Thread-safe.
+ */
+int urxe_gsi_route(struct ibv_context *ctx, const union ibv_gid *dgid, unsigned *sgid_index,
+		   union ibv_gid *next);
+
+/**
+ * urxe_gsi_resolve - L2 address of a destination; starts the port and the resolution
+ *
+ * 0, EINPROGRESS (ask again: poll is run when a neighbour changes), EHOSTUNREACH, ENETUNREACH, or
+ * the errno of a failed start. Not from within a lane's lock.
+ */
+int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid,
+		     uint8_t dmac[6]);
+
+/** urxe_gsi_prefix - prefix length (0..32 or 0..128) of the own address at a GID index; -1 if none. */
+int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);
+
+#endif
