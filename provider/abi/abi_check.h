@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Is the libibverbs in this process the one rdma_driver.h describes?
+ */
+#ifndef URXE_ABI_CHECK_H
+#define URXE_ABI_CHECK_H
+
+#include <stddef.h>
+
+/**
+ * urxe_abi_check - verify that libibverbs has the private ABI that rdma_driver.h declares
+ * @why: out, may be NULL: one line, without newline, on what was found; untouched on success
+ * @size: bytes at @why
+ *
+ * Looks for the version nodes, then has verbs_set_ops() copy a table of marks and looks where each
+ * one went. Touches no device. Returns 0 or EPROTONOSUPPORT. Thread-safe, any number of times.
+ */
+int urxe_abi_check(char *why, size_t size);
+
+#endif
