@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Completion channels: a pipe of 8-byte descriptors, as ibv_get_cq_event() reads them. A pipe of
+ * 64 KiB holds 8192 of them; applications may set O_NONBLOCK on its read end, and poll it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "provider.h"
+
+static struct urxe_channel *to_urxe_channel(struct ibv_comp_channel *ch)
+{
+	return urxe_container_of(ch, struct urxe_channel, channel);
+}
+
+struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx)
+{
+	struct urxe_channel *ch = calloc(1, sizeof(*ch));
+	int fds[2], err;
+
+	if (!ch) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (pipe2(fds, O_CLOEXEC))
+		goto err_free;
+	/* The read end blocks until the application says otherwise; a notifier never waits. */
+	if (fcntl(fds[1], F_SETFL, O_NONBLOCK))
+		goto err_close;
+	ch->channel.context = ctx;
+	ch->channel.fd = fds[0];
+	ch->wfd = fds[1];
+	pthread_mutex_init(&ch->lock, NULL);
+	return &ch->channel;
+
+err_close:
+	err = errno;
+	close(fds[0]);
+	close(fds[1]);
+	errno = err;
+err_free:
+	free(ch);
+	return NULL;
+}
+
+int urxe_channel_destroy(struct ibv_comp_channel *channel)
+{
+	struct urxe_channel *ch = to_urxe_channel(channel);
+	struct ibv_context *ctx = channel->context;
+	int busy;
+
+	/* libibverbs counts a channel's CQs under the context's mutex. */
+	pthread_mutex_lock(&ctx->mutex);
+	busy = channel->refcnt;
+	pthread_mutex_unlock(&ctx->mutex);
+	if (busy)
+		return EBUSY;
+	close(channel->fd);
+	close(ch->wfd);
+	pthread_mutex_destroy(&ch->lock);
+	free(ch);
+	return 0;
+}
+
+static bool put_event(struct urxe_channel *ch, uint64_t handle)
+{
+	const struct ib_uverbs_comp_event_desc ev = {.cq_handle = handle};
+	ssize_t n;
+
+	do {
+		n = write(ch->wfd, &ev, sizeof(ev));
+	} while (n < 0 && errno == EINTR);
+	return n == sizeof(ev);
+}
+
+bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
+{
+	struct urxe_channel *ch = to_urxe_channel(channel);
+	int err = errno;
+	bool ok;
+
+	pthread_mutex_lock(&ch->lock);
+	ok = put_event(ch, (uintptr_t)cq);
+	pthread_mutex_unlock(&ch->lock);
+	errno = err;
+	return ok;
+}
+
+/* Takes @count events from @from; those of other CQs go to the end of the channel. */
+static unsigned rotate(struct urxe_channel *ch, int from, const struct ibv_cq *cq, size_t count)
+{
+	struct ib_uverbs_comp_event_desc ev;
+	unsigned purged = 0;
+
+	while (count--) {
+		struct pollfd pfd = {.fd = from, .events = POLLIN};
+
+		if (poll(&pfd, 1, 0) != 1 || read(from, &ev, sizeof(ev)) != sizeof(ev))
+			break;
+		if (ev.cq_handle == (uintptr_t)cq)
+			purged++;
+		else
+			put_event(ch, ev.cq_handle);
+	}
+	return purged;
+}
+
+/*
+ * The read end may be in blocking mode, and a reader of the application's may be quicker than
+ * we: so events are not read from it, but spliced, which can be told not to wait, to a pipe of our
+ * own. Only when there is no descriptor left for that are they read in place.
+ */
+unsigned urxe_channel_purge(struct ibv_comp_channel *channel, struct ibv_cq *cq)
+{
+	struct urxe_channel *ch = to_urxe_channel(channel);
+	int tmp[2] = {-1, -1}, left, size;
+	unsigned purged = 0;
+	ssize_t n;
+
+	pthread_mutex_lock(&ch->lock);
+	if (ioctl(channel->fd, FIONREAD, &left) || left <= 0)
+		goto out;
+	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK)) {
+		purged = rotate(ch, channel->fd, cq, (size_t)left / sizeof(uint64_t));
+		goto out;
+	}
+	size = fcntl(channel->fd, F_GETPIPE_SZ);
+	if (size > 0)
+		fcntl(tmp[1], F_SETPIPE_SZ, size);
+	/* In whole: events written back would otherwise come round again. */
+	while (left > 0) {
+		n = splice(channel->fd, NULL, tmp[1], NULL, (size_t)left, SPLICE_F_NONBLOCK);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		left -= (int)n;
+	}
+	purged = rotate(ch, tmp[0], cq, SIZE_MAX);
+	close(tmp[0]);
+	close(tmp[1]);
+out:
+	pthread_mutex_unlock(&ch->lock);
+	return purged;
+}
