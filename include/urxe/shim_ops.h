@@ -7,7 +7,7 @@
  *
  * The provider exports one function, urxe_shim_ops_v1(). All calls are thread-safe, return 0 or a
  * positive errno unless said otherwise, and never get a device or context that is not ours.
- * A member may be NULL: the shim then answers EOPNOTSUPP (is_ours and get_device_list must be set).
+ * A member may be NULL: the shim then answers EOPNOTSUPP (the first three must be set).
  */
 #ifndef URXE_SHIM_OPS_H
 #define URXE_SHIM_OPS_H
@@ -27,20 +27,22 @@ struct urxe_shim_ops {
 	size_t size;
 
 	/** Is @device (any device of the process, or a foreign one) one of ours? Takes no lock. */
-	bool (*is_ours)(const struct ibv_device *device);
+	bool (*is_ours)(struct ibv_device *device);
 
 	/**
-	 * The devices that the process's configuration names, now.
+	 * The devices that the process's configuration names, as urxedv_get_device_list(): a
+	 * NULL-terminated array, or NULL and errno (the provider has logged why).
 	 *
-	 * *@list: a malloc'ed array of *@num devices, the shim frees it. Each device comes with one
-	 * reference (verbs_device.refcount) for the application, which ibv_free_device_list() of
-	 * libibverbs drops; the provider keeps one of its own. No configuration: 0 and no devices.
-	 * On an error the provider has logged what is wrong.
+	 * The array comes without references: the shim adds one (verbs_device.refcount) a device,
+	 * which the application's ibv_free_device_list() drops; the provider keeps one of its own.
 	 *
 	 * DPDK's mlx5 PMD calls ibv_get_device_list() while EAL starts: no lock may be taken here
 	 * that is held during that start.
 	 */
-	int (*get_device_list)(struct ibv_device ***list, int *num);
+	struct ibv_device **(*get_device_list)(int *num);
+
+	/** Free the array of get_device_list. */
+	void (*free_device_list)(struct ibv_device **list);
 
 	/** Node GUID, network order. Not 0: 0 is how ibv_get_device_guid() reports an error. */
 	__be64 (*get_device_guid)(struct ibv_device *device);

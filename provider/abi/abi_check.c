@@ -6,6 +6,7 @@
 
 #include "abi_check.h"
 #include "rdma_driver.h"
+#include "urxe/log.h"
 
 /*
  * Room behind the table and behind the library's private part: a library with more ops than we
@@ -96,14 +97,24 @@ static int check_ops(set_ops_fn *set_ops, char *why, size_t size)
 	return 0;
 }
 
-int urxe_abi_check(char *why, size_t size)
+int urxe_abi_check_lib(void *lib, char *why, size_t size)
 {
 	set_ops_fn *set_ops;
 
-	set_ops = (set_ops_fn *)dlvsym(RTLD_DEFAULT, "verbs_set_ops", URXE_RDMA_PRIVATE_NODE);
+	set_ops = (set_ops_fn *)dlvsym(lib, "verbs_set_ops", URXE_RDMA_PRIVATE_NODE);
 	if (!set_ops)
 		return refuse(why, size, "no version node ", URXE_RDMA_PRIVATE_NODE);
-	if (!dlvsym(RTLD_DEFAULT, "ibv_query_qp_data_in_order", URXE_RDMA_PUBLIC_NODE))
+	if (!dlvsym(lib, "ibv_query_qp_data_in_order", URXE_RDMA_PUBLIC_NODE))
 		return refuse(why, size, "no version node ", URXE_RDMA_PUBLIC_NODE);
 	return check_ops(set_ops, why, size);
+}
+
+int urxe_abi_check(void)
+{
+	char why[160];
+	int err = urxe_abi_check_lib(RTLD_DEFAULT, why, sizeof(why));
+
+	if (err)
+		urxe_err("%s", why);
+	return err;
 }

@@ -9,12 +9,19 @@
 
 /**
  * urxe_abi_check - verify that libibverbs has the private ABI that rdma_driver.h declares
- * @why: out, may be NULL: one line, without newline, on what was found; untouched on success
- * @size: bytes at @why
  *
  * Looks for the version nodes, then has verbs_set_ops() copy a table of marks and looks where each
- * one went. Touches no device. Returns 0 or EPROTONOSUPPORT. Thread-safe, any number of times.
+ * one went. Touches no device. Returns 0, or EPROTONOSUPPORT after a log line saying what was
+ * found. Thread-safe, any number of times.
  */
-int urxe_abi_check(char *why, size_t size);
+int urxe_abi_check(void);
+
+/**
+ * urxe_abi_check_lib - the same for a library of one's choice
+ * @lib: a handle from dlopen(), or RTLD_DEFAULT
+ * @why: out, may be NULL: one line, without newline, on what was found; untouched on success
+ * @size: bytes at @why
+ */
+int urxe_abi_check_lib(void *lib, char *why, size_t size);
 
 #endif
