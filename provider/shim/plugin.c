@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plugin.h"
+
+static const struct urxe_shim_ops *ops;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static __thread bool loading;
+
+/* Where the shim lies; found when it is loaded, before the program changes its directory. */
+static char shim_dir[PATH_MAX];
+
+/* Beside the shim or above it when installed, above it in the build folder. */
+static const char *const places[] = {"", "../", "../libibverbs/"};
+
+__attribute__((constructor)) static void find_shim_dir(void)
+{
+	Dl_info info;
+
+	if (!dladdr(shim_dir, &info) || !realpath(info.dli_fname, shim_dir)) {
+		shim_dir[0] = '\0';
+		return;
+	}
+	*(strrchr(shim_dir, '/') + 1) = '\0';
+}
+
+static void use(const char *path)
+{
+	const struct urxe_shim_ops *(*entry)(void);
+	void *lib;
+
+	/* Our librdmacm may have it as a dependency: the same file is loaded once. */
+	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!lib) {
+		fprintf(stderr, "urxe: cannot load the provider: %s\n", dlerror());
+		return;
+	}
+	entry = (const struct urxe_shim_ops *(*)(void))dlsym(lib, URXE_SHIM_OPS_ENTRY);
+	if (!entry) {
+		fprintf(stderr, "urxe: %s is not a urxe provider: no %s\n", path,
+			URXE_SHIM_OPS_ENTRY);
+		return;
+	}
+	ops = entry();
+}
+
+static void load(void)
+{
+	const char *named = secure_getenv("URXE_PROVIDER");
+	char path[PATH_MAX + 64];
+
+	if (named && *named) {
+		use(named);
+		return;
+	}
+	for (size_t i = 0; shim_dir[0] && i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, sizeof(path), "%s%s%s", shim_dir, places[i], URXE_PROVIDER_FILE);
+		if (!access(path, F_OK)) {
+			use(path);
+			return;
+		}
+	}
+	fprintf(stderr, "urxe: no %s in %s or beside it, nor in $URXE_PROVIDER: no urxe devices\n",
+		URXE_PROVIDER_FILE, shim_dir);
+}
+
+const struct urxe_shim_ops *plugin_ops(void)
+{
+	if (loading)
+		return NULL;
+	loading = true;
+	pthread_once(&once, load);
+	loading = false;
+	return ops;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "real.h"
+
+static struct real_verbs table;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static const struct {
+	const char *name;
+	void **fn;
+} symbols[] = {
+	{"ibv_get_device_list", (void **)&table.get_device_list},
+	{"ibv_free_device_list", (void **)&table.free_device_list},
+	{"ibv_get_device_guid", (void **)&table.get_device_guid},
+	{"ibv_get_device_index", (void **)&table.get_device_index},
+	{"ibv_import_device", (void **)&table.import_device},
+	{"ibv_create_comp_channel", (void **)&table.create_comp_channel},
+	{"ibv_destroy_comp_channel", (void **)&table.destroy_comp_channel},
+	{"ibv_query_gid", (void **)&table.query_gid},
+	{"_ibv_query_gid_ex", (void **)&table.query_gid_ex},
+	{"_ibv_query_gid_table", (void **)&table.query_gid_table},
+	{"ibv_query_gid_type", (void **)&table.query_gid_type},
+	{"ibv_query_pkey", (void **)&table.query_pkey},
+	{"ibv_resolve_eth_l2_from_gid", (void **)&table.resolve_eth_l2_from_gid},
+};
+
+/*
+ * The real library is loaded already, as the shim's own dependency: by its absolute path, so
+ * that the SONAME they share does not stand in its way. dlsym() on its handle finds its default
+ * versions, and never ours.
+ */
+static void look_up(void)
+{
+	void *lib = dlopen(URXE_REAL_LIBIBVERBS, RTLD_LAZY | RTLD_NOLOAD);
+
+	if (!lib) {
+		fprintf(stderr, "urxe: %s is not loaded behind the libibverbs shim\n",
+			URXE_REAL_LIBIBVERBS);
+		abort();
+	}
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+		*symbols[i].fn = dlsym(lib, symbols[i].name);
+		if (!*symbols[i].fn) {
+			fprintf(stderr, "urxe: %s has no %s: not the library urxe was built for\n",
+				URXE_REAL_LIBIBVERBS, symbols[i].name);
+			abort();
+		}
+	}
+}
+
+const struct real_verbs *real_verbs(void)
+{
+	pthread_once(&once, look_up);
+	return &table;
+}
