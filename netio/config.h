@@ -36,6 +36,7 @@ struct urxe_port_config {
 	char pcap[256]; /* capture file, "" for none */
 	double drop, dup, reorder, corrupt; /* fault injection, 0..1 */
 	uint64_t seed; /* of the fault injection; 0: random */
+	unsigned queues; /* rx/tx queue pairs (lanes) wanted; 0: 1 */
 };
 
 struct urxe_config {

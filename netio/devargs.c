@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "netio/config.h"
+#include "netio/devargs.h"
+
+static const struct urxe_driver_kind kinds[] = {
+	{.prefix = "net_vhost",
+	 .driver = "net_vhost",
+	 .own_mac = true,
+	 .any_mtu = true,
+	 .rx_intr = true,
+	 .same_queues = true},
+	{.prefix = "eth_vhost",
+	 .driver = "net_vhost",
+	 .own_mac = true,
+	 .any_mtu = true,
+	 .rx_intr = true,
+	 .same_queues = true},
+	{.prefix = "net_virtio_user",
+	 .driver = "net_virtio_user",
+	 .own_mac = true,
+	 .any_mtu = true,
+	 .revive = URXE_REVIVE_REPLUG,
+	 .rx_intr = true,
+	 .same_queues = true},
+	{.prefix = "virtio_user",
+	 .driver = "net_virtio_user",
+	 .own_mac = true,
+	 .any_mtu = true,
+	 .revive = URXE_REVIVE_REPLUG,
+	 .rx_intr = true,
+	 .same_queues = true},
+	{.prefix = "net_memif",
+	 .driver = "net_memif",
+	 .own_mac = true,
+	 .any_mtu = true,
+	 .revive = URXE_REVIVE_RESTART,
+	 .gated = true,
+	 .same_queues = true},
+	{.prefix = "net_af_packet", .driver = "net_af_packet", .any_mtu = true},
+	/* The port and the kernel's interface share a MAC: we are the other end, so take another.
+	 */
+	{.prefix = "net_tap", .driver = "net_tap", .own_mac = true, .rx_intr = true},
+	{.prefix = "net_pcap", .driver = "net_pcap", .own_mac = true, .any_mtu = true},
+	{.prefix = "net_ring", .driver = "net_ring", .own_mac = true, .any_mtu = true},
+	{.prefix = "net_null", .driver = "net_null", .own_mac = true, .any_mtu = true},
+	{.prefix = "", .driver = "", .rx_intr = true},
+};
+
+const struct urxe_driver_kind *urxe_devargs_kind(const char *port)
+{
+	const struct urxe_driver_kind *k = kinds;
+
+	while (strncmp(port, k->prefix, strlen(k->prefix)))
+		k++;
+	return k;
+}
+
+bool urxe_devargs_pci(const char *port, char *addr, size_t len)
+{
+	unsigned domain = 0, bus, dev, fn;
+	char name[64];
+	int n = 0;
+
+	urxe_devargs_name(port, name, sizeof(name));
+	if (!strncmp(name, "pci:", 4))
+		memmove(name, name + 4, strlen(name + 4) + 1);
+	if (sscanf(name, "%4x:%2x:%2x.%1x%n", &domain, &bus, &dev, &fn, &n) != 4 || name[n]) {
+		domain = 0;
+		n = 0;
+		if (sscanf(name, "%2x:%2x.%1x%n", &bus, &dev, &fn, &n) != 3 || name[n])
+			return false;
+	}
+	snprintf(addr, len, "%04x:%02x:%02x.%x", domain, bus, dev, fn);
+	return true;
+}
+
+void urxe_devargs_name(const char *port, char *name, size_t len)
+{
+	snprintf(name, len, "%.*s", (int)strcspn(port, ","), port);
+}
+
+bool urxe_devargs_get(const char *port, const char *key, char *val, size_t len)
+{
+	size_t klen = strlen(key), vlen;
+	const char *p = port;
+
+	while ((p = strchr(p, ','))) {
+		p++;
+		if (!strncmp(p, key, klen) && p[klen] == '=') {
+			p += klen + 1;
+			vlen = strcspn(p, ",");
+			snprintf(val, len, "%.*s", (int)vlen, p);
+			return true;
+		}
+	}
+	return false;
+}
+
+uint32_t urxe_devargs_data_room(uint32_t l3_mtu)
+{
+	/* Ethernet, two VLAN tags, FCS; whole cache lines. */
+	return (l3_mtu + 14 + 8 + 4 + 63) & ~63u;
+}
+
+static unsigned lanes_wanted(const struct urxe_port_config *cfg)
+{
+	return cfg->queues ? cfg->queues : 1;
+}
+
+unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mtu)
+{
+	uint64_t buf = urxe_devargs_data_room(l3_mtu) + 512; /* headroom, mbuf, mempool header */
+
+	return (unsigned)(buf * URXE_LANE_BUFS * lanes_wanted(cfg) >> 20) + 16;
+}
+
+/* ---- completion ---- */
+
+struct args {
+	const char *port;
+	char *out;
+	size_t len, used;
+};
+
+__attribute__((format(printf, 3, 4))) static void args_default(struct args *a, const char *key,
+							       const char *fmt, ...)
+{
+	char given[256];
+	va_list ap;
+	int n;
+
+	if (urxe_devargs_get(a->port, key, given, sizeof(given)) || a->used >= a->len)
+		return;
+	n = snprintf(a->out + a->used, a->len - a->used, ",%s=", key);
+	a->used += (size_t)n;
+	if (a->used >= a->len)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(a->out + a->used, a->len - a->used, fmt, ap);
+	va_end(ap);
+	a->used += (size_t)n;
+}
+
+/* TPACKET_V2 frames do not cross blocks, and both are to be multiples of the page size's factors.
+ */
+static void args_af_packet(struct args *a, uint32_t l3_mtu)
+{
+	uint32_t frame = 2048, block;
+
+	/* tpacket header, sockaddr_ll and alignment come before the data */
+	while (frame < l3_mtu + 14 + 8 + 96)
+		frame = frame < 4096 ? 4096 : frame + 512;
+	/* the smallest whole number of pages that whole frames fill */
+	for (block = frame; block % 4096; block += frame)
+		;
+	args_default(a, "framesz", "%u", frame);
+	args_default(a, "blocksz", "%u", block);
+	args_default(a, "framecnt", "%u",
+		     block / frame * (512 / (block / frame) ? 512 / (block / frame) : 1));
+	args_default(a, "qdisc_bypass", "1");
+}
+
+int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, char *out,
+			  size_t len, char *err, size_t errlen)
+{
+	const struct urxe_driver_kind *k = urxe_devargs_kind(cfg->port);
+	struct args a = {.port = cfg->port, .out = out, .len = len};
+	unsigned lanes = lanes_wanted(cfg);
+	char val[256];
+
+	a.used = (size_t)snprintf(out, len, "%s", cfg->port);
+	if (!strcmp(k->driver, "net_vhost")) {
+		args_default(&a, "queues", "%u", lanes);
+	} else if (!strcmp(k->driver, "net_virtio_user")) {
+		if (urxe_devargs_get(cfg->port, "server", val, sizeof(val)) && atoi(val)) {
+			/* It would wait in accept() inside the driver's probe, for ever. */
+			snprintf(err, errlen,
+				 "net_virtio_user with server=1 is not offered: let "
+				 "net_vhost be the server");
+			return EOPNOTSUPP;
+		}
+		args_default(&a, "queue_size", "%u", URXE_LANE_DESC);
+		if (lanes > 1) {
+			args_default(&a, "queues", "%u", lanes);
+			args_default(&a, "cq", "1");
+		}
+	} else if (!strcmp(k->driver, "net_memif")) {
+		args_default(&a, "bsize", "%u", urxe_devargs_data_room(l3_mtu));
+		args_default(&a, "rsize", "10"); /* log2 */
+	} else if (!strcmp(k->driver, "net_af_packet")) {
+		args_af_packet(&a, l3_mtu);
+		if (lanes > 1)
+			args_default(&a, "qpairs", "%u", lanes);
+	}
+	if (a.used >= len) {
+		snprintf(err, errlen, "its arguments are longer than %zu bytes", len - 1);
+		return E2BIG;
+	}
+	return 0;
+}
+
+/* ---- sockets ---- */
+
+/* The path that this port will bind, with the socket's type; 0 when it binds none. */
+static int listen_path(const char *port, char *path, size_t len)
+{
+	const struct urxe_driver_kind *k = urxe_devargs_kind(port);
+	char val[16];
+
+	if (!strcmp(k->driver, "net_vhost")) {
+		if (urxe_devargs_get(port, "client", val, sizeof(val)) && atoi(val))
+			return 0;
+		return urxe_devargs_get(port, "iface", path, len) ? SOCK_STREAM : 0;
+	}
+	if (!strcmp(k->driver, "net_memif")) {
+		if (urxe_devargs_get(port, "role", val, sizeof(val)) &&
+		    (!strcmp(val, "client") || !strcmp(val, "slave")))
+			return 0;
+		if (!urxe_devargs_get(port, "socket-abstract", val, sizeof(val)) ||
+		    strcmp(val, "no")) /* abstract is the driver's default */
+			return 0;
+		return urxe_devargs_get(port, "socket", path, len) ? SOCK_SEQPACKET : 0;
+	}
+	return 0;
+}
+
+void urxe_devargs_unstale(const char *port, char *path, size_t len)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int type = listen_path(port, path, len);
+	struct stat st;
+	int fd;
+
+	if (!type) {
+		path[0] = '\0';
+		return;
+	}
+	if (lstat(path, &st) || !S_ISSOCK(st.st_mode) || strlen(path) >= sizeof(un.sun_path))
+		return;
+	strcpy(un.sun_path, path);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return;
+	if (connect(fd, (struct sockaddr *)&un, sizeof(un)) && errno == ECONNREFUSED)
+		unlink(path);
+	close(fd);
+}

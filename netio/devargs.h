@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the `port` key says: DPDK devargs, a PCI address or "loop"; and what we know of the drivers.
+ * Pure strings and files, no DPDK.
+ */
+#ifndef URXE_NETIO_DEVARGS_H
+#define URXE_NETIO_DEVARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct urxe_port_config;
+
+/** What a driver needs from us, measured with DPDK 22.11. */
+struct urxe_driver_kind {
+	const char *prefix; /* of the device name: "net_vhost" */
+	const char *driver;
+	/* Its MAC is an invention, nobody but us filters on it: ours is as good. */
+	bool own_mac;
+	/* Says a smaller largest frame than it carries. */
+	bool any_mtu;
+	/* When its link is down, only this brings it up again: */
+	enum {
+		URXE_REVIVE_NONE,
+		URXE_REVIVE_RESTART,
+		URXE_REVIVE_REPLUG
+	} revive;
+	bool gated;	  /* must be kept away from DPDK's interrupt thread (netio/eal.h) */
+	bool rx_intr;	  /* rx interrupts work */
+	bool same_queues; /* queue i talks to queue i of the peer: lanes without RSS */
+};
+
+/** urxe_devargs_kind - never NULL: a generic entry for drivers that we do not know. */
+const struct urxe_driver_kind *urxe_devargs_kind(const char *port);
+
+/** urxe_devargs_pci - is it a PCI address? Then its full form ("0000:03:00.0") in @addr. */
+bool urxe_devargs_pci(const char *port, char *addr, size_t len);
+
+/** urxe_devargs_name - the device name, what stands before the first comma. */
+void urxe_devargs_name(const char *port, char *name, size_t len);
+
+/** urxe_devargs_get - value of an argument; false when it is not given. */
+bool urxe_devargs_get(const char *port, const char *key, char *val, size_t len);
+
+/**
+ * urxe_devargs_complete - the port string with arguments added that the frame size asks for
+ *
+ * What the user gave stands. Returns 0, E2BIG, or EOPNOTSUPP with a reason in @err.
+ */
+int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, char *out,
+			  size_t len, char *err, size_t errlen);
+
+/**
+ * urxe_devargs_unstale - remove the socket file that a dead process left at the path we listen on
+ *
+ * Only a socket that refuses connections. @path gets the path that this port will own, or "".
+ */
+void urxe_devargs_unstale(const char *port, char *path, size_t len);
+
+/** urxe_devargs_data_room - bytes of buffer for a frame of this L3 MTU, without headroom. */
+uint32_t urxe_devargs_data_room(uint32_t l3_mtu);
+
+#define URXE_LANE_DESC 1024 /* descriptors per queue */
+#define URXE_LANE_BUFS 4096 /* buffers per lane: two rings full, and what the stack holds */
+
+/** urxe_devargs_pool_mb - memory for a device's buffers and rings, in MiB. */
+unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mtu);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * DPDK's EAL as a guest in somebody else's process: started once, late, on a thread of our own,
+ * without touching the caller's signals, affinity, stdout or stderr.
+ *
+ * All control work on ports (EAL start, probe, configure, close) runs on one control thread that
+ * blocks every signal: what PMDs start there inherits that, and a PMD that writes to the socket of
+ * a dead peer earns a SIGPIPE that nobody gets.
+ */
+#ifndef URXE_NETIO_EAL_H
+#define URXE_NETIO_EAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct urxe_port_config;
+
+/**
+ * urxe_eal_want - say before EAL starts what a device will need of it
+ *
+ * Memory for its frames, the PCI bus. Starts nothing. Thread-safe.
+ */
+void urxe_eal_want(const struct urxe_port_config *cfg, uint32_t l3_mtu);
+
+/** urxe_eal_set_args - extra EAL arguments (configuration key `eal`), "" for none. Before start. */
+void urxe_eal_set_args(const char *args);
+
+/**
+ * urxe_eal_call - run @fn on the control thread and wait for it
+ *
+ * Makes the thread at the first call. Returns what @fn returns, ENODEV in a forked child of a
+ * process that had the thread, or the errno of making it. Not from the control thread itself.
+ */
+int urxe_eal_call(int (*fn)(void *arg), void *arg);
+
+/** urxe_eal_start - EAL up; on the control thread only. 0 or errno; @err gets a line that says why.
+ */
+int urxe_eal_start(char *err, size_t errlen);
+
+/** Something the control thread looks after from time to time. */
+struct urxe_eal_watch {
+	void (*poll)(void *arg); /* on the control thread */
+	void *arg;
+	uint64_t interval_ns; /* poll may change it */
+	uint64_t due_ns;      /* control thread's */
+	struct urxe_eal_watch *next;
+};
+
+/** urxe_eal_watch_add, _del - on the control thread only. */
+void urxe_eal_watch_add(struct urxe_eal_watch *w);
+void urxe_eal_watch_del(struct urxe_eal_watch *w);
+
+/** urxe_eal_dead - true in a child that was forked after the start: the shared memory is not ours.
+ */
+extern bool urxe_eal_dead;
+
+/** urxe_eal_error - the last error line that DPDK logged since the last call, or ""; control
+ * thread. */
+void urxe_eal_error(char *buf, size_t len);
+
+/** urxe_eal_alarm_barrier - wait until DPDK has run the alarms that are due; control thread. */
+void urxe_eal_alarm_barrier(void);
+
+/** urxe_eal_lcore - an lcore id of its own for a lane (mempool cache); -1 when all are taken. */
+int urxe_eal_lcore(void);
+void urxe_eal_lcore_put(int lcore);
+
+/* ---- exclusion of lanes from control work ---- */
+
+/**
+ * A guard stands between a data path and the control work that pulls memory from under it.
+ * The data path pays two plain stores; the control side pays a membarrier.
+ */
+struct urxe_guard {
+	_Alignas(64) uint32_t busy;
+	uint32_t hold;
+	struct urxe_guard *next;
+	bool gated; /* also excluded from DPDK's interrupt thread */
+};
+
+/** urxe_guard_hold - wait until the data path is out, and keep it out. Counts. */
+void urxe_guard_hold(struct urxe_guard *g);
+void urxe_guard_release(struct urxe_guard *g);
+
+/** urxe_gate_add - run DPDK's interrupt handlers only while @g is held (memif unmaps in them).
+ * On the control thread, after EAL start. 0 or errno. */
+int urxe_gate_add(struct urxe_guard *g);
+void urxe_gate_del(struct urxe_guard *g);
+/** urxe_gate_lock - keep DPDK's interrupt handlers from running; for control work on gated ports.
+ */
+void urxe_gate_lock(void);
+void urxe_gate_unlock(void);
+
+extern bool urxe_guard_fence; /* no membarrier here: pay a fence */
+
+/** urxe_guard_enter - false: control work is on, come again. Then no urxe_guard_leave(). */
+static inline bool urxe_guard_enter(struct urxe_guard *g)
+{
+	__atomic_store_n(&g->busy, 1, __ATOMIC_RELAXED);
+	__asm__ volatile("" ::: "memory");
+	if (__builtin_expect(urxe_guard_fence, 0))
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&g->hold, __ATOMIC_ACQUIRE) != 0, 0)) {
+		__atomic_store_n(&g->busy, 0, __ATOMIC_RELEASE);
+		return false;
+	}
+	return true;
+}
+
+static inline void urxe_guard_leave(struct urxe_guard *g)
+{
+	__atomic_store_n(&g->busy, 0, __ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Private to link_ethdev*.c: a link that is a DPDK port.
+ */
+#ifndef URXE_NETIO_ETHDEV_H
+#define URXE_NETIO_ETHDEV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "netio/capture.h"
+#include "netio/config.h"
+#include "netio/devargs.h"
+#include "netio/eal.h"
+#include "netio/link.h"
+
+#define ETHDEV_MAX_LANES 64
+
+struct ethdev_lane {
+	struct urxe_guard guard;
+	int lcore; /* DPDK's id of this lane, for its mempool cache; -1: none */
+	uint64_t rx_drops, tx_drops;
+};
+
+struct ethdev {
+	struct urxe_port_config cfg;
+	const struct urxe_driver_kind *kind;
+	char devargs[512]; /* cfg.port, completed */
+	char name[64];	   /* DPDK's name of the device */
+	char sock[256];	   /* socket file that is ours, or "" */
+	uint32_t l3_mtu;
+	uint8_t mac[6];
+
+	/* Written by the control thread with all guards held. */
+	bool present; /* the port exists and is started */
+	uint16_t port;
+	bool prepare; /* tx needs rte_eth_tx_prepare() */
+
+	bool carrier; /* atomic */
+	unsigned lanes;
+	struct ethdev_lane *lane[ETHDEV_MAX_LANES];
+	struct rte_mempool *pool;
+	struct urxe_capture *capture;
+	struct urxe_link_info info;
+
+	/* The control thread's. */
+	struct urxe_eal_watch watch;
+	bool probed, was_up;
+	uint64_t since_ns; /* of the last start, or of the first failed attempt */
+
+	/* The waiter's (one thread). */
+	struct urxe_guard wait_guard;
+	int epfd, event_fd;		      /* event_fd: the control thread ends a wait */
+	uint32_t generation, wait_generation; /* of the port: written by the control thread */
+	bool armed;
+};
+
+/** ethdev_plug - probe, configure and start the port; control thread. 0, or errno and a line in
+ * @err; ENOTCONN: the peer is not there, later may do. */
+int ethdev_plug(struct ethdev *e, char *err, size_t errlen);
+
+/** ethdev_unplug - stop and remove the port, with the data path held. Control thread. */
+void ethdev_unplug(struct ethdev *e);
+
+/** ethdev_watch - follow the link's state, revive the port. Control thread. */
+void ethdev_watch(void *arg);
+
+/** ethdev_hold - keep the data path out (or let it in again). Control thread. */
+void ethdev_hold(struct ethdev *e, bool hold);
+
+/** ethdev_wait, ethdev_up - as in netio/link.h. */
+void ethdev_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt);
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A DPDK port's life: plug, unplug, and the watch that brings it back. All on the control thread.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+
+#include "netio/ethdev.h"
+#include "netio/port.h"
+#include "urxe/log.h"
+
+#define MS		1000000u
+#define WATCH_STEADY_NS (100 * MS)
+#define WATCH_SEEK_NS	(20 * MS)
+#define START_GRACE_NS	(1000 * (uint64_t)MS) /* a link that was just started may take that long */
+
+static uint64_t mono_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void ethdev_hold(struct ethdev *e, bool hold)
+{
+	void (*fn)(struct urxe_guard *) = hold ? urxe_guard_hold : urxe_guard_release;
+
+	for (unsigned i = 0; i < e->lanes; i++)
+		fn(&e->lane[i]->guard);
+	fn(&e->wait_guard);
+}
+
+static void set_carrier(struct ethdev *e, bool up)
+{
+	uint64_t one = 1;
+
+	if (__atomic_exchange_n(&e->carrier, up, __ATOMIC_RELAXED) == up)
+		return;
+	urxe_info("%s: link %s", e->cfg.name, up ? "up" : "down");
+	if (e->event_fd >= 0 && write(e->event_fd, &one, sizeof(one)) < 0) {
+		/* The counter is full: the waiter wakes up anyway. */
+	}
+}
+
+/* On DPDK's or vhost's thread. */
+static int on_lsc(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
+{
+	struct ethdev *e = arg;
+	struct rte_eth_link link;
+
+	if (rte_eth_link_get_nowait(port, &link))
+		return 0;
+	/* vhost forgets that we wanted interrupts: the waiter is to ask again. */
+	__atomic_fetch_add(&e->generation, 1, __ATOMIC_RELEASE);
+	set_carrier(e, link.link_status == RTE_ETH_LINK_UP);
+	return 0;
+}
+
+/* ---- configure ---- */
+
+static uint32_t kernel_mtu(const struct ethdev *e)
+{
+	struct ifreq ifr = {0};
+	uint32_t mtu = 0;
+	char name[64];
+	int fd;
+
+	if (strcmp(e->kind->driver, "net_af_packet") ||
+	    !urxe_devargs_get(e->devargs, "iface", name, sizeof(name)))
+		return 0;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%.15s", name);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	if (ioctl(fd, SIOCGIFMTU, &ifr) == 0 && ifr.ifr_mtu > 0)
+		mtu = (uint32_t)ifr.ifr_mtu;
+	close(fd);
+	return mtu;
+}
+
+static void fill_info(struct ethdev *e, const struct rte_eth_dev_info *di, uint64_t tx_offloads)
+{
+	struct rte_ether_addr mac;
+	struct rte_eth_link link;
+	uint32_t kmtu = kernel_mtu(e);
+
+	snprintf(e->info.driver, sizeof(e->info.driver), "%s", di->driver_name);
+	e->info.tx_offloads =
+		tx_offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM ? URXE_OFFLOAD_IPV4_CSUM : 0;
+	if (kmtu && kmtu < e->info.max_l3_mtu)
+		e->info.max_l3_mtu = kmtu;
+	if (!rte_eth_link_get_nowait(e->port, &link) &&
+	    link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
+		e->info.speed_mbps = link.link_speed;
+	/* A MAC that others filter on (a NIC's, a kernel interface's) goes before an invented one.
+	 */
+	if (!e->cfg.has_mac && !e->kind->own_mac && !rte_eth_macaddr_get(e->port, &mac))
+		memcpy(e->mac, mac.addr_bytes, 6);
+	memcpy(e->info.mac, e->mac, 6);
+}
+
+static void set_mac(struct ethdev *e)
+{
+	struct rte_ether_addr mac;
+
+	/* What is shared with a kernel interface stays as it is: promiscuous mode will do. */
+	if (!e->cfg.has_mac || e->kind->own_mac || !strcmp(e->kind->driver, "net_af_packet"))
+		return;
+	memcpy(mac.addr_bytes, e->cfg.mac, 6);
+	if (rte_eth_dev_default_mac_addr_set(e->port, &mac))
+		urxe_info("%s: the port keeps its own MAC, receiving promiscuously", e->cfg.name);
+}
+
+/* Only UDP can be spread over the lanes: the source port is a flow's entropy. */
+static uint64_t rss_types(const struct rte_eth_dev_info *di)
+{
+	return di->flow_type_rss_offloads &
+	       (RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP);
+}
+
+static unsigned pick_lanes(const struct ethdev *e, const struct rte_eth_dev_info *di)
+{
+	unsigned n = e->cfg.queues ? e->cfg.queues : 1;
+
+	if (n > e->lanes)
+		n = e->lanes;
+	if (n > di->max_rx_queues)
+		n = di->max_rx_queues;
+	if (n > di->max_tx_queues)
+		n = di->max_tx_queues;
+	if (n > 1 && !e->kind->same_queues && !rss_types(di))
+		n = 1;
+	return n ? n : 1;
+}
+
+static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool intr,
+		     uint64_t *tx_offloads)
+{
+	struct rte_eth_conf conf = {0};
+	unsigned lanes = pick_lanes(e, di);
+	uint32_t mtu = e->l3_mtu;
+	int ret;
+
+	*tx_offloads = di->tx_offload_capa & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+	conf.txmode.offloads = *tx_offloads;
+	if (lanes > 1 && rss_types(di)) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf = rss_types(di);
+	}
+	conf.intr_conf.rxq = intr;
+	conf.intr_conf.lsc = !!(*di->dev_flags & RTE_ETH_DEV_INTR_LSC);
+	if (!e->kind->any_mtu) {
+		if (di->max_mtu && mtu > di->max_mtu)
+			mtu = di->max_mtu;
+		conf.rxmode.mtu = mtu;
+	}
+	ret = rte_eth_dev_configure(e->port, (uint16_t)lanes, (uint16_t)lanes, &conf);
+	if (ret && conf.intr_conf.lsc) {
+		conf.intr_conf.lsc = 0;
+		ret = rte_eth_dev_configure(e->port, (uint16_t)lanes, (uint16_t)lanes, &conf);
+	}
+	if (ret)
+		return -ret;
+	e->info.lanes = lanes;
+	e->info.max_l3_mtu = mtu;
+	return 0;
+}
+
+static int setup_queues(struct ethdev *e, const struct rte_eth_dev_info *di, uint64_t tx_offloads)
+{
+	uint16_t rxd = URXE_LANE_DESC, txd = URXE_LANE_DESC;
+	struct rte_eth_txconf txc = di->default_txconf;
+	struct rte_eth_rxconf rxc = di->default_rxconf;
+	int ret;
+
+	txc.offloads = tx_offloads;
+	rxc.offloads = 0;
+	ret = rte_eth_dev_adjust_nb_rx_tx_desc(e->port, &rxd, &txd);
+	for (unsigned i = 0; !ret && i < e->info.lanes; i++) {
+		ret = rte_eth_rx_queue_setup(e->port, (uint16_t)i, rxd,
+					     (unsigned)rte_eth_dev_socket_id(e->port), &rxc,
+					     e->pool);
+		if (!ret)
+			ret = rte_eth_tx_queue_setup(e->port, (uint16_t)i, txd,
+						     (unsigned)rte_eth_dev_socket_id(e->port),
+						     &txc);
+	}
+	return -ret;
+}
+
+static int start(struct ethdev *e)
+{
+	int ret;
+
+	if (e->kind->gated)
+		urxe_gate_lock();
+	ret = rte_eth_dev_start(e->port);
+	if (e->kind->gated)
+		urxe_gate_unlock();
+	e->since_ns = mono_ns();
+	return -ret;
+}
+
+static int bring_up(struct ethdev *e, const char **step)
+{
+	struct rte_eth_dev_info di;
+	uint64_t tx_offloads = 0;
+	bool intr = e->kind->rx_intr;
+	int ret;
+
+	*step = "query";
+	ret = -rte_eth_dev_info_get(e->port, &di);
+	if (ret)
+		return ret;
+	*step = "configure";
+	ret = configure(e, &di, intr, &tx_offloads);
+	if (ret && intr)
+		ret = configure(e, &di, false, &tx_offloads);
+	if (ret)
+		return ret;
+	*step = "set up the queues of";
+	ret = setup_queues(e, &di, tx_offloads);
+	if (ret)
+		return ret;
+	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_LSC, on_lsc, e);
+	if (e->kind->any_mtu)
+		rte_eth_dev_set_mtu(e->port, (uint16_t)e->l3_mtu); /* some can, none must */
+	set_mac(e);
+	*step = "start";
+	ret = start(e);
+	if (ret && e->kind->revive == URXE_REVIVE_RESTART)
+		ret = ENOTCONN;
+	if (ret && ret != ENOTCONN)
+		return ret;
+	if (rte_eth_promiscuous_enable(e->port))
+		rte_eth_allmulticast_enable(e->port);
+	e->prepare = tx_offloads != 0;
+	fill_info(e, &di, tx_offloads);
+	return ret;
+}
+
+/* ---- plug ---- */
+
+/* Why did the probe fail: because nobody listens (yet)? */
+static bool peer_absent(const struct ethdev *e)
+{
+	char path[256];
+	struct stat st;
+
+	if (e->kind->revive != URXE_REVIVE_REPLUG ||
+	    !urxe_devargs_get(e->devargs, "path", path, sizeof(path)))
+		return false;
+	return stat(path, &st) ? errno == ENOENT : S_ISSOCK(st.st_mode);
+}
+
+static int probe(struct ethdev *e, char *err, size_t errlen)
+{
+	char sock[sizeof(e->sock)];
+	int ret;
+
+	urxe_devargs_unstale(e->devargs, sock, sizeof(sock));
+	urxe_eal_error(err, errlen);
+	/* A PCI device was probed when EAL started. */
+	if (rte_eth_dev_get_port_by_name(e->name, &e->port) == 0) {
+		if (rte_eth_dev_is_valid_port(e->port) && e->kind->driver[0]) {
+			snprintf(err, errlen, "another device of this process has that port");
+			return EBUSY;
+		}
+	} else {
+		ret = rte_dev_probe(e->devargs);
+		if (ret || rte_eth_dev_get_port_by_name(e->name, &e->port)) {
+			ret = ret ? -ret : ENODEV;
+			urxe_eal_error(err, errlen);
+			if (peer_absent(e))
+				return ENOTCONN;
+			/* EAL says EPERM (-1) and EEXIST where it means "no driver took it". */
+			return ret == EPERM || ret == ENOENT ? ENODEV : ret;
+		}
+	}
+	memcpy(e->sock, sock, sizeof(e->sock));
+	e->probed = true;
+	return 0;
+}
+
+int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
+{
+	const char *step = "find";
+	int ret;
+
+	if (!e->since_ns)
+		e->since_ns = mono_ns();
+	if (!e->probed) {
+		ret = probe(e, err, errlen);
+		if (ret)
+			return ret;
+		ret = bring_up(e, &step);
+	} else {
+		ret = start(e) ? ENOTCONN : 0; /* RESTART: only the start was missing */
+	}
+	if (ret == ENOTCONN)
+		return ret;
+	if (ret) {
+		char why[160];
+
+		urxe_eal_error(why, sizeof(why));
+		snprintf(err, errlen, "cannot %s the port%s%s", step, why[0] ? ": " : "", why);
+		return ret;
+	}
+	if (e->capture && urxe_capture_start(e->capture, e->port))
+		urxe_warn("%s: cannot write to capture file '%s'", e->cfg.name, e->cfg.pcap);
+	ethdev_hold(e, true);
+	e->present = true;
+	__atomic_fetch_add(&e->generation, 1, __ATOMIC_RELEASE);
+	ethdev_hold(e, false);
+	e->was_up = false;
+	return 0;
+}
+
+static void stop(struct ethdev *e)
+{
+	ethdev_hold(e, true);
+	e->present = false;
+	__atomic_fetch_add(&e->generation, 1, __ATOMIC_RELEASE);
+	if (e->kind->gated)
+		urxe_gate_lock();
+	rte_eth_dev_stop(e->port);
+	if (e->kind->gated)
+		urxe_gate_unlock();
+	ethdev_hold(e, false);
+	set_carrier(e, false);
+}
+
+void ethdev_unplug(struct ethdev *e)
+{
+	struct rte_eth_dev_info di;
+
+	if (!e->probed)
+		return;
+	if (e->present)
+		stop(e);
+	/* virtio_user finds its peer dead in an alarm, which must not outlive the port. */
+	urxe_eal_alarm_barrier();
+	if (e->kind->gated)
+		urxe_gate_lock();
+	rte_eth_dev_callback_unregister(e->port, RTE_ETH_EVENT_INTR_LSC, on_lsc, e);
+	di.device = NULL;
+	rte_eth_dev_info_get(e->port, &di);
+	rte_eth_dev_close(e->port);
+	if (di.device)
+		rte_dev_remove(di.device);
+	if (e->kind->gated)
+		urxe_gate_unlock();
+	if (e->sock[0])
+		unlink(e->sock);
+	e->probed = false;
+}
+
+/* ---- watch ---- */
+
+static void seek(struct ethdev *e, uint64_t now)
+{
+	char err[256];
+	int ret = ethdev_plug(e, err, sizeof(err));
+
+	if (!ret) {
+		e->watch.interval_ns = WATCH_SEEK_NS;
+		return;
+	}
+	if (ret != ENOTCONN)
+		urxe_debug("%s: %s: %s", e->cfg.name, err, strerror(ret));
+	/* Eager at first, then patient. */
+	e->watch.interval_ns =
+		now - e->since_ns > 10 * START_GRACE_NS ? WATCH_STEADY_NS : WATCH_SEEK_NS;
+}
+
+void ethdev_watch(void *arg)
+{
+	struct ethdev *e = arg;
+	uint64_t now = mono_ns();
+	struct rte_eth_link link;
+	bool up;
+
+	if (!e->present) {
+		seek(e, now);
+		return;
+	}
+	if (rte_eth_link_get_nowait(e->port, &link))
+		return;
+	up = link.link_status == RTE_ETH_LINK_UP;
+	set_carrier(e, up);
+	if (up) {
+		e->was_up = true;
+		e->watch.interval_ns = WATCH_STEADY_NS;
+	} else if (e->kind->revive != URXE_REVIVE_NONE &&
+		   (e->was_up || now - e->since_ns > START_GRACE_NS)) {
+		stop(e);
+		if (e->kind->revive == URXE_REVIVE_REPLUG)
+			ethdev_unplug(e);
+		e->since_ns = now;
+		e->watch.interval_ns = WATCH_SEEK_NS;
+	}
+}
