@@ -77,7 +77,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
 	struct ibv_device **real, **ours = NULL, **list;
 	const struct urxe_shim_ops *ops;
-	int nreal = 0, nours = 0, err;
+	int nreal = 0, nours = 0, before = errno, err;
 
 	/* No kernel support (ENOSYS) is no reason not to list ours. */
 	real = real_verbs()->get_device_list(&nreal);
@@ -97,6 +97,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	ops->free_device_list(ours);
 	if (list) {
 		free(real);
+		errno = before;
 	} else {
 		if (real)
 			real_verbs()->free_device_list(real);
