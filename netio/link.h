@@ -43,6 +43,7 @@ struct urxe_link_ops {
 	void (*close)(void *link);
 	/** alloc: up to @n empty frames with room for the largest frame; returns how many. */
 	unsigned (*alloc)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
+	/** free: gives frames back, whether from alloc or rx; looks at buf alone. */
 	void (*free)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	unsigned (*rx)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	/** tx: takes the first k frames of @f (they are the link's then); returns k. */

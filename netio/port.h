@@ -171,6 +171,8 @@ struct urxe_tx {
 	uint32_t crc;  /* netio's: running ICRC */
 	void *frame;   /* netio's */
 	uint8_t *l2;   /* netio's: start of the frame */
+	uint32_t room;  /* netio's: bytes of frame */
+	uint32_t flags; /* netio's */
 };
 
 /**

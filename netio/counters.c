@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "netio/stack.h"
+
+#define COUNTER_NAME(name) #name,
+
+static const char *const counter_names[] = {URXE_COUNTER_LIST(COUNTER_NAME)};
+
+unsigned urxe_port_counters(struct urxe_port *port, const char *const **names, uint64_t *values,
+			    unsigned max)
+{
+	bool started = atomic_load_explicit(&port->started, memory_order_acquire);
+
+	if (names)
+		*names = counter_names;
+	for (unsigned c = 0; c < URXE_COUNTERS && c < max; c++) {
+		values[c] = 0;
+		for (unsigned i = 0; started && i < port->num_lanes; i++)
+			values[c] += atomic_load_explicit(&port->lanes[i].counters[c],
+							  memory_order_relaxed);
+	}
+	return URXE_COUNTERS;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Fault injection: RoCEv2 frames are dropped, doubled, overtaken by later ones, or get a
+ * bit flipped, each at its rate, from a seeded generator per lane and direction. The
+ * stack's own protocols are spared: it is the transport that is to be tested.
+ */
+#include "netio/stack.h"
+
+#define HOLD_MAX_FRAMES 4
+#define HOLD_MAX_TIME	URXE_MSEC
+
+enum {
+	F_DROP,
+	F_DUP,
+	F_REORDER,
+	F_CORRUPT
+}; /* order of the counters */
+
+static uint64_t rate(double r)
+{
+	if (!(r > 0))
+		return 0;
+	return r >= 1 ? 1ull << 32 : (uint64_t)(r * 4294967296.0);
+}
+
+static void dir_init(struct urxe_fault_dir *d, uint64_t seed, enum urxe_counter base)
+{
+	d->prng = seed;
+	urxe_random_step(&d->prng);
+	d->base = base;
+}
+
+void urxe_fault_init(struct urxe_lane *lane)
+{
+	const struct urxe_port_config *cfg = &lane->port->cfg;
+	struct urxe_faults *x = &lane->faults;
+	uint64_t seed = cfg->seed ? cfg->seed : urxe_port_random(lane->port);
+
+	x->drop = rate(cfg->drop);
+	x->dup = rate(cfg->dup);
+	x->reorder = rate(cfg->reorder);
+	x->corrupt = rate(cfg->corrupt);
+	x->on = x->drop || x->dup || x->reorder || x->corrupt;
+	seed += lane->index * 0x10001ull;
+	dir_init(&x->tx, seed, URXE_CNT_fault_tx_drop);
+	dir_init(&x->rx, ~seed, URXE_CNT_fault_rx_drop);
+}
+
+static bool hit(struct urxe_fault_dir *d, uint64_t r)
+{
+	/* Always one draw, so that a run stays comparable when one rate changes. */
+	return urxe_random_step(&d->prng) >> 32 < r;
+}
+
+static void corrupt(struct urxe_fault_dir *d, const struct urxe_frame *f, uint32_t bth)
+{
+	uint64_t r = urxe_random_step(&d->prng);
+	uint32_t at = bth + (uint32_t)(r >> 8) % (f->len - bth);
+
+	/* A flip in BTH byte 4, which the ICRC does not cover, would be no fault. */
+	if (at == bth + 4)
+		at++;
+	f->data[at] ^= (uint8_t)(1u << (r & 7));
+}
+
+static void count(struct urxe_lane *lane, struct urxe_fault_dir *d, unsigned what)
+{
+	urxe_count(lane, (enum urxe_counter)(d->base + what), 1);
+}
+
+static void hold(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct urxe_frame *f)
+{
+	d->held = *f;
+	d->holding = true;
+	d->countdown = 1 + (unsigned)(urxe_random_step(&d->prng) >> 32) % HOLD_MAX_FRAMES;
+	d->deadline = urxe_port_now(lane->port) + HOLD_MAX_TIME;
+	/* Whoever sleeps till the next timer does not know of this one. */
+	urxe_port_wake(lane->port);
+}
+
+unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
+			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
+{
+	struct urxe_faults *x = &lane->faults;
+	uint32_t bth = urxe_frame_roce(f);
+	bool drop, dup, late, bad;
+	unsigned n = 0;
+
+	if (!bth) {
+		out[0] = *f;
+		return 1;
+	}
+	drop = hit(d, x->drop), dup = hit(d, x->dup);
+	late = hit(d, x->reorder), bad = hit(d, x->corrupt);
+	if (drop) {
+		struct urxe_frame gone = *f;
+
+		count(lane, d, F_DROP);
+		urxe_frame_free(lane, &gone);
+		return 0;
+	}
+	if (dup && urxe_frame_copy(lane, &out[n], f)) {
+		count(lane, d, F_DUP);
+		n++;
+	}
+	if (bad) {
+		count(lane, d, F_CORRUPT);
+		corrupt(d, f, bth);
+	}
+	if (late && !d->holding) {
+		count(lane, d, F_REORDER);
+		hold(lane, d, f);
+		return n;
+	}
+	out[n++] = *f;
+	if (d->holding && !--d->countdown) {
+		out[n++] = d->held;
+		d->holding = false;
+	}
+	return n;
+}
+
+bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *out)
+{
+	if (!d->holding || now < d->deadline)
+		return false;
+	d->holding = false;
+	*out = d->held;
+	return true;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The identity of a process that has its addresses to itself: all in local tables.
+ */
+#include "netio/identity.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QPN_INDEXES (1u << URXE_IDENT_QPN_INDEX_BITS)
+#define QPN_FIRST   2u		      /* 0 and 1 are QP0 and QP1 */
+#define QPN_USABLE  (QPN_INDEXES - 3) /* and the last would make the multicast QPN */
+#define QPN_END	    UINT32_MAX	      /* of the queue of freed indexes */
+#define QPN_LIVE    (UINT32_MAX - 1)
+
+#define EPHEMERAL_FIRST 32768
+#define EPHEMERAL_COUNT 28232
+#define PORT_BUCKETS	1024
+
+struct claim {
+	struct claim *next;
+	enum urxe_ident_space space;
+	uint16_t port;
+	uint8_t gid[16];
+	bool any; /* wildcard */
+	unsigned flags;
+	bool listens;
+};
+
+struct urxe_ident {
+	pthread_mutex_t lock;
+	uint64_t (*random64)(void *arg);
+	void *arg;
+	/* QPN indexes: fresh ones first, in a row from a random start; then freed ones, oldest
+	 * first. next[] links the freed and marks the live. */
+	uint32_t *next;
+	uint32_t fresh_start, fresh_used;
+	uint32_t freed_head, freed_tail;
+	struct claim *ports[URXE_IDENT_SPACES][PORT_BUCKETS];
+};
+
+int urxe_ident_create(struct urxe_ident **out, uint64_t (*random64)(void *arg), void *arg)
+{
+	struct urxe_ident *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return ENOMEM;
+	id->next = calloc(QPN_INDEXES, sizeof(*id->next));
+	if (!id->next) {
+		free(id);
+		return ENOMEM;
+	}
+	pthread_mutex_init(&id->lock, NULL);
+	id->random64 = random64;
+	id->arg = arg;
+	id->fresh_start = (uint32_t)(random64(arg) % QPN_USABLE);
+	id->freed_head = id->freed_tail = QPN_END;
+	*out = id;
+	return 0;
+}
+
+void urxe_ident_destroy(struct urxe_ident *id)
+{
+	if (!id)
+		return;
+	for (unsigned s = 0; s < URXE_IDENT_SPACES; s++) {
+		for (unsigned b = 0; b < PORT_BUCKETS; b++) {
+			for (struct claim *c = id->ports[s][b], *next; c; c = next) {
+				next = c->next;
+				free(c);
+			}
+		}
+	}
+	pthread_mutex_destroy(&id->lock);
+	free(id->next);
+	free(id);
+}
+
+/* ---- QPNs ---- */
+
+static int qpn_index(struct urxe_ident *id, uint32_t *index)
+{
+	if (id->fresh_used < QPN_USABLE) {
+		*index = QPN_FIRST + (id->fresh_start + id->fresh_used++) % QPN_USABLE;
+		return 0;
+	}
+	if (id->freed_head == QPN_END)
+		return ENOMEM;
+	*index = id->freed_head;
+	id->freed_head = id->next[*index];
+	if (id->freed_head == QPN_END)
+		id->freed_tail = QPN_END;
+	return 0;
+}
+
+int urxe_ident_qpn_alloc(struct urxe_ident *id, uint32_t *qpn)
+{
+	uint32_t index, high = (uint32_t)(id->random64(id->arg) >> 40);
+	int err;
+
+	pthread_mutex_lock(&id->lock);
+	err = qpn_index(id, &index);
+	if (!err) {
+		id->next[index] = QPN_LIVE;
+		*qpn = ((high << URXE_IDENT_QPN_INDEX_BITS) | index) & 0xffffff;
+	}
+	pthread_mutex_unlock(&id->lock);
+	return err;
+}
+
+void urxe_ident_qpn_free(struct urxe_ident *id, uint32_t qpn)
+{
+	uint32_t index = qpn & (QPN_INDEXES - 1);
+
+	pthread_mutex_lock(&id->lock);
+	if (id->next[index] == QPN_LIVE) {
+		id->next[index] = QPN_END;
+		if (id->freed_tail == QPN_END)
+			id->freed_head = index;
+		else
+			id->next[id->freed_tail] = index;
+		id->freed_tail = index;
+	}
+	pthread_mutex_unlock(&id->lock);
+}
+
+uint32_t urxe_ident_comm_id(struct urxe_ident *id)
+{
+	uint32_t v;
+
+	do
+		v = (uint32_t)(id->random64(id->arg) >> 16);
+	while (!v);
+	return v;
+}
+
+/* ---- RDMA port numbers ---- */
+
+/* Does the wildcard @a take in the addresses of family @v4? */
+static bool any_covers(const struct claim *a, bool v4)
+{
+	if (a->flags & URXE_IDENT_PORT_V4)
+		return v4;
+	return !v4 || !(a->flags & URXE_IDENT_PORT_V6ONLY);
+}
+
+static bool overlap(const struct claim *a, const struct claim *b)
+{
+	bool a4 = a->flags & URXE_IDENT_PORT_V4, b4 = b->flags & URXE_IDENT_PORT_V4;
+
+	if (a->port != b->port)
+		return false;
+	if (!a->any && !b->any)
+		return !memcmp(a->gid, b->gid, 16);
+	if (a->any && b->any)
+		return any_covers(a, b4) || any_covers(b, a4);
+	return a->any ? any_covers(a, b4) : any_covers(b, a4);
+}
+
+static struct claim **bucket(struct urxe_ident *id, enum urxe_ident_space space, uint16_t port)
+{
+	return &id->ports[space][port % PORT_BUCKETS];
+}
+
+/* An overlapping claim that does not tolerate @c. */
+static bool clash(struct urxe_ident *id, const struct claim *c)
+{
+	for (struct claim *o = *bucket(id, c->space, c->port); o; o = o->next) {
+		if (o == c || !overlap(o, c))
+			continue;
+		if (!(o->flags & c->flags & URXE_IDENT_PORT_REUSE) || o->listens || c->listens)
+			return true;
+	}
+	return false;
+}
+
+/* An ephemeral number is nobody else's, reuse or not. */
+static int pick_ephemeral(struct urxe_ident *id, struct claim *c)
+{
+	uint32_t start = (uint32_t)(id->random64(id->arg) % EPHEMERAL_COUNT);
+	unsigned flags = c->flags;
+
+	c->flags &= ~(unsigned)URXE_IDENT_PORT_REUSE;
+	for (uint32_t i = 0; i < EPHEMERAL_COUNT; i++) {
+		c->port = (uint16_t)(EPHEMERAL_FIRST + (start + i) % EPHEMERAL_COUNT);
+		if (!clash(id, c)) {
+			c->flags = flags;
+			return 0;
+		}
+	}
+	return EADDRNOTAVAIL;
+}
+
+int urxe_ident_port_claim(struct urxe_ident *id, enum urxe_ident_space space, const uint8_t gid[16],
+			  unsigned flags, uint16_t *port, void **claim)
+{
+	static const uint8_t zero[16], v4_any[16] = {[10] = 0xff, [11] = 0xff};
+	struct claim *c = calloc(1, sizeof(*c)), **head;
+	int err = 0;
+
+	if (!c)
+		return ENOMEM;
+	c->space = space;
+	c->port = *port;
+	c->flags = flags;
+	memcpy(c->gid, gid, 16);
+	c->any = !memcmp(gid, zero, 16) || !memcmp(gid, v4_any, 16);
+	/* An address says itself which family it is of. */
+	if (!memcmp(gid, v4_any, 12))
+		c->flags |= URXE_IDENT_PORT_V4;
+	else if (!c->any)
+		c->flags &= ~(unsigned)URXE_IDENT_PORT_V4;
+	pthread_mutex_lock(&id->lock);
+	if (!c->port)
+		err = pick_ephemeral(id, c);
+	else if (clash(id, c))
+		err = EADDRINUSE;
+	if (!err) {
+		head = bucket(id, space, c->port);
+		c->next = *head;
+		*head = c;
+		*port = c->port;
+		*claim = c;
+	}
+	pthread_mutex_unlock(&id->lock);
+	if (err)
+		free(c);
+	return err;
+}
+
+int urxe_ident_port_listen(struct urxe_ident *id, void *claim)
+{
+	struct claim *c = claim;
+	int err = 0;
+
+	pthread_mutex_lock(&id->lock);
+	for (struct claim *o = *bucket(id, c->space, c->port); o; o = o->next) {
+		if (o != c && o->listens && overlap(o, c))
+			err = EADDRINUSE;
+	}
+	if (!err)
+		c->listens = true;
+	pthread_mutex_unlock(&id->lock);
+	return err;
+}
+
+void urxe_ident_port_release(struct urxe_ident *id, void *claim)
+{
+	struct claim *c = claim, **pc;
+
+	if (!c)
+		return;
+	pthread_mutex_lock(&id->lock);
+	for (pc = bucket(id, c->space, c->port); *pc; pc = &(*pc)->next) {
+		if (*pc == c) {
+			*pc = c->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&id->lock);
+	free(c);
+}

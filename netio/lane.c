@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Lanes: lock, receive, timers. The send half is tx.c.
+ */
+#include "netio/stack.h"
+
+bool urxe_lane_trylock(struct urxe_lane *lane)
+{
+	return urxe_spin_trylock(&lane->lock);
+}
+
+void urxe_lane_lock(struct urxe_lane *lane)
+{
+	urxe_spin_lock(&lane->lock);
+}
+
+static bool lane_ready(struct urxe_lane *lane)
+{
+	return atomic_load_explicit(&lane->loop_count, memory_order_relaxed) ||
+	       atomic_load_explicit(&lane->pend_count, memory_order_relaxed);
+}
+
+void urxe_lane_unlock(struct urxe_lane *lane)
+{
+	struct urxe_port *port = lane->port;
+	bool ready;
+
+	urxe_lane_flush(lane);
+	ready = lane_ready(lane);
+	urxe_spin_unlock(&lane->lock);
+	/* No interrupt will tell a sleeper of frames that never left. */
+	if (ready)
+		urxe_port_wake(port);
+}
+
+/* ---- receive ---- */
+
+static void input_burst(struct urxe_lane *lane, struct urxe_frame *f, unsigned n, bool loop,
+			struct urxe_packet *pkts, unsigned *count)
+{
+	struct urxe_port *port = lane->port;
+	struct urxe_frame done[RX_BURST];
+	unsigned num_done = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (urxe_frame_input(lane, &f[i], loop, &pkts[*count]))
+			++*count;
+		else
+			done[num_done++] = f[i];
+	}
+	if (num_done)
+		port->ops->free(port->link, lane->index, done, num_done);
+}
+
+static void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned max, unsigned *count)
+{
+	unsigned have = atomic_load_explicit(&lane->loop_count, memory_order_relaxed);
+	struct urxe_frame f[RX_BURST];
+	unsigned n = have < max ? have : max;
+
+	if (!n)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		f[i] = lane->loop[lane->loop_head];
+		lane->loop_head = (lane->loop_head + 1) % LOOP_QUEUE;
+	}
+	atomic_store_explicit(&lane->loop_count, have - n, memory_order_relaxed);
+	input_burst(lane, f, n, true, pkts, count);
+}
+
+static unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n)
+{
+	struct urxe_port *port = lane->port;
+	uint64_t bytes = 0, now;
+
+	n = port->ops->rx(port->link, lane->index, f, n);
+	if (!n)
+		return 0;
+	for (unsigned i = 0; i < n; i++)
+		bytes += f[i].len;
+	urxe_count(lane, URXE_CNT_rx_frames, n);
+	urxe_count(lane, URXE_CNT_rx_bytes, bytes);
+	if (port->capture) {
+		now = urxe_port_now(port);
+		for (unsigned i = 0; i < n; i++)
+			port->ops->capture(port->link, &f[i], false, now);
+	}
+	return n;
+}
+
+static void pend_add(struct urxe_lane *lane, const struct urxe_frame *f)
+{
+	unsigned n = atomic_load_explicit(&lane->pend_count, memory_order_relaxed);
+
+	lane->pend[(lane->pend_head + n) % RX_PENDING] = *f;
+	atomic_store_explicit(&lane->pend_count, n + 1, memory_order_relaxed);
+}
+
+/* Frames from the link go through fault injection into a queue, and come out of that. */
+static unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, unsigned max)
+{
+	struct urxe_frame out[FAULT_OUT];
+	unsigned have = atomic_load_explicit(&lane->pend_count, memory_order_relaxed);
+	unsigned n = (RX_PENDING - 1 - have) / FAULT_OUT; /* one for the held frame */
+
+	n = n ? rx_link(lane, f, n < max ? n : max) : 0;
+	for (unsigned i = 0; i < n; i++) {
+		unsigned k = urxe_fault_apply(lane, &lane->faults.rx, &f[i], out);
+
+		for (unsigned j = 0; j < k; j++)
+			pend_add(lane, &out[j]);
+	}
+	have = atomic_load_explicit(&lane->pend_count, memory_order_relaxed);
+	n = have < max ? have : max;
+	for (unsigned i = 0; i < n; i++) {
+		f[i] = lane->pend[lane->pend_head];
+		lane->pend_head = (lane->pend_head + 1) % RX_PENDING;
+	}
+	atomic_store_explicit(&lane->pend_count, have - n, memory_order_relaxed);
+	return n;
+}
+
+static void rx_wire(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned max, unsigned *count)
+{
+	struct urxe_frame f[RX_BURST];
+	unsigned n;
+
+	if (!max)
+		return;
+	n = lane->faults.on ? rx_faulty(lane, f, max) : rx_link(lane, f, max);
+	if (n)
+		input_burst(lane, f, n, false, pkts, count);
+}
+
+unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n)
+{
+	unsigned count = 0;
+
+	if (n > RX_BURST)
+		n = RX_BURST;
+	/* Turn about, so that neither starves the other. */
+	lane->wire_first = !lane->wire_first;
+	if (lane->wire_first)
+		rx_wire(lane, pkts, n, &count);
+	rx_loop(lane, pkts, n - count, &count);
+	if (!lane->wire_first)
+		rx_wire(lane, pkts, n - count, &count);
+	urxe_count(lane, URXE_CNT_rx_packets, count);
+	return count;
+}
+
+void urxe_lane_release(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n)
+{
+	struct urxe_port *port = lane->port;
+	struct urxe_frame f[RX_BURST];
+
+	for (unsigned k; n; n -= k, pkts += k) {
+		k = n < RX_BURST ? n : RX_BURST;
+		for (unsigned i = 0; i < k; i++)
+			f[i].buf = pkts[i].frame;
+		port->ops->free(port->link, lane->index, f, k);
+	}
+}
+
+/* ---- timers ---- */
+
+static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now)
+{
+	struct urxe_faults *x = &lane->faults;
+	uint64_t next = URXE_NEVER;
+	struct urxe_frame f;
+
+	if (!x->on)
+		return next;
+	if (urxe_fault_due(&x->tx, now, &f))
+		urxe_lane_emit(lane, &f, !memcmp(f.data, lane->port->mac, 6));
+	/* Without room it waits: rx_faulty() always leaves one place. */
+	if (atomic_load_explicit(&lane->pend_count, memory_order_relaxed) < RX_PENDING &&
+	    urxe_fault_due(&x->rx, now, &f))
+		pend_add(lane, &f);
+	if (x->tx.holding)
+		next = x->tx.deadline;
+	if (x->rx.holding && x->rx.deadline < next)
+		next = x->rx.deadline;
+	return next;
+}
+
+#define RETRY_STUCK (100 * URXE_USEC)
+
+uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
+{
+	uint64_t next = urxe_neigh_tick(lane, now), t;
+
+	t = fault_tick(lane, now);
+	if (t < next)
+		next = t;
+	urxe_lane_flush(lane);
+	/* What the link would not take yet must be offered again. */
+	if (lane->tx_count && now + RETRY_STUCK < next)
+		next = now + RETRY_STUCK;
+	return next;
+}

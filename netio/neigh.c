@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Neighbours of both families: ARP and ND differ in their packets alone, the states are
+ * those of RFC 4861 7.3.2. A sender that finds a usable MAC in an entry's word takes no
+ * lock. An entry lives while paths refer to it, and for a while after it was last heard.
+ */
+#include "netio/stack.h"
+
+#include <stdlib.h>
+
+#include "urxe/log.h"
+
+const char *const urxe_neigh_state_names[NEIGH_STATES] = {
+	[NEIGH_NONE] = "NONE",		 [NEIGH_INCOMPLETE] = "INCOMPLETE",
+	[NEIGH_FAILED] = "FAILED",	 [NEIGH_STALE] = "STALE",
+	[NEIGH_DELAY] = "DELAY",	 [NEIGH_PROBE] = "PROBE",
+	[NEIGH_REACHABLE] = "REACHABLE",
+};
+
+/* Multicast questions go out quickly at first: most answers take microseconds. 3.1 s in all. */
+static const uint64_t ask_interval[] = {100 * URXE_MSEC, 200 * URXE_MSEC, 400 * URXE_MSEC,
+					800 * URXE_MSEC, 1600 * URXE_MSEC};
+#define ASK_TRIES      (sizeof(ask_interval) / sizeof(ask_interval[0]))
+#define REACHABLE_TIME (30 * URXE_SEC)
+#define DELAY_TIME     URXE_SEC
+#define PROBE_INTERVAL URXE_SEC
+#define PROBE_TRIES    3
+#define HOLD_TIME      URXE_SEC	       /* after a failure */
+#define LINGER_TIME    (60 * URXE_SEC) /* of an entry that nobody refers to */
+#define ANNOUNCEMENTS  2	       /* RFC 5227 2.3 */
+#define ANNOUNCE_GAP   (2 * URXE_SEC)
+#define CARRIER_POLL   (100 * URXE_MSEC)
+#define WARN_INTERVAL  (10 * URXE_SEC)
+
+/* A question to ask once the table's lock is given back. */
+struct question {
+	bool ask, unicast;
+	unsigned sgid_index;
+	uint8_t gid[16], mac[6];
+};
+
+/* ---- table ---- */
+
+static unsigned hash(const uint8_t gid[16])
+{
+	uint64_t h = (urxe_get64(gid) ^ urxe_get64(gid + 8)) * 0x9e3779b97f4a7c15ull;
+
+	return (unsigned)(h >> 56) % NEIGH_BUCKETS;
+}
+
+static struct urxe_neigh *find(struct urxe_neigh_table *t, const uint8_t gid[16])
+{
+	struct urxe_neigh *n = t->bucket[hash(gid)];
+
+	while (n && memcmp(n->gid, gid, 16))
+		n = n->next;
+	return n;
+}
+
+static struct urxe_neigh *add(struct urxe_neigh_table *t, const uint8_t gid[16], unsigned sgid)
+{
+	struct urxe_neigh *n = calloc(1, sizeof(*n)), **head = &t->bucket[hash(gid)];
+
+	if (!n)
+		return NULL;
+	memcpy(n->gid, gid, 16);
+	n->sgid_index = sgid;
+	n->due = URXE_NEVER;
+	n->next = *head;
+	*head = n;
+	t->count++;
+	return n;
+}
+
+static enum urxe_neigh_state state_of(const struct urxe_neigh *n)
+{
+	return urxe_neigh_word_state(atomic_load_explicit(&n->word, memory_order_relaxed));
+}
+
+/* Only under the lock; senders read the word at any time. */
+static void set_word(struct urxe_neigh *n, enum urxe_neigh_state state, const uint8_t mac[6])
+{
+	uint64_t word = (uint64_t)state << 48;
+
+	if (mac)
+		word |= (uint64_t)urxe_get16(mac) << 32 | urxe_get32(mac + 2);
+	else
+		word |= atomic_load_explicit(&n->word, memory_order_relaxed) & 0xffffffffffffull;
+	atomic_store_explicit(&n->word, word, memory_order_relaxed);
+}
+
+/* Something is to do at @due: no sleeper may sleep beyond. Under the lock. */
+static void schedule(struct urxe_port *port, uint64_t due)
+{
+	if (due >= atomic_load_explicit(&port->neigh.next_due, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&port->neigh.next_due, due, memory_order_relaxed);
+	urxe_port_wake(port);
+}
+
+void urxe_neigh_schedule(struct urxe_port *port, uint64_t due)
+{
+	urxe_spin_lock(&port->neigh.lock);
+	schedule(port, due);
+	urxe_spin_unlock(&port->neigh.lock);
+}
+
+static void enter(struct urxe_port *port, struct urxe_neigh *n, enum urxe_neigh_state state,
+		  const uint8_t mac[6], uint64_t due)
+{
+	set_word(n, state, mac);
+	n->due = due;
+	schedule(port, due);
+}
+
+static uint64_t linger(const struct urxe_neigh *n, uint64_t now)
+{
+	return n->refs ? URXE_NEVER : now + LINGER_TIME;
+}
+
+static void question_for(struct question *q, const struct urxe_neigh *n, bool unicast)
+{
+	q->ask = true;
+	q->unicast = unicast;
+	q->sgid_index = n->sgid_index;
+	memcpy(q->gid, n->gid, 16);
+	urxe_neigh_word_mac(atomic_load_explicit(&n->word, memory_order_relaxed), q->mac);
+}
+
+static void ask(struct urxe_lane *lane, const struct question *q)
+{
+	if (!q->ask)
+		return;
+	urxe_count(lane, URXE_CNT_neigh_asked, 1);
+	if (urxe_gid_is_v4(q->gid))
+		urxe_arp_ask(lane, q->sgid_index, q->gid, q->unicast ? q->mac : NULL);
+	else
+		urxe_nd_ask(lane, q->sgid_index, q->gid, q->unicast ? q->mac : NULL);
+}
+
+int urxe_neigh_get(struct urxe_port *port, const uint8_t gid[16], unsigned sgid_index,
+		   struct urxe_neigh **out)
+{
+	struct urxe_neigh *n;
+
+	urxe_spin_lock(&port->neigh.lock);
+	n = find(&port->neigh, gid);
+	if (!n)
+		n = add(&port->neigh, gid, sgid_index);
+	if (n)
+		n->refs++;
+	urxe_spin_unlock(&port->neigh.lock);
+	*out = n;
+	return n ? 0 : ENOMEM;
+}
+
+void urxe_neigh_put(struct urxe_port *port, struct urxe_neigh *n)
+{
+	urxe_spin_lock(&port->neigh.lock);
+	/* Timed states go on by themselves; the others wait for their end from now on. */
+	if (!--n->refs && n->due == URXE_NEVER) {
+		n->due = urxe_port_now(port) + LINGER_TIME;
+		schedule(port, n->due);
+	}
+	urxe_spin_unlock(&port->neigh.lock);
+}
+
+/* ---- events ---- */
+
+int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
+{
+	struct urxe_port *port = lane->port;
+	uint64_t now = urxe_port_now(port);
+	struct question q = {false};
+	int err = 0;
+
+	urxe_spin_lock(&port->neigh.lock);
+	switch (state_of(n)) {
+	case NEIGH_FAILED:
+		if (now < n->hold) {
+			err = EHOSTUNREACH;
+			break;
+		}
+		__attribute__((fallthrough));
+	case NEIGH_NONE:
+		n->tries = 0;
+		enter(port, n, NEIGH_INCOMPLETE, NULL, now + ask_interval[0]);
+		question_for(&q, n, false);
+		__attribute__((fallthrough));
+	case NEIGH_INCOMPLETE:
+		err = EINPROGRESS;
+		break;
+	case NEIGH_STALE:
+		enter(port, n, NEIGH_DELAY, NULL, now + DELAY_TIME);
+		break;
+	default:
+		break;
+	}
+	*word = atomic_load_explicit(&n->word, memory_order_relaxed);
+	urxe_spin_unlock(&port->neigh.lock);
+	if (err)
+		urxe_count(lane,
+			   err == EINPROGRESS ? URXE_CNT_tx_unresolved : URXE_CNT_tx_unreachable,
+			   1);
+	ask(lane, &q);
+	return err;
+}
+
+/* The state timed out. True: the entry is to be freed. */
+static bool timeout(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t now, struct question *q)
+{
+	struct urxe_port *port = lane->port;
+
+	switch (state_of(n)) {
+	case NEIGH_INCOMPLETE:
+		if (++n->tries < ASK_TRIES) {
+			enter(port, n, NEIGH_INCOMPLETE, NULL, now + ask_interval[n->tries]);
+			question_for(q, n, false);
+			return false;
+		}
+		break; /* failed */
+	case NEIGH_REACHABLE:
+		/* In use: ask before the entry is needed. Otherwise upon the next use. */
+		if (!atomic_exchange_explicit(&n->used, false, memory_order_relaxed)) {
+			enter(port, n, NEIGH_STALE, NULL, linger(n, now));
+			return false;
+		}
+		__attribute__((fallthrough));
+	case NEIGH_DELAY:
+		n->tries = 0;
+		enter(port, n, NEIGH_PROBE, NULL, now + PROBE_INTERVAL);
+		question_for(q, n, true);
+		return false;
+	case NEIGH_PROBE:
+		if (++n->tries < PROBE_TRIES) {
+			n->due = now + PROBE_INTERVAL;
+			question_for(q, n, true);
+			return false;
+		}
+		break; /* failed */
+	default:
+		n->due = URXE_NEVER;
+		return !n->refs;
+	}
+	urxe_count(lane, URXE_CNT_neigh_failed, 1);
+	n->hold = now + HOLD_TIME;
+	enter(port, n, NEIGH_FAILED, NULL, linger(n, now));
+	return false;
+}
+
+/* Worth an entry: on one of our prefixes, and there is room. */
+static struct urxe_neigh *learn(struct urxe_lane *lane, const uint8_t gid[16])
+{
+	struct urxe_port *port = lane->port;
+
+	for (unsigned i = 0; i < port->num_gids; i++) {
+		if (!urxe_gid_on_link(&port->gids[i], gid))
+			continue;
+		if (port->neigh.count < NEIGH_MAX)
+			return add(&port->neigh, gid, i);
+		urxe_count(lane, URXE_CNT_neigh_full, 1);
+		break;
+	}
+	return NULL;
+}
+
+/* RFC 4861 7.2.3 and 7.2.5, for ARP as well. */
+static void heard_locked(struct urxe_lane *lane, struct urxe_neigh *n, const uint8_t mac[6],
+			 unsigned heard, uint64_t now)
+{
+	struct urxe_port *port = lane->port;
+	enum urxe_neigh_state state = state_of(n);
+	bool known = state >= NEIGH_STALE, same;
+	uint8_t old[6];
+
+	urxe_neigh_word_mac(atomic_load_explicit(&n->word, memory_order_relaxed), old);
+	same = known && !memcmp(old, mac, 6);
+	if (known && !same && !(heard & NEIGH_HEARD_OVERRIDE)) {
+		if (state == NEIGH_REACHABLE)
+			enter(port, n, NEIGH_STALE, NULL, linger(n, now));
+		return;
+	}
+	if (heard & NEIGH_HEARD_SOLICITED) {
+		/* An answer that nobody asked for confirms nothing. */
+		if (state == NEIGH_NONE || (known && !same && state != NEIGH_PROBE))
+			heard &= ~NEIGH_HEARD_SOLICITED;
+	}
+	if (!known)
+		urxe_count(lane, URXE_CNT_neigh_resolved, 1);
+	if (heard & NEIGH_HEARD_SOLICITED) {
+		atomic_store_explicit(&n->used, false, memory_order_relaxed);
+		enter(port, n, NEIGH_REACHABLE, mac, now + REACHABLE_TIME);
+	} else if (!same) {
+		enter(port, n, NEIGH_STALE, mac, linger(n, now));
+	}
+}
+
+void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6],
+		      unsigned heard)
+{
+	struct urxe_port *port = lane->port;
+	struct urxe_neigh *n;
+
+	/* No group, no zero MAC, and not our own. */
+	if ((mac[0] & 1) || !memcmp(mac, "\0\0\0\0\0\0", 6) || !memcmp(mac, port->mac, 6))
+		return;
+	urxe_spin_lock(&port->neigh.lock);
+	n = find(&port->neigh, gid);
+	if (!n && (heard & NEIGH_HEARD_CREATE))
+		n = learn(lane, gid);
+	if (n)
+		heard_locked(lane, n, mac, heard, urxe_port_now(port));
+	urxe_spin_unlock(&port->neigh.lock);
+}
+
+/* ---- time ---- */
+
+/* A link that comes (back) may have a new peer: say who we are, believe nothing old. Locked. */
+static void carrier_changed(struct urxe_port *port, uint64_t now)
+{
+	struct urxe_neigh_table *t = &port->neigh;
+
+	t->announce_left = ANNOUNCEMENTS;
+	t->announce_due = now;
+	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
+		for (struct urxe_neigh *n = t->bucket[b]; n; n = n->next) {
+			if (state_of(n) == NEIGH_REACHABLE)
+				enter(port, n, NEIGH_STALE, NULL, linger(n, now));
+			else if (state_of(n) == NEIGH_FAILED)
+				n->hold = now;
+		}
+	}
+}
+
+/* One announcement is due: returns how many are left with this one, 0 for none. Locked. */
+static unsigned announce_due(struct urxe_port *port, uint64_t now)
+{
+	struct urxe_neigh_table *t = &port->neigh;
+	bool up = port->ops->up(port->link);
+
+	if (up && !t->was_up)
+		carrier_changed(port, now);
+	t->was_up = up;
+	if (!t->announce_left || now < t->announce_due)
+		return 0;
+	if (!up) {
+		t->announce_due = now + CARRIER_POLL;
+		return 0;
+	}
+	t->announce_due = t->announce_left > 1 ? now + ANNOUNCE_GAP : URXE_NEVER;
+	return t->announce_left--;
+}
+
+static void announce(struct urxe_lane *lane, bool first)
+{
+	struct urxe_port *port = lane->port;
+
+	for (unsigned i = 0; i < port->num_gids; i++) {
+		if (port->gids[i].ipv4)
+			urxe_arp_announce(lane, i, first);
+		else
+			urxe_nd_announce(lane, i, first);
+	}
+}
+
+/* The first entry that is due, dealt with. True while there may be more. Locked. */
+static bool expire_one(struct urxe_lane *lane, uint64_t now, struct question *q, uint64_t *next)
+{
+	struct urxe_neigh_table *t = &lane->port->neigh;
+
+	*next = URXE_NEVER;
+	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
+		for (struct urxe_neigh **pn = &t->bucket[b], *n; (n = *pn);) {
+			if (n->due > now) {
+				if (n->due < *next)
+					*next = n->due;
+				pn = &n->next;
+				continue;
+			}
+			if (timeout(lane, n, now, q)) {
+				*pn = n->next;
+				t->count--;
+				free(n);
+			}
+			return true;
+		}
+	}
+	return false;
+}
+
+uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
+{
+	struct urxe_port *port = lane->port;
+	struct urxe_neigh_table *t = &port->neigh;
+	uint64_t next = atomic_load_explicit(&t->next_due, memory_order_relaxed), due;
+	unsigned left;
+	bool more;
+
+	if (now < next)
+		return next;
+	urxe_spin_lock(&t->lock);
+	left = announce_due(port, now);
+	urxe_spin_unlock(&t->lock);
+	if (left)
+		announce(lane, left == ANNOUNCEMENTS);
+	urxe_mcast_tick(lane, now);
+	do {
+		struct question q = {false};
+
+		urxe_spin_lock(&t->lock);
+		more = expire_one(lane, now, &q, &next);
+		if (!more) {
+			if (t->announce_left && t->announce_due < next)
+				next = t->announce_due;
+			due = atomic_load_explicit(&port->mcast.due, memory_order_relaxed);
+			if (due < next)
+				next = due;
+			atomic_store_explicit(&t->next_due, next, memory_order_relaxed);
+		}
+		urxe_spin_unlock(&t->lock);
+		ask(lane, &q);
+	} while (more);
+	return next;
+}
+
+void urxe_neigh_announce(struct urxe_port *port)
+{
+	urxe_spin_lock(&port->neigh.lock);
+	port->neigh.announce_left = ANNOUNCEMENTS;
+	port->neigh.announce_due = 0;
+	schedule(port, 0);
+	urxe_spin_unlock(&port->neigh.lock);
+}
+
+void urxe_neigh_duplicate(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6])
+{
+	struct urxe_port *port = lane->port;
+	uint64_t now = urxe_port_now(port), last = atomic_load(&port->dup_warned);
+	char buf[46];
+
+	urxe_count(lane, URXE_CNT_neigh_duplicate, 1);
+	if (last && now - last < WARN_INTERVAL)
+		return;
+	atomic_store(&port->dup_warned, now | 1);
+	urxe_warn("%s: %s is also used by %02x:%02x:%02x:%02x:%02x:%02x", port->cfg.name,
+		  urxe_gid_print(gid, buf, sizeof(buf)), mac[0], mac[1], mac[2], mac[3], mac[4],
+		  mac[5]);
+}
+
+enum urxe_neigh_state urxe_neigh_state(struct urxe_port *port, const uint8_t gid[16])
+{
+	enum urxe_neigh_state state = NEIGH_NONE;
+	struct urxe_neigh *n;
+
+	urxe_spin_lock(&port->neigh.lock);
+	n = find(&port->neigh, gid);
+	if (n)
+		state = state_of(n);
+	urxe_spin_unlock(&port->neigh.lock);
+	return state;
+}
+
+void urxe_neigh_destroy(struct urxe_port *port)
+{
+	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
+		for (struct urxe_neigh *n = port->neigh.bucket[b], *next; n; n = next) {
+			next = n->next;
+			free(n);
+		}
+	}
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Paths: the headers of a flow, built once. What differs from packet to packet (MACs,
+ * lengths, id, checksum) tx.c fills in.
+ */
+#include "netio/stack.h"
+
+#include <stdlib.h>
+
+#define DEFAULT_HOPS 64
+
+static bool is_zero(const uint8_t *p, unsigned n)
+{
+	while (n && !*p)
+		p++, n--;
+	return !n;
+}
+
+static uint8_t *put_l2(struct urxe_path *path, uint16_t vlan)
+{
+	uint8_t *p = path->hdr + 12;
+
+	if (vlan != URXE_NO_VLAN) {
+		urxe_put16(p, ETHERTYPE_VLAN);
+		urxe_put16(p + 2, vlan);
+		p += VLAN_LEN;
+	}
+	urxe_put16(p, path->ipv4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
+	path->l3_off = (uint32_t)(p + 2 - path->hdr);
+	return p + 2;
+}
+
+static uint8_t *put_l3(struct urxe_path *path, const struct urxe_path_attr *a,
+		       const uint8_t sgid[16], uint8_t *p)
+{
+	uint8_t hops = a->hop_limit ? a->hop_limit : DEFAULT_HOPS;
+
+	if (!path->ipv4) {
+		urxe_put32(p,
+			   6u << 28 | (uint32_t)a->traffic_class << 20 | (a->flow_label & 0xfffff));
+		p[6] = PROTO_UDP;
+		p[7] = hops;
+		memcpy(p + 8, sgid, 16);
+		memcpy(p + 24, path->dgid, 16);
+		return p + IPV6_LEN;
+	}
+	p[0] = 0x45;
+	p[1] = a->traffic_class;
+	p[6] = 0x40; /* DF, as kernel rxe */
+	p[8] = hops;
+	p[9] = PROTO_UDP;
+	memcpy(p + 12, sgid + 12, 4);
+	memcpy(p + 16, path->dgid + 12, 4);
+	path->ip_sum = urxe_sum(0, p, IPV4_LEN);
+	return p + IPV4_LEN;
+}
+
+static void put_headers(struct urxe_path *path, const struct urxe_path_attr *a)
+{
+	struct urxe_port *port = path->port;
+	uint8_t *p = put_l2(path, port->cfg.vlan);
+
+	p = put_l3(path, a, port->gids[a->sgid_index].gid, p);
+	urxe_put16(p, a->udp_sport);
+	urxe_put16(p + 2, URXE_UDP_DPORT);
+	/* The checksum stays 0, over IPv6 too (RFC 6935), as kernel rxe's: the ICRC covers more. */
+	path->hdr_len = (uint32_t)(p + UDP_LEN - path->hdr);
+	path->max_len = atomic_load(&port->l3_mtu) - (path->hdr_len - path->l3_off) - URXE_ICRC_LEN;
+}
+
+static int find_way(struct urxe_path *path, const struct urxe_path_attr *a)
+{
+	struct urxe_port *port = path->port;
+	uint8_t next[16];
+	int err;
+
+	if (urxe_gid_is_mcast(path->dgid)) {
+		path->kind = PATH_MCAST;
+		urxe_mcast_mac(path->dgid, path->mac);
+		return 0;
+	}
+	if (urxe_port_gid_find(port, path->dgid) >= 0) {
+		path->kind = PATH_LOOP;
+		return 0;
+	}
+	path->kind = PATH_WIRE;
+	err = urxe_port_next_hop(port, a->sgid_index, path->dgid, next);
+	return err ? err : urxe_neigh_get(port, next, a->sgid_index, &path->neigh);
+}
+
+int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
+		     struct urxe_path **out)
+{
+	struct urxe_path *path;
+	unsigned own;
+	int err;
+
+	if (attr->sgid_index >= port->num_gids || is_zero(attr->dgid, 16))
+		return EINVAL;
+	if (urxe_gid_is_v4(attr->dgid) != port->gids[attr->sgid_index].ipv4)
+		return ENETUNREACH;
+	path = calloc(1, sizeof(*path));
+	if (!path)
+		return ENOMEM;
+	path->port = port;
+	path->ipv4 = port->gids[attr->sgid_index].ipv4;
+	memcpy(path->dgid, attr->dgid, 16);
+	/* 127.0.0.1 and ::1 become an own address. */
+	err = urxe_port_route(port, attr->dgid, &own, path->dgid);
+	if (!err)
+		err = find_way(path, attr);
+	if (err) {
+		free(path);
+		return err;
+	}
+	put_headers(path, attr);
+	*out = path;
+	return 0;
+}
+
+void urxe_path_destroy(struct urxe_path *path)
+{
+	if (!path)
+		return;
+	if (path->neigh)
+		urxe_neigh_put(path->port, path->neigh);
+	free(path);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The inside of netio's stack: what port.c, lane.c, tx.c, ip.c, neigh.c ... share.
+ * Nobody outside netio includes this file.
+ *
+ * Locks, outermost first: port->start_lock; a lane's lock; neigh.lock or mcast.lock
+ * (neither within the other); port->info_lock. What a lane's lock guards is said in
+ * struct urxe_lane; counters are written under it and read by anybody.
+ */
+#ifndef URXE_NETIO_STACK_H
+#define URXE_NETIO_STACK_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "netio/config.h"
+#include "netio/counters.h"
+#include "netio/link.h"
+#include "netio/port.h"
+#include "urxe/lock.h"
+#include "urxe/wire.h"
+
+#define URXE_USEC 1000ull
+#define URXE_MSEC 1000000ull
+#define URXE_SEC  1000000000ull
+
+#define ETH_LEN	 14
+#define VLAN_LEN 4
+#define IPV4_LEN 20
+#define IPV6_LEN 40
+#define UDP_LEN	 8
+
+#define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_ARP  0x0806
+#define ETHERTYPE_VLAN 0x8100
+#define ETHERTYPE_IPV6 0x86dd
+
+#define PROTO_HOPOPTS 0
+#define PROTO_ICMP    1
+#define PROTO_IGMP    2
+#define PROTO_UDP     17
+#define PROTO_ICMPV6  58
+
+/* ---- neighbours (neigh.c) ---- */
+
+/* RFC 4861 7.3.2; from DELAY on, the MAC may be used without asking the table. */
+enum urxe_neigh_state {
+	NEIGH_NONE,
+	NEIGH_INCOMPLETE,
+	NEIGH_FAILED,
+	NEIGH_STALE,
+	NEIGH_DELAY,
+	NEIGH_PROBE,
+	NEIGH_REACHABLE,
+	NEIGH_STATES,
+};
+
+extern const char *const urxe_neigh_state_names[NEIGH_STATES];
+
+struct urxe_neigh {
+	_Atomic uint64_t word; /* state << 48 | MAC: all that a sender needs, in one load */
+	atomic_bool used;      /* since the last confirmation */
+	/* under neigh.lock: */
+	struct urxe_neigh *next;
+	uint8_t gid[16];
+	unsigned sgid_index; /* own address that asks */
+	unsigned refs;	     /* paths */
+	unsigned tries;
+	uint64_t due;  /* when the state times out, or URXE_NEVER */
+	uint64_t hold; /* FAILED: no new attempt before */
+};
+
+#define NEIGH_BUCKETS 256
+#define NEIGH_MAX     1024 /* entries that nobody asked for are not learned beyond */
+
+struct urxe_neigh_table {
+	struct urxe_spin lock;
+	unsigned count;
+	_Atomic uint64_t next_due; /* nothing is to do before */
+	struct urxe_neigh *bucket[NEIGH_BUCKETS];
+	/* announcements of our own addresses, also under lock */
+	unsigned announce_left;
+	uint64_t announce_due;
+	bool was_up;
+};
+
+static inline enum urxe_neigh_state urxe_neigh_word_state(uint64_t word)
+{
+	return (enum urxe_neigh_state)(word >> 48);
+}
+
+static inline void urxe_neigh_word_mac(uint64_t word, uint8_t mac[6])
+{
+	uint64_t be = htobe64(word << 16);
+
+	memcpy(mac, &be, 6);
+}
+
+/* What was heard of a neighbour. */
+#define NEIGH_HEARD_SOLICITED 0x1 /* answers our question */
+#define NEIGH_HEARD_OVERRIDE  0x2 /* replaces another MAC (ND; always set for ARP) */
+#define NEIGH_HEARD_CREATE    0x4 /* it talks to us: worth an entry */
+
+/** urxe_neigh_get - the entry of an on-link address, referenced. 0 or ENOMEM. */
+int urxe_neigh_get(struct urxe_port *port, const uint8_t gid[16], unsigned sgid_index,
+		   struct urxe_neigh **n);
+void urxe_neigh_put(struct urxe_port *port, struct urxe_neigh *n);
+/** urxe_neigh_use - slow path of a sender: *word is usable upon 0; EINPROGRESS, EHOSTUNREACH. */
+int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word);
+void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6],
+		      unsigned heard);
+uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now);
+void urxe_neigh_announce(struct urxe_port *port);
+void urxe_neigh_schedule(struct urxe_port *port, uint64_t due);
+void urxe_neigh_destroy(struct urxe_port *port);
+/** urxe_neigh_duplicate - somebody else uses our address: count, and warn now and then. */
+void urxe_neigh_duplicate(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6]);
+/** urxe_neigh_state - for tests and status: the state of an address, NEIGH_NONE if unknown. */
+enum urxe_neigh_state urxe_neigh_state(struct urxe_port *port, const uint8_t gid[16]);
+
+/* ---- multicast (mcast.c) ---- */
+
+#define MCAST_MAX 256
+
+struct urxe_mcast_group {
+	uint8_t gid[16];
+	unsigned members; /* 0: left, the report of that is still to go out */
+	unsigned reports; /* state change reports still to send (RFC 3376 robustness) */
+};
+
+struct urxe_mcast {
+	pthread_mutex_t filter_lock; /* joins and leaves; held while the link's filter changes */
+	struct urxe_spin lock;
+	unsigned count;
+	struct urxe_mcast_group group[MCAST_MAX];
+	_Atomic uint64_t due; /* next report; set before urxe_neigh_schedule() */
+	bool query4, query6;  /* somebody asked for all groups */
+};
+
+bool urxe_mcast_joined(struct urxe_port *port, const uint8_t mgid[16]);
+void urxe_mcast_mac(const uint8_t mgid[16], uint8_t mac[6]);
+/** urxe_mcast_start - the link is there: its filter, and reports for all groups. */
+void urxe_mcast_start(struct urxe_port *port);
+void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now);
+void urxe_mcast_query(struct urxe_lane *lane, bool ipv4);
+
+/* ---- fault injection (fault.c) ---- */
+
+#define FAULT_OUT 3
+
+struct urxe_fault_dir {
+	uint64_t prng;
+	bool holding;
+	unsigned countdown; /* frames that still overtake the held one */
+	uint64_t deadline;
+	struct urxe_frame held;
+	enum urxe_counter base; /* drop; dup, reorder, corrupt follow */
+};
+
+struct urxe_faults {
+	bool on;
+	uint64_t drop, dup, reorder, corrupt; /* of 2^32 */
+	struct urxe_fault_dir tx, rx;
+};
+
+void urxe_fault_init(struct urxe_lane *lane);
+/** urxe_fault_apply - what becomes of a RoCEv2 frame: 0..FAULT_OUT frames in order; returns how
+ * many. */
+unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
+			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT]);
+/** urxe_fault_due - the held frame, once its time is over: true and @out. */
+bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *out);
+
+/* ---- lanes ---- */
+
+#define TX_LIMIT   64  /* frames waiting for the link that senders may cause */
+#define TX_QUEUE   128 /* and the stack's own (answers, duplicates) on top */
+#define TX_BURST   32
+#define LOOP_LIMIT 192
+#define LOOP_QUEUE 256
+#define RX_BURST   64
+#define RX_PENDING (RX_BURST * FAULT_OUT)
+
+struct urxe_lane {
+	struct urxe_spin lock;
+	unsigned index;
+	struct urxe_port *port;
+
+	/* frames to send: txq[tx_head .. tx_head + tx_count) wait for the link */
+	struct urxe_frame cache[TX_BURST];
+	unsigned cached;
+	unsigned reserved, loop_reserved; /* begun, neither committed nor aborted */
+	unsigned tx_head, tx_count;
+	struct urxe_frame txq[TX_QUEUE];
+	uint16_t ip_id;
+
+	/* frames to ourselves: a ring; loop_count is read without the lock by urxe_port_wait() */
+	unsigned loop_head;
+	_Atomic unsigned loop_count;
+	struct urxe_frame loop[LOOP_QUEUE];
+	bool wire_first;
+
+	/* received, and through fault injection */
+	unsigned pend_head;
+	_Atomic unsigned pend_count;
+	struct urxe_frame pend[RX_PENDING];
+
+	struct urxe_faults faults;
+	uint64_t echo_from; /* rate limit of ICMP answers */
+	unsigned echo_count;
+
+	_Atomic uint64_t counters[URXE_COUNTERS];
+};
+
+static inline void urxe_count(struct urxe_lane *lane, enum urxe_counter c, uint64_t n)
+{
+	/* One writer at a time: no locked instruction needed. */
+	uint64_t v = atomic_load_explicit(&lane->counters[c], memory_order_relaxed);
+
+	atomic_store_explicit(&lane->counters[c], v + n, memory_order_relaxed);
+}
+
+/* ---- ports ---- */
+
+struct urxe_port {
+	struct urxe_port_config cfg;
+	const struct urxe_link_ops *ops;
+	void *link_arg;
+	unsigned num_gids;
+	struct urxe_gid_entry gids[URXE_PORT_MAX_GIDS];
+	struct urxe_ident *ident;
+
+	pthread_mutex_t start_lock;
+	struct urxe_spin info_lock; /* guards info */
+	struct urxe_port_info info;
+	atomic_bool started; /* released when what follows is set */
+	void *link;
+	uint8_t mac[6];
+	_Atomic uint32_t l3_mtu; /* a start may make it smaller */
+	bool capture;		 /* the link writes a capture */
+	bool loop_icrc;		 /* looped frames carry a true ICRC, and it is checked */
+	bool tx_csum, rx_csum;
+	unsigned num_lanes;
+	struct urxe_lane *lanes;
+
+	int wake_fd;
+	atomic_bool woken;
+
+	struct urxe_neigh_table neigh;
+	struct urxe_mcast mcast;
+	_Atomic uint64_t dup_warned; /* when the last duplicate address was reported */
+};
+
+static inline bool urxe_gid_is_v4(const uint8_t gid[16])
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(gid, prefix, sizeof(prefix));
+}
+
+static inline void urxe_gid_from_v4(uint8_t gid[16], const uint8_t addr[4])
+{
+	memset(gid, 0, 10);
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, addr, 4);
+}
+
+static inline bool urxe_gid_is_mcast(const uint8_t gid[16])
+{
+	return gid[0] == 0xff || (urxe_gid_is_v4(gid) && (gid[12] & 0xf0) == 0xe0);
+}
+
+/** urxe_gid_on_link - is @gid on the prefix of this own address? */
+bool urxe_gid_on_link(const struct urxe_gid_entry *own, const uint8_t gid[16]);
+/** urxe_port_next_hop - the on-link address that frames to @dgid go to; 0 or ENETUNREACH. */
+int urxe_port_next_hop(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16],
+		       uint8_t next[16]);
+/** urxe_gid_print - for log lines; @buf of 46 bytes at least. */
+const char *urxe_gid_print(const uint8_t gid[16], char *buf, size_t len);
+
+static inline uint64_t urxe_random_step(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15ull); /* splitmix64 */
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* ---- the way in (ip.c) ---- */
+
+/** urxe_frame_input - a received frame: true when @pkt now borrows it, false when it is done with.
+ */
+bool urxe_frame_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
+		      struct urxe_packet *pkt);
+/** urxe_frame_roce - offset of the BTH if the frame looks like RoCEv2, else 0. */
+uint32_t urxe_frame_roce(const struct urxe_frame *f);
+
+/* ones' complement sums (RFC 1071), in host order of network 16-bit words */
+uint32_t urxe_sum(uint32_t sum, const void *data, uint32_t len);
+uint16_t urxe_sum_fold(uint32_t sum);
+/** urxe_sum_pseudo - pseudo header of the IPv4 or IPv6 header at @l3. */
+uint32_t urxe_sum_pseudo(const uint8_t *l3, bool ipv4, uint8_t proto, uint32_t len);
+
+/* What a control protocol's handler gets. */
+struct urxe_input {
+	const uint8_t *eth;
+	const uint8_t *l3;
+	const uint8_t *l4;
+	uint32_t l4_len;
+	bool ipv4;
+	bool mcast; /* IP destination is a group */
+	int sgid_index;
+};
+
+void urxe_arp_input(struct urxe_lane *lane, const uint8_t *eth, const uint8_t *arp, uint32_t len);
+void urxe_icmp_input(struct urxe_lane *lane, const struct urxe_input *in);
+void urxe_icmpv6_input(struct urxe_lane *lane, const struct urxe_input *in);
+void urxe_nd_input(struct urxe_lane *lane, const struct urxe_input *in);
+void urxe_igmp_input(struct urxe_lane *lane, const struct urxe_input *in);
+void urxe_mld_input(struct urxe_lane *lane, const struct urxe_input *in);
+
+/* ---- questions and announcements ---- */
+
+/** urxe_arp_ask / urxe_nd_ask - who has @gid? @mac: ask this one alone, or NULL: all. */
+void urxe_arp_ask(struct urxe_lane *lane, unsigned sgid_index, const uint8_t gid[16],
+		  const uint8_t *mac);
+void urxe_nd_ask(struct urxe_lane *lane, unsigned sgid_index, const uint8_t gid[16],
+		 const uint8_t *mac);
+/** urxe_arp_announce / urxe_nd_announce - here we are; @probe: and is anybody else? */
+void urxe_arp_announce(struct urxe_lane *lane, unsigned sgid_index, bool probe);
+void urxe_nd_announce(struct urxe_lane *lane, unsigned sgid_index, bool probe);
+/** urxe_nd_group - the solicited-node group of an address (RFC 4291 2.7.1). */
+void urxe_nd_group(const uint8_t gid[16], uint8_t group[16]);
+
+/* ---- the way out (tx.c) ---- */
+
+/* A frame of the stack's own: begin, write at the pointer returned, end with its length. */
+uint8_t *urxe_ctl_begin(struct urxe_lane *lane, struct urxe_frame *f, const uint8_t dmac[6],
+			uint16_t ethertype);
+void urxe_ctl_end(struct urxe_lane *lane, struct urxe_frame *f, const uint8_t *end);
+/** urxe_frame_copy - a copy of a frame in a new one; false when there is none. */
+bool urxe_frame_copy(struct urxe_lane *lane, struct urxe_frame *to, const struct urxe_frame *from);
+void urxe_frame_free(struct urxe_lane *lane, struct urxe_frame *f);
+/** urxe_lane_emit - a complete frame to the wire, or to ourselves. */
+void urxe_lane_emit(struct urxe_lane *lane, struct urxe_frame *f, bool loop);
+/** urxe_tx_init/fini - the send half of a lane. */
+void urxe_tx_fini(struct urxe_lane *lane);
+
+/* ---- ICRC (icrc.c) ---- */
+
+/** urxe_icrc - IBTA A17 ICRC of IP and UDP header at @l3 and the first @len (>= 12) bytes behind.
+ */
+uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len);
+/** urxe_icrc_more - carry on over @len more bytes. */
+uint32_t urxe_icrc_more(uint32_t crc, const void *data, uint32_t len);
+/** urxe_icrc_copy - copy and carry on, in pieces that stay in the L1 cache. */
+uint32_t urxe_icrc_copy(uint32_t crc, void *to, const void *from, uint32_t len);
+
+static inline void urxe_icrc_put(uint8_t *p, uint32_t crc)
+{
+	crc = htole32(crc);
+	memcpy(p, &crc, sizeof(crc));
+}
+
+static inline uint32_t urxe_icrc_get(const uint8_t *p)
+{
+	uint32_t crc;
+
+	memcpy(&crc, p, sizeof(crc));
+	return le32toh(crc);
+}
+
+/* ---- paths (path.c) ---- */
+
+enum urxe_path_kind {
+	PATH_WIRE,
+	PATH_LOOP,
+	PATH_MCAST
+};
+
+#define PATH_HDR_ROOM 72 /* Ethernet, VLAN, IPv6, UDP: 66, copied whole */
+
+struct urxe_path {
+	struct urxe_port *port;
+	struct urxe_neigh *neigh; /* PATH_WIRE only */
+	enum urxe_path_kind kind;
+	bool ipv4;
+	uint8_t mac[6];	  /* PATH_MCAST only */
+	uint8_t dgid[16]; /* as on the wire */
+	uint32_t l3_off;
+	uint32_t hdr_len; /* up to the BTH */
+	uint32_t max_len; /* of BTH to pad */
+	uint32_t ip_sum;  /* IPv4: of the header without length, id, checksum */
+	uint8_t hdr[PATH_HDR_ROOM];
+};
+
+/* urxe_tx.flags */
+#define TX_IPV4	  0x1
+#define TX_LOOP	  0x2
+#define TX_MCAST  0x4 /* to the wire, and a copy to ourselves */
+#define TX_NOICRC 0x8
+#define TX_CSUM	  0x10
+
+#endif

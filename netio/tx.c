@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The send half of a lane: frames are reserved, filled, committed into a queue that
+ * keeps their order, and handed to the link in bursts. No allocation, no lock but the
+ * lane's.
+ */
+#include "netio/stack.h"
+
+static bool cache_refill(struct urxe_lane *lane)
+{
+	struct urxe_port *port = lane->port;
+
+	lane->cached = port->ops->alloc(port->link, lane->index, lane->cache, TX_BURST);
+	return lane->cached != 0;
+}
+
+void urxe_frame_free(struct urxe_lane *lane, struct urxe_frame *f)
+{
+	lane->port->ops->free(lane->port->link, lane->index, f, 1);
+}
+
+bool urxe_frame_copy(struct urxe_lane *lane, struct urxe_frame *to, const struct urxe_frame *from)
+{
+	if (!lane->cached && !cache_refill(lane))
+		return false;
+	if (lane->cache[lane->cached - 1].room < from->len)
+		return false;
+	*to = lane->cache[--lane->cached];
+	memcpy(to->data, from->data, from->len);
+	to->len = from->len;
+	to->flags = from->flags;
+	return true;
+}
+
+/* ---- queues ---- */
+
+static void queue_dropped(struct urxe_lane *lane)
+{
+	struct urxe_port *port = lane->port;
+
+	urxe_count(lane, URXE_CNT_tx_link_down, lane->tx_count);
+	port->ops->free(port->link, lane->index, lane->txq + lane->tx_head, lane->tx_count);
+	lane->tx_head = lane->tx_count = 0;
+}
+
+void urxe_lane_flush(struct urxe_lane *lane)
+{
+	struct urxe_port *port = lane->port;
+	struct urxe_frame *f = lane->txq + lane->tx_head;
+	uint32_t len[TX_QUEUE];
+	uint64_t bytes = 0;
+	unsigned k;
+
+	if (!lane->tx_count)
+		return;
+	/* The frames are the link's once it has taken them. */
+	for (unsigned i = 0; i < lane->tx_count; i++)
+		len[i] = f[i].len;
+	k = port->ops->tx(port->link, lane->index, f, lane->tx_count);
+	for (unsigned i = 0; i < k; i++)
+		bytes += len[i];
+	urxe_count(lane, URXE_CNT_tx_frames, k);
+	urxe_count(lane, URXE_CNT_tx_bytes, bytes);
+	lane->tx_count -= k;
+	lane->tx_head = lane->tx_count ? lane->tx_head + k : 0;
+	/* A peer that is gone takes nothing for ever: what waits for it is lost on the wire. */
+	if (!k && !port->ops->up(port->link))
+		queue_dropped(lane);
+}
+
+/* Room for one more at the end of the transmit queue. */
+static bool queue_room(struct urxe_lane *lane)
+{
+	if (lane->tx_head + lane->tx_count < TX_QUEUE)
+		return true;
+	if (!lane->tx_head)
+		return false;
+	memmove(lane->txq, lane->txq + lane->tx_head, lane->tx_count * sizeof(lane->txq[0]));
+	lane->tx_head = 0;
+	return true;
+}
+
+static unsigned loop_count(struct urxe_lane *lane)
+{
+	return atomic_load_explicit(&lane->loop_count, memory_order_relaxed);
+}
+
+void urxe_lane_emit(struct urxe_lane *lane, struct urxe_frame *f, bool loop)
+{
+	struct urxe_port *port = lane->port;
+	unsigned n = loop_count(lane);
+
+	if (loop ? n >= LOOP_QUEUE : !queue_room(lane)) {
+		urxe_count(lane, URXE_CNT_tx_control_dropped, 1);
+		urxe_frame_free(lane, f);
+		return;
+	}
+	if (port->capture)
+		port->ops->capture(port->link, f, true, urxe_port_now(port));
+	if (loop) {
+		lane->loop[(lane->loop_head + n) % LOOP_QUEUE] = *f;
+		atomic_store_explicit(&lane->loop_count, n + 1, memory_order_relaxed);
+		urxe_count(lane, URXE_CNT_loop_packets, 1);
+	} else {
+		lane->txq[lane->tx_head + lane->tx_count++] = *f;
+	}
+}
+
+static void emit_roce(struct urxe_lane *lane, struct urxe_frame *f, bool loop)
+{
+	struct urxe_frame out[FAULT_OUT];
+	unsigned n;
+
+	if (!lane->faults.on) {
+		urxe_lane_emit(lane, f, loop);
+		return;
+	}
+	/* The held frame remembers where it goes: a looped one bears our own MAC twice. */
+	n = urxe_fault_apply(lane, &lane->faults.tx, f, out);
+	for (unsigned i = 0; i < n; i++)
+		urxe_lane_emit(lane, &out[i], !memcmp(out[i].data, lane->port->mac, 6));
+}
+
+/* ---- RoCEv2 frames ---- */
+
+static int no_room(struct urxe_lane *lane, enum urxe_counter why)
+{
+	urxe_count(lane, why, 1);
+	return EAGAIN;
+}
+
+static int reserve_wire(struct urxe_lane *lane)
+{
+	if (lane->tx_count + lane->reserved < TX_LIMIT)
+		return 0;
+	urxe_lane_flush(lane);
+	if (lane->tx_count + lane->reserved < TX_LIMIT)
+		return 0;
+	return no_room(lane, URXE_CNT_tx_backlog_full);
+}
+
+static int reserve_loop(struct urxe_lane *lane)
+{
+	if (loop_count(lane) + lane->loop_reserved < LOOP_LIMIT)
+		return 0;
+	return no_room(lane, URXE_CNT_tx_loop_full);
+}
+
+/* Where a frame on this path goes: MAC and TX_* flags; or why it cannot go now. */
+static int destination(struct urxe_lane *lane, struct urxe_path *path, uint8_t mac[6],
+		       uint32_t *flags)
+{
+	struct urxe_port *port = lane->port;
+	uint64_t word;
+	int err;
+
+	*flags = path->ipv4 ? TX_IPV4 : 0;
+	switch (path->kind) {
+	case PATH_WIRE:
+		word = atomic_load_explicit(&path->neigh->word, memory_order_relaxed);
+		if (urxe_neigh_word_state(word) < NEIGH_DELAY) {
+			err = urxe_neigh_use(lane, path->neigh, &word);
+			if (err)
+				return err;
+		}
+		if (!atomic_load_explicit(&path->neigh->used, memory_order_relaxed))
+			atomic_store_explicit(&path->neigh->used, true, memory_order_relaxed);
+		urxe_neigh_word_mac(word, mac);
+		if (port->tx_csum)
+			*flags |= TX_CSUM;
+		return reserve_wire(lane);
+	case PATH_LOOP:
+		*flags |= TX_LOOP | (port->loop_icrc ? 0 : TX_NOICRC);
+		memcpy(mac, port->mac, 6);
+		return reserve_loop(lane);
+	case PATH_MCAST:
+		memcpy(mac, path->mac, 6);
+		if (urxe_mcast_joined(port, path->dgid)) {
+			*flags |= TX_MCAST;
+			err = reserve_loop(lane);
+			if (err)
+				return err;
+		}
+		return reserve_wire(lane);
+	}
+	return EINVAL;
+}
+
+/* Lengths, id and checksum: all that differs from the path's template. */
+static void finish_ip(struct urxe_lane *lane, const struct urxe_path *path, uint8_t *l2,
+		      uint32_t len, uint32_t flags)
+{
+	uint8_t *l3 = l2 + path->l3_off;
+	uint32_t udp_len = UDP_LEN + len + URXE_ICRC_LEN;
+
+	urxe_put16(l2 + path->hdr_len - UDP_LEN + 4, (uint16_t)udp_len);
+	if (!path->ipv4) {
+		urxe_put16(l3 + 4, (uint16_t)udp_len);
+		return;
+	}
+	urxe_put16(l3 + 2, (uint16_t)(IPV4_LEN + udp_len));
+	urxe_put16(l3 + 4, lane->ip_id);
+	if (!(flags & TX_CSUM))
+		urxe_put16(l3 + 10, urxe_sum_fold(path->ip_sum + IPV4_LEN + udp_len + lane->ip_id));
+	lane->ip_id++;
+}
+
+int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len)
+{
+	struct urxe_frame *f;
+	uint8_t mac[6];
+	int err;
+
+	if (len > path->max_len || len < URXE_BTH_LEN) {
+		urxe_count(lane, URXE_CNT_tx_too_long, 1);
+		return EMSGSIZE;
+	}
+	err = destination(lane, path, mac, &tx->flags);
+	if (err)
+		return err;
+	if (!lane->cached && !cache_refill(lane))
+		return no_room(lane, URXE_CNT_tx_no_frame);
+	f = &lane->cache[lane->cached - 1];
+	if (path->hdr_len + len + URXE_ICRC_LEN > f->room) {
+		urxe_count(lane, URXE_CNT_tx_too_long, 1);
+		return EMSGSIZE;
+	}
+	lane->cached--;
+	tx->l2 = f->data;
+	tx->frame = f->buf;
+	tx->room = f->room;
+	memcpy(tx->l2, path->hdr, PATH_HDR_ROOM);
+	memcpy(tx->l2, mac, 6);
+	memcpy(tx->l2 + 6, lane->port->mac, 6);
+	finish_ip(lane, path, tx->l2, len, tx->flags);
+	tx->bth = tx->cur = tx->l2 + path->hdr_len;
+	tx->end = tx->bth + len;
+	if (!(tx->flags & TX_LOOP))
+		lane->reserved++;
+	if (tx->flags & (TX_LOOP | TX_MCAST))
+		lane->loop_reserved++;
+	return 0;
+}
+
+void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len)
+{
+	bool ipv4 = tx->flags & TX_IPV4;
+
+	tx->cur = tx->bth + hdr_len;
+	if (!(tx->flags & TX_NOICRC))
+		tx->crc =
+			urxe_icrc(tx->bth - UDP_LEN - (ipv4 ? IPV4_LEN : IPV6_LEN), ipv4, hdr_len);
+}
+
+void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
+{
+	if (len > (uint32_t)(tx->end - tx->cur))
+		len = (uint32_t)(tx->end - tx->cur);
+	if (!src) {
+		memset(tx->cur, 0, len);
+		if (!(tx->flags & TX_NOICRC))
+			tx->crc = urxe_icrc_more(tx->crc, tx->cur, len);
+	} else if (tx->flags & TX_NOICRC) {
+		memcpy(tx->cur, src, len);
+	} else {
+		tx->crc = urxe_icrc_copy(tx->crc, tx->cur, src, len);
+	}
+	tx->cur += len;
+}
+
+static void unreserve(struct urxe_lane *lane, const struct urxe_tx *tx)
+{
+	if (!(tx->flags & TX_LOOP))
+		lane->reserved--;
+	if (tx->flags & (TX_LOOP | TX_MCAST))
+		lane->loop_reserved--;
+}
+
+void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
+{
+	struct urxe_frame f =
+				  {
+					  .data = tx->l2,
+					  .room = tx->room,
+					  .buf = tx->frame,
+					  .flags =
+						  tx->flags & TX_CSUM ? URXE_FRAME_TX_IPV4_CSUM : 0,
+				  },
+			  copy;
+
+	if (tx->cur < tx->end)
+		urxe_tx_append(tx, NULL, (uint32_t)(tx->end - tx->cur));
+	if (tx->flags & TX_NOICRC)
+		memset(tx->end, 0, URXE_ICRC_LEN);
+	else
+		urxe_icrc_put(tx->end, tx->crc);
+	f.len = (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);
+	unreserve(lane, tx);
+	urxe_count(lane, URXE_CNT_tx_packets, 1);
+	if (tx->flags & TX_MCAST) {
+		if (urxe_frame_copy(lane, &copy, &f))
+			urxe_lane_emit(lane, &copy, true);
+		else
+			urxe_count(lane, URXE_CNT_tx_control_dropped, 1);
+	}
+	emit_roce(lane, &f, tx->flags & TX_LOOP);
+	if (lane->tx_count >= TX_BURST)
+		urxe_lane_flush(lane);
+}
+
+void urxe_tx_abort(struct urxe_lane *lane, struct urxe_tx *tx)
+{
+	struct urxe_frame f = {.data = tx->l2, .room = tx->room, .buf = tx->frame};
+
+	unreserve(lane, tx);
+	if (lane->cached < TX_BURST)
+		lane->cache[lane->cached++] = f;
+	else
+		urxe_frame_free(lane, &f);
+}
+
+/* ---- the stack's own frames ---- */
+
+uint8_t *urxe_ctl_begin(struct urxe_lane *lane, struct urxe_frame *f, const uint8_t dmac[6],
+			uint16_t ethertype)
+{
+	uint16_t vlan = lane->port->cfg.vlan;
+	uint8_t *p;
+
+	if (!queue_room(lane) || (!lane->cached && !cache_refill(lane))) {
+		urxe_count(lane, URXE_CNT_tx_control_dropped, 1);
+		return NULL;
+	}
+	*f = lane->cache[--lane->cached];
+	f->flags = 0;
+	memcpy(f->data, dmac, 6);
+	memcpy(f->data + 6, lane->port->mac, 6);
+	p = f->data + 12;
+	if (vlan != URXE_NO_VLAN) {
+		urxe_put16(p, ETHERTYPE_VLAN);
+		urxe_put16(p + 2, vlan);
+		p += VLAN_LEN;
+	}
+	urxe_put16(p, ethertype);
+	return p + 2;
+}
+
+void urxe_ctl_end(struct urxe_lane *lane, struct urxe_frame *f, const uint8_t *end)
+{
+	f->len = (uint32_t)(end - f->data);
+	urxe_lane_emit(lane, f, false);
+}
+
+void urxe_tx_fini(struct urxe_lane *lane)
+{
+	struct urxe_port *port = lane->port;
+	struct urxe_frame f;
+
+	port->ops->free(port->link, lane->index, lane->cache, lane->cached);
+	port->ops->free(port->link, lane->index, lane->txq + lane->tx_head, lane->tx_count);
+	for (unsigned n = loop_count(lane); n; n--) {
+		urxe_frame_free(lane, &lane->loop[lane->loop_head]);
+		lane->loop_head = (lane->loop_head + 1) % LOOP_QUEUE;
+	}
+	if (urxe_fault_due(&lane->faults.tx, URXE_NEVER, &f))
+		urxe_frame_free(lane, &f);
+}
