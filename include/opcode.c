@@ -32,71 +32,88 @@
 #define O_IETH(f) (O_IMM(f) + L_IMM(f))
 #define O_END(f)  (O_IETH(f) + L_IETH(f))
 
-#define ENTRY(op, f, n)                                                                            \
-	[op] = {                                                                                   \
-		.flags = F_(VALID) | (f),                                                          \
-		.hdr_len = O_END(f),                                                               \
-		.deth_off = L_DETH(f) ? O_DETH(f) : 0,                                             \
-		.xrceth_off = L_XRC(f) ? O_XRC(f) : 0,                                             \
-		.reth_off = L_RETH(f) ? O_RETH(f) : 0,                                             \
-		.atomic_off = L_ATM(f) ? O_ATM(f) : 0,                                             \
-		.aeth_off = L_AETH(f) ? O_AETH(f) : 0,                                             \
-		.atomic_ack_off = L_AACK(f) ? O_AACK(f) : 0,                                       \
-		.imm_off = L_IMM(f) ? O_IMM(f) : 0,                                                \
-		.ieth_off = L_IETH(f) ? O_IETH(f) : 0,                                             \
-		.feth_off = L_FETH(f) ? O_FETH(f) : 0,                                             \
-		.name = n,                                                                         \
+#define ENTRY(op, f, n)                                      \
+	[op] = {                                             \
+		.flags = F_(VALID) | (f),                    \
+		.hdr_len = O_END(f),                         \
+		.deth_off = L_DETH(f) ? O_DETH(f) : 0,       \
+		.xrceth_off = L_XRC(f) ? O_XRC(f) : 0,       \
+		.reth_off = L_RETH(f) ? O_RETH(f) : 0,       \
+		.atomic_off = L_ATM(f) ? O_ATM(f) : 0,       \
+		.aeth_off = L_AETH(f) ? O_AETH(f) : 0,       \
+		.atomic_ack_off = L_AACK(f) ? O_AACK(f) : 0, \
+		.imm_off = L_IMM(f) ? O_IMM(f) : 0,          \
+		.ieth_off = L_IETH(f) ? O_IETH(f) : 0,       \
+		.feth_off = L_FETH(f) ? O_FETH(f) : 0,       \
+		.name = n,                                   \
 	}
 
 /* SEND and RDMA WRITE, with and without immediate: RC, UC and XRC alike. X: XRCETH of requests. */
 #define SEND_WRITE(svc, sname, X)                                                                  \
-	ENTRY(svc | URXE_OP_SEND_FIRST, BEGINS | F_(SEND) | F_(PAYLOAD) | (X), sname " SEND_FIRST"),   \
-	ENTRY(svc | URXE_OP_SEND_MIDDLE, F_(SEND) | F_(PAYLOAD) | (X), sname " SEND_MIDDLE"),          \
-	ENTRY(svc | URXE_OP_SEND_LAST, ENDS | F_(SEND) | F_(PAYLOAD) | F_(RECV_WQE) | (X),             \
-	      sname " SEND_LAST"),                                                                     \
-	ENTRY(svc | URXE_OP_SEND_LAST_IMM,                                                             \
-	      ENDS | F_(SEND) | F_(PAYLOAD) | F_(IMM) | F_(RECV_WQE) | (X), sname " SEND_LAST_IMM"),   \
-	ENTRY(svc | URXE_OP_SEND_ONLY, BOTH | F_(SEND) | F_(PAYLOAD) | F_(RECV_WQE) | (X),             \
-	      sname " SEND_ONLY"),                                                                     \
-	ENTRY(svc | URXE_OP_SEND_ONLY_IMM,                                                             \
-	      BOTH | F_(SEND) | F_(PAYLOAD) | F_(IMM) | F_(RECV_WQE) | (X), sname " SEND_ONLY_IMM"),   \
-	ENTRY(svc | URXE_OP_WRITE_FIRST, BEGINS | F_(WRITE) | F_(PAYLOAD) | F_(RETH) | (X),            \
-	      sname " WRITE_FIRST"),                                                                   \
-	ENTRY(svc | URXE_OP_WRITE_MIDDLE, F_(WRITE) | F_(PAYLOAD) | (X), sname " WRITE_MIDDLE"),       \
-	ENTRY(svc | URXE_OP_WRITE_LAST, ENDS | F_(WRITE) | F_(PAYLOAD) | (X), sname " WRITE_LAST"),    \
-	ENTRY(svc | URXE_OP_WRITE_LAST_IMM,                                                            \
-	      ENDS | F_(WRITE) | F_(PAYLOAD) | F_(IMM) | F_(RECV_WQE) | (X), sname " WRITE_LAST_IMM"), \
-	ENTRY(svc | URXE_OP_WRITE_ONLY, BOTH | F_(WRITE) | F_(PAYLOAD) | F_(RETH) | (X),               \
-	      sname " WRITE_ONLY"),                                                                    \
-	ENTRY(svc | URXE_OP_WRITE_ONLY_IMM,                                                            \
-	      BOTH | F_(WRITE) | F_(PAYLOAD) | F_(RETH) | F_(IMM) | F_(RECV_WQE) | (X),                \
-	      sname " WRITE_ONLY_IMM")
+	ENTRY(svc | URXE_OP_SEND_FIRST, BEGINS | F_(SEND) | F_(PAYLOAD) | (X),                     \
+	      sname " SEND_FIRST"),                                                                \
+		ENTRY(svc | URXE_OP_SEND_MIDDLE, F_(SEND) | F_(PAYLOAD) | (X),                     \
+		      sname " SEND_MIDDLE"),                                                       \
+		ENTRY(svc | URXE_OP_SEND_LAST, ENDS | F_(SEND) | F_(PAYLOAD) | F_(RECV_WQE) | (X), \
+		      sname " SEND_LAST"),                                                         \
+		ENTRY(svc | URXE_OP_SEND_LAST_IMM,                                                 \
+		      ENDS | F_(SEND) | F_(PAYLOAD) | F_(IMM) | F_(RECV_WQE) | (X),                \
+		      sname " SEND_LAST_IMM"),                                                     \
+		ENTRY(svc | URXE_OP_SEND_ONLY, BOTH | F_(SEND) | F_(PAYLOAD) | F_(RECV_WQE) | (X), \
+		      sname " SEND_ONLY"),                                                         \
+		ENTRY(svc | URXE_OP_SEND_ONLY_IMM,                                                 \
+		      BOTH | F_(SEND) | F_(PAYLOAD) | F_(IMM) | F_(RECV_WQE) | (X),                \
+		      sname " SEND_ONLY_IMM"),                                                     \
+		ENTRY(svc | URXE_OP_WRITE_FIRST,                                                   \
+		      BEGINS | F_(WRITE) | F_(PAYLOAD) | F_(RETH) | (X), sname " WRITE_FIRST"),    \
+		ENTRY(svc | URXE_OP_WRITE_MIDDLE, F_(WRITE) | F_(PAYLOAD) | (X),                   \
+		      sname " WRITE_MIDDLE"),                                                      \
+		ENTRY(svc | URXE_OP_WRITE_LAST, ENDS | F_(WRITE) | F_(PAYLOAD) | (X),              \
+		      sname " WRITE_LAST"),                                                        \
+		ENTRY(svc | URXE_OP_WRITE_LAST_IMM,                                                \
+		      ENDS | F_(WRITE) | F_(PAYLOAD) | F_(IMM) | F_(RECV_WQE) | (X),               \
+		      sname " WRITE_LAST_IMM"),                                                    \
+		ENTRY(svc | URXE_OP_WRITE_ONLY, BOTH | F_(WRITE) | F_(PAYLOAD) | F_(RETH) | (X),   \
+		      sname " WRITE_ONLY"),                                                        \
+		ENTRY(svc | URXE_OP_WRITE_ONLY_IMM,                                                \
+		      BOTH | F_(WRITE) | F_(PAYLOAD) | F_(RETH) | F_(IMM) | F_(RECV_WQE) | (X),    \
+		      sname " WRITE_ONLY_IMM")
 
 /* What only reliable services have. Responses carry no XRCETH (IBTA A14). */
-#define RELIABLE(svc, sname, X)                                                                    \
-	ENTRY(svc | URXE_OP_READ_REQUEST, BOTH | F_(READ) | F_(RETH) | (X), sname " READ_REQUEST"),    \
-	ENTRY(svc | URXE_OP_READ_RESPONSE_FIRST,                                                       \
-	      BEGINS | F_(READ) | F_(RESPONSE) | F_(PAYLOAD) | F_(AETH), sname " READ_RESPONSE_FIRST"),\
-	ENTRY(svc | URXE_OP_READ_RESPONSE_MIDDLE, F_(READ) | F_(RESPONSE) | F_(PAYLOAD),               \
-	      sname " READ_RESPONSE_MIDDLE"),                                                          \
-	ENTRY(svc | URXE_OP_READ_RESPONSE_LAST,                                                        \
-	      ENDS | F_(READ) | F_(RESPONSE) | F_(PAYLOAD) | F_(AETH), sname " READ_RESPONSE_LAST"),   \
-	ENTRY(svc | URXE_OP_READ_RESPONSE_ONLY,                                                        \
-	      BOTH | F_(READ) | F_(RESPONSE) | F_(PAYLOAD) | F_(AETH), sname " READ_RESPONSE_ONLY"),   \
-	ENTRY(svc | URXE_OP_ACKNOWLEDGE, BOTH | F_(RESPONSE) | F_(AETH), sname " ACKNOWLEDGE"),        \
-	ENTRY(svc | URXE_OP_ATOMIC_ACKNOWLEDGE,                                                        \
-	      BOTH | F_(ATOMIC) | F_(RESPONSE) | F_(AETH) | F_(ATOMIC_ACK_ETH),                        \
-	      sname " ATOMIC_ACKNOWLEDGE"),                                                            \
-	ENTRY(svc | URXE_OP_COMPARE_SWAP, BOTH | F_(ATOMIC) | F_(ATOMIC_ETH) | (X),                    \
-	      sname " COMPARE_SWAP"),                                                                  \
-	ENTRY(svc | URXE_OP_FETCH_ADD, BOTH | F_(ATOMIC) | F_(ATOMIC_ETH) | (X), sname " FETCH_ADD"),  \
-	ENTRY(svc | URXE_OP_SEND_LAST_INV,                                                             \
-	      ENDS | F_(SEND) | F_(PAYLOAD) | F_(IETH) | F_(RECV_WQE) | (X), sname " SEND_LAST_INV"),  \
-	ENTRY(svc | URXE_OP_SEND_ONLY_INV,                                                             \
-	      BOTH | F_(SEND) | F_(PAYLOAD) | F_(IETH) | F_(RECV_WQE) | (X), sname " SEND_ONLY_INV"),  \
-	ENTRY(svc | URXE_OP_FLUSH, BOTH | F_(FLUSH) | F_(FETH) | F_(RETH) | (X), sname " FLUSH"),      \
-	ENTRY(svc | URXE_OP_ATOMIC_WRITE,                                                              \
-	      BOTH | F_(ATOMIC_WRITE) | F_(RETH) | F_(PAYLOAD) | (X), sname " ATOMIC_WRITE")
+#define RELIABLE(svc, sname, X)                                                                  \
+	ENTRY(svc | URXE_OP_READ_REQUEST, BOTH | F_(READ) | F_(RETH) | (X),                      \
+	      sname " READ_REQUEST"),                                                            \
+		ENTRY(svc | URXE_OP_READ_RESPONSE_FIRST,                                         \
+		      BEGINS | F_(READ) | F_(RESPONSE) | F_(PAYLOAD) | F_(AETH),                 \
+		      sname " READ_RESPONSE_FIRST"),                                             \
+		ENTRY(svc | URXE_OP_READ_RESPONSE_MIDDLE, F_(READ) | F_(RESPONSE) | F_(PAYLOAD), \
+		      sname " READ_RESPONSE_MIDDLE"),                                            \
+		ENTRY(svc | URXE_OP_READ_RESPONSE_LAST,                                          \
+		      ENDS | F_(READ) | F_(RESPONSE) | F_(PAYLOAD) | F_(AETH),                   \
+		      sname " READ_RESPONSE_LAST"),                                              \
+		ENTRY(svc | URXE_OP_READ_RESPONSE_ONLY,                                          \
+		      BOTH | F_(READ) | F_(RESPONSE) | F_(PAYLOAD) | F_(AETH),                   \
+		      sname " READ_RESPONSE_ONLY"),                                              \
+		ENTRY(svc | URXE_OP_ACKNOWLEDGE, BOTH | F_(RESPONSE) | F_(AETH),                 \
+		      sname " ACKNOWLEDGE"),                                                     \
+		ENTRY(svc | URXE_OP_ATOMIC_ACKNOWLEDGE,                                          \
+		      BOTH | F_(ATOMIC) | F_(RESPONSE) | F_(AETH) | F_(ATOMIC_ACK_ETH),          \
+		      sname " ATOMIC_ACKNOWLEDGE"),                                              \
+		ENTRY(svc | URXE_OP_COMPARE_SWAP, BOTH | F_(ATOMIC) | F_(ATOMIC_ETH) | (X),      \
+		      sname " COMPARE_SWAP"),                                                    \
+		ENTRY(svc | URXE_OP_FETCH_ADD, BOTH | F_(ATOMIC) | F_(ATOMIC_ETH) | (X),         \
+		      sname " FETCH_ADD"),                                                       \
+		ENTRY(svc | URXE_OP_SEND_LAST_INV,                                               \
+		      ENDS | F_(SEND) | F_(PAYLOAD) | F_(IETH) | F_(RECV_WQE) | (X),             \
+		      sname " SEND_LAST_INV"),                                                   \
+		ENTRY(svc | URXE_OP_SEND_ONLY_INV,                                               \
+		      BOTH | F_(SEND) | F_(PAYLOAD) | F_(IETH) | F_(RECV_WQE) | (X),             \
+		      sname " SEND_ONLY_INV"),                                                   \
+		ENTRY(svc | URXE_OP_FLUSH, BOTH | F_(FLUSH) | F_(FETH) | F_(RETH) | (X),         \
+		      sname " FLUSH"),                                                           \
+		ENTRY(svc | URXE_OP_ATOMIC_WRITE,                                                \
+		      BOTH | F_(ATOMIC_WRITE) | F_(RETH) | F_(PAYLOAD) | (X),                    \
+		      sname " ATOMIC_WRITE")
 
 const struct urxe_opcode_info urxe_opcode_table[256] = {
 	/* clang-format off */

@@ -14,6 +14,8 @@
 extern "C" {
 #endif
 
+#pragma GCC visibility push(default)
+
 /**
  * urxedv_get_device_list - the devices that this process's urxe configuration names
  * @num_devices: out, may be NULL
@@ -30,6 +32,8 @@ void urxedv_free_device_list(struct ibv_device **list);
 
 /** urxedv_is_supported - is this one of ours? */
 bool urxedv_is_supported(struct ibv_device *device);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

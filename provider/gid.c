@@ -5,7 +5,7 @@
 
 #include "gid.h"
 #include "gsi.h"
-#include "port.h"
+#include "netio/port.h"
 #include "provider.h"
 #include "urxe/wire.h"
 

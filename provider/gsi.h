@@ -17,6 +17,8 @@ struct urxe_ident;
 
 #define URXE_GSI_QKEY 0x80010000u
 
+#pragma GCC visibility push(default)
+
 /** The service that runs on a device's own service thread. */
 struct urxe_gsi_service {
 	/**
@@ -78,7 +80,10 @@ int urxe_gsi_route(struct ibv_context *ctx, const union ibv_gid *dgid, unsigned 
 int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid,
 		     uint8_t dmac[6]);
 
-/** urxe_gsi_prefix - prefix length (0..32 or 0..128) of the own address at a GID index; -1 if none. */
+/** urxe_gsi_prefix - prefix length (0..32 or 0..128) of the own address at a GID index; -1 if none.
+ */
 int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);
+
+#pragma GCC visibility pop
 
 #endif

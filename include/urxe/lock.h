@@ -15,9 +15,9 @@ struct urxe_spin {
 	atomic_bool held;
 };
 
-#define URXE_SPIN_INIT                                                                             \
-	{                                                                                          \
-		false                                                                              \
+#define URXE_SPIN_INIT \
+	{              \
+		false  \
 	}
 
 static inline void urxe_cpu_relax(void)

@@ -41,14 +41,14 @@ int urxe_log_level_parse(const char *name, enum urxe_log_level *level);
 void urxe_log_printf(enum urxe_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-#define urxe_log(level, ...)                                                                       \
-	do {                                                                                       \
-		if (urxe_log_enabled(level))                                                       \
-			urxe_log_printf(level, __VA_ARGS__);                                       \
+#define urxe_log(level, ...)                                 \
+	do {                                                 \
+		if (urxe_log_enabled(level))                 \
+			urxe_log_printf(level, __VA_ARGS__); \
 	} while (0)
-#define urxe_err(...)   urxe_log(URXE_LOG_ERR, __VA_ARGS__)
-#define urxe_warn(...)  urxe_log(URXE_LOG_WARN, __VA_ARGS__)
-#define urxe_info(...)  urxe_log(URXE_LOG_INFO, __VA_ARGS__)
+#define urxe_err(...)	urxe_log(URXE_LOG_ERR, __VA_ARGS__)
+#define urxe_warn(...)	urxe_log(URXE_LOG_WARN, __VA_ARGS__)
+#define urxe_info(...)	urxe_log(URXE_LOG_INFO, __VA_ARGS__)
 #define urxe_debug(...) urxe_log(URXE_LOG_DEBUG, __VA_ARGS__)
 
 #endif

@@ -59,7 +59,7 @@ enum urxe_opcode_flag {
 	URXE_OPF_SEND = 1 << 3,
 	URXE_OPF_WRITE = 1 << 4,
 	URXE_OPF_READ = 1 << 5,
-	URXE_OPF_ATOMIC = 1 << 6, /* compare & swap, fetch & add */
+	URXE_OPF_ATOMIC = 1 << 6,   /* compare & swap, fetch & add */
 	URXE_OPF_RESPONSE = 1 << 7, /* for the completer; else a request, for the responder */
 	URXE_OPF_PAYLOAD = 1 << 8,
 	URXE_OPF_DETH = 1 << 9,

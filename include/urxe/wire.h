@@ -13,17 +13,17 @@
 
 #define URXE_UDP_DPORT 4791 /* IBTA A17 */
 
-#define URXE_BTH_LEN	    12
-#define URXE_DETH_LEN	    8
-#define URXE_XRCETH_LEN	    4
-#define URXE_RETH_LEN	    16
-#define URXE_ATOMIC_ETH_LEN 28
-#define URXE_AETH_LEN	    4
+#define URXE_BTH_LEN		12
+#define URXE_DETH_LEN		8
+#define URXE_XRCETH_LEN		4
+#define URXE_RETH_LEN		16
+#define URXE_ATOMIC_ETH_LEN	28
+#define URXE_AETH_LEN		4
 #define URXE_ATOMIC_ACK_ETH_LEN 8
-#define URXE_IMM_LEN	    4
-#define URXE_IETH_LEN	    4
-#define URXE_FETH_LEN	    4
-#define URXE_ICRC_LEN	    4
+#define URXE_IMM_LEN		4
+#define URXE_IETH_LEN		4
+#define URXE_FETH_LEN		4
+#define URXE_ICRC_LEN		4
 
 #define URXE_PSN_MASK	  0xffffffu
 #define URXE_QPN_MASK	  0xffffffu
@@ -217,11 +217,11 @@ static inline void urxe_atomic_put(uint8_t *p, uint64_t va, uint32_t rkey, uint6
 }
 
 /* AETH (IBTA 9.7.5.1, table 44 and 45): syndrome and MSN */
-#define URXE_AETH_TYPE_MASK 0x60
-#define URXE_AETH_ACK	    0x00
-#define URXE_AETH_RNR	    0x20
-#define URXE_AETH_NAK	    0x60
-#define URXE_AETH_VAL_MASK  0x1f
+#define URXE_AETH_TYPE_MASK	 0x60
+#define URXE_AETH_ACK		 0x00
+#define URXE_AETH_RNR		 0x20
+#define URXE_AETH_NAK		 0x60
+#define URXE_AETH_VAL_MASK	 0x1f
 #define URXE_AETH_CREDIT_INVALID 0x1f
 
 enum urxe_nak_code {

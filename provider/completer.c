@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The completer: receives acknowledgements and responses, completes send WQEs in order,
+ * and tells the requester where to begin again (IBTA 9.7.5, 9.9.2).
+ */
+#include "provider.h"
+
+/* RNR NAK timer codes in microseconds (IBTA 9.7.5.2.8, table 46). */
+static const uint32_t rnr_timer_us[32] = {
+	655360, 10,    20,    30,    40,    60,	    80,	    120,    160,    240,    320,
+	480,	640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
+	20480,	30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+};
+
+static struct urxe_swqe *oldest(struct urxe_qp *qp)
+{
+	struct urxe_swqe *wqe;
+
+	if (qp->sq.done == qp->sq.post)
+		return NULL;
+	wqe = urxe_sq_at(&qp->sq, qp->sq.done);
+	return wqe->flags & URXE_WQE_STARTED ? wqe : NULL;
+}
+
+static bool needs_response(const struct urxe_swqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* Everything before @una is done with: counters begin anew, the cursor does not lag. */
+static void progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+
+	r->una = una;
+	r->retries = qp->attr.retry_cnt;
+	r->rnr_retries = qp->attr.rnr_retry;
+	r->gone_back = false;
+	r->rnr_wait = false;
+	if (urxe_psn_diff(r->psn, una) < 0) {
+		r->psn = una;
+		qp->sq.cur = qp->sq.done;
+	}
+	urxe_requester_arm(qp, now);
+}
+
+/* A response is missing (an implied NAK, IBTA 9.7.5.1.1): ask again, once until there is progress.
+ */
+static void implied_nak(struct urxe_qp *qp)
+{
+	struct urxe_requester *r = &qp->req;
+
+	urxe_stat_inc(qp->dev, URXE_STAT_RX_OUT_OF_SEQUENCE);
+	if (r->gone_back)
+		return;
+	r->gone_back = true;
+	urxe_requester_go_back(qp, r->una);
+}
+
+/*
+ * All PSNs before @psn are acknowledged: complete what ends there. False when a READ or ATOMIC
+ * stands in the way, whose response must have been lost.
+ */
+static bool ack_before(struct urxe_qp *qp, uint32_t psn, uint64_t now)
+{
+	uint32_t una = qp->req.una;
+	struct urxe_swqe *wqe;
+	bool clear = true;
+
+	while (urxe_psn_diff(psn, una) > 0 && (wqe = oldest(qp))) {
+		uint32_t end = urxe_psn_add(wqe->psn, wqe->npsn);
+
+		if (needs_response(wqe)) {
+			clear = false;
+			break;
+		}
+		if (((psn - wqe->psn) & URXE_PSN_MASK) < wqe->npsn) {
+			una = psn; /* within a message */
+			break;
+		}
+		una = end;
+		urxe_requester_complete(qp, IBV_WC_SUCCESS);
+	}
+	if (una != qp->req.una)
+		progress(qp, una, now);
+	if (!clear)
+		implied_nak(qp);
+	return clear;
+}
+
+static void fail(struct urxe_qp *qp, enum ibv_wc_status status)
+{
+	if (oldest(qp))
+		urxe_requester_complete(qp, status);
+	urxe_qp_error(qp);
+}
+
+static void rnr_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+
+	if (!ack_before(qp, psn, now))
+		return;
+	/* 7 stands for ever (IBTA 9.7.5.2.8). */
+	if (qp->attr.rnr_retry != 7) {
+		if (!r->rnr_retries) {
+			fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+			return;
+		}
+		r->rnr_retries--;
+	}
+	urxe_requester_go_back(qp, psn);
+	r->rnr_wait = true;
+	r->deadline = now + rnr_timer_us[code] * 1000ull;
+	urxe_progress_timer(qp, r->deadline);
+}
+
+static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+	uint32_t una = r->una;
+
+	if (!ack_before(qp, psn, now) || qp->state == IBV_QPS_ERR)
+		return;
+	switch (code) {
+	case URXE_NAK_PSN_SEQ:
+		if (r->una == una) {
+			if (!r->retries) {
+				fail(qp, IBV_WC_RETRY_EXC_ERR);
+				return;
+			}
+			r->retries--;
+		}
+		urxe_requester_go_back(qp, psn);
+		urxe_requester_arm(qp, now);
+		return;
+	case URXE_NAK_INVALID_REQ:
+		fail(qp, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	case URXE_NAK_REMOTE_ACCESS:
+		fail(qp, IBV_WC_REM_ACCESS_ERR);
+		return;
+	case URXE_NAK_REMOTE_OP:
+		fail(qp, IBV_WC_REM_OP_ERR);
+		return;
+	default:
+		/* A reserved code: the timer decides. */
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
+	}
+}
+
+static void acknowledge(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			const struct urxe_opcode_info *op, uint32_t psn, uint64_t now)
+{
+	uint8_t syndrome = urxe_aeth_syndrome(pkt->bth + op->aeth_off);
+	uint8_t value = syndrome & URXE_AETH_VAL_MASK;
+
+	switch (syndrome & URXE_AETH_TYPE_MASK) {
+	case URXE_AETH_ACK:
+		ack_before(qp, urxe_psn_add(psn, 1), now);
+		break;
+	case URXE_AETH_RNR:
+		rnr_nak(qp, psn, value, now);
+		break;
+	case URXE_AETH_NAK:
+		nak(qp, psn, value, now);
+		break;
+	default:
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
+	}
+}
+
+/* The oldest WQE, if the response of PSN @psn is the next one due for it. */
+static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint64_t now)
+{
+	struct urxe_swqe *wqe;
+
+	/* A response acknowledges all requests before it. */
+	for (;;) {
+		wqe = oldest(qp);
+		if (!wqe)
+			return NULL;
+		if (needs_response(wqe))
+			break;
+		if (((psn - wqe->psn) & URXE_PSN_MASK) < wqe->npsn) {
+			urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
+			return NULL; /* a response to what asked for none */
+		}
+		urxe_requester_complete(qp, IBV_WC_SUCCESS);
+		progress(qp, urxe_psn_add(wqe->psn, wqe->npsn), now);
+	}
+	if (psn != qp->req.una) {
+		implied_nak(qp);
+		return NULL;
+	}
+	return wqe;
+}
+
+static void read_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			  const struct urxe_opcode_info *op, uint32_t psn, uint64_t now)
+{
+	uint32_t payload = urxe_packet_payload(pkt, op);
+	struct urxe_swqe *wqe = expect_response(qp, psn, now);
+	uint32_t offset, left;
+
+	if (!wqe)
+		return;
+	if (wqe->opcode != IBV_WR_RDMA_READ) {
+		fail(qp, IBV_WC_BAD_RESP_ERR);
+		return;
+	}
+	offset = ((psn - wqe->psn) & URXE_PSN_MASK) << qp->mtu_shift;
+	left = wqe->length - offset;
+	/* All packets but the last are full; a READ asked for in parts may have several ends. */
+	if (left > qp->mtu ? payload != qp->mtu : payload != left || !(op->flags & URXE_OPF_LAST)) {
+		fail(qp, IBV_WC_BAD_RESP_ERR);
+		return;
+	}
+	if (payload && !urxe_sge_scatter(qp->dev, qp->pd, wqe->sge, wqe->num_sge, offset,
+					 pkt->bth + op->hdr_len, payload)) {
+		fail(qp, IBV_WC_LOC_PROT_ERR);
+		return;
+	}
+	if (left <= qp->mtu)
+		urxe_requester_complete(qp, IBV_WC_SUCCESS);
+	progress(qp, urxe_psn_add(psn, 1), now);
+}
+
+static void atomic_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			    const struct urxe_opcode_info *op, uint32_t psn, uint64_t now)
+{
+	struct urxe_swqe *wqe = expect_response(qp, psn, now);
+	uint64_t value;
+
+	if (!wqe)
+		return;
+	if (wqe->opcode == IBV_WR_RDMA_READ) {
+		fail(qp, IBV_WC_BAD_RESP_ERR);
+		return;
+	}
+	value = urxe_get64(pkt->bth + op->atomic_ack_off);
+	if (!urxe_sge_scatter(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, (uint8_t *)&value,
+			      sizeof(value))) {
+		fail(qp, IBV_WC_LOC_PROT_ERR);
+		return;
+	}
+	urxe_requester_complete(qp, IBV_WC_SUCCESS);
+	progress(qp, urxe_psn_add(psn, 1), now);
+}
+
+void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			    const struct urxe_opcode_info *op, uint64_t now)
+{
+	uint32_t psn = urxe_bth_psn(pkt->bth);
+
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
+		return;
+	}
+	if (urxe_psn_diff(psn, qp->req.una) < 0) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_DUPLICATE);
+		return;
+	}
+	/* For a PSN never sent (IBTA 9.7.5.1.2: a ghost): nobody we know. */
+	if (urxe_psn_diff(psn, qp->req.max_psn) >= 0) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
+		return;
+	}
+	if (op->flags & URXE_OPF_READ)
+		read_response(qp, pkt, op, psn, now);
+	else if (op->flags & URXE_OPF_ATOMIC)
+		atomic_response(qp, pkt, op, psn, now);
+	else
+		acknowledge(qp, pkt, op, psn, now);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Contexts, and the table of everything that this provider offers: read it as the table of
+ * contents of the folder. What is not in it answers EOPNOTSUPP.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "provider.h"
+
+static void urxe_free_context(struct ibv_context *ctx);
+static int urxe_query_device_ex(struct ibv_context *ctx,
+				const struct ibv_query_device_ex_input *input,
+				struct ibv_device_attr_ex *attr, size_t attr_size);
+static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr);
+static int urxe_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
+
+static const struct verbs_context_ops urxe_context_ops = {
+	/* context.c */
+	.free_context = urxe_free_context,
+	.query_device_ex = urxe_query_device_ex,
+	.query_port = urxe_query_port,
+	.query_rt_values = urxe_query_rt_values,
+	/* pd.c, mr.c, ah.c */
+	.alloc_pd = urxe_alloc_pd,
+	.dealloc_pd = urxe_dealloc_pd,
+	.reg_mr = urxe_reg_mr,
+	.dereg_mr = urxe_dereg_mr,
+	.create_ah = urxe_create_ah,
+	.destroy_ah = urxe_destroy_ah,
+	/* cq.c */
+	.create_cq = urxe_create_cq,
+	.destroy_cq = urxe_destroy_cq,
+	.resize_cq = urxe_resize_cq,
+	.poll_cq = urxe_poll_cq,
+	.req_notify_cq = urxe_req_notify_cq,
+	/* srq.c */
+	.create_srq = urxe_create_srq,
+	.modify_srq = urxe_modify_srq,
+	.query_srq = urxe_query_srq,
+	.destroy_srq = urxe_destroy_srq,
+	.post_srq_recv = urxe_post_srq_recv,
+	/* qp.c, qp_modify.c */
+	.create_qp = urxe_create_qp,
+	.create_qp_ex = urxe_create_qp_ex,
+	.destroy_qp = urxe_destroy_qp,
+	.modify_qp = urxe_modify_qp,
+	.query_qp = urxe_query_qp,
+	/* post.c */
+	.post_send = urxe_post_send,
+	.post_recv = urxe_post_recv,
+};
+
+static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cmd_fd, void *priv)
+{
+	struct urxe_device *dev = urxe_container_of(ibdev, struct urxe_device, vdev.device);
+	struct urxe_context *ctx;
+	char path[32];
+	int fds[2];
+
+	if (atomic_load(&dev->dead)) {
+		errno = EIO;
+		return NULL;
+	}
+	ctx = urxe_rdma_alloc_context(ibdev, cmd_fd, ctx, vctx);
+	if (!ctx)
+		return NULL;
+	/* A pipe, for applications poll() and set O_NONBLOCK on async_fd. */
+	if (pipe2(fds, O_CLOEXEC)) {
+		int err = errno;
+
+		verbs_uninit_context(&ctx->vctx);
+		free(ctx);
+		errno = err;
+		return NULL;
+	}
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
+	ctx->async_rfd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	ctx->dev = dev;
+	ctx->async_wfd = fds[1];
+	ctx->vctx.context.async_fd = fds[0];
+	ctx->vctx.context.num_comp_vectors = URXE_COMP_VECTORS;
+	pthread_mutex_init(&ctx->async_lock, NULL);
+	verbs_set_ops(&ctx->vctx, &urxe_context_ops);
+	pthread_mutex_lock(&dev->mutex);
+	cds_list_add_tail(&ctx->node, &dev->contexts);
+	pthread_mutex_unlock(&dev->mutex);
+	return &ctx->vctx;
+}
+
+static void urxe_free_context(struct ibv_context *ibctx)
+{
+	struct urxe_context *ctx = to_urxe_ctx(ibctx);
+	struct urxe_device *dev = ctx->dev;
+
+	pthread_mutex_lock(&dev->mutex);
+	cds_list_del(&ctx->node);
+	pthread_mutex_unlock(&dev->mutex);
+	close(ctx->async_wfd);
+	if (ctx->async_rfd >= 0)
+		close(ctx->async_rfd);
+	pthread_mutex_destroy(&ctx->async_lock);
+	verbs_uninit_context(&ctx->vctx);
+	free(ctx);
+}
+
+static void urxe_uninit_device(struct verbs_device *vdev)
+{
+	/* The registry holds the last reference: devices live as long as the process. */
+}
+
+const struct verbs_device_ops urxe_device_ops = {
+	.name = "urxe",
+	.alloc_context = urxe_alloc_context,
+	.uninit_device = urxe_uninit_device,
+};
+
+static void device_limits(const struct urxe_device *dev, struct ibv_device_attr *a)
+{
+	memset(a, 0, sizeof(*a));
+	strcpy(a->fw_ver, "0.1.0");
+	a->node_guid = dev->guid;
+	a->sys_image_guid = dev->guid;
+	a->max_mr_size = UINT64_MAX;
+	a->page_size_cap = 0xfffff000;
+	a->vendor_id = URXE_VENDOR_ID;
+	a->vendor_part_id = URXE_VENDOR_PART_ID;
+	a->hw_ver = 1;
+	a->max_qp = URXE_MAX_QP;
+	a->max_qp_wr = URXE_MAX_QP_WR;
+	a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SHUTDOWN_PORT |
+			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE;
+	a->max_sge = URXE_MAX_SGE;
+	a->max_sge_rd = URXE_MAX_SGE;
+	a->max_cq = URXE_MAX_CQ;
+	a->max_cqe = URXE_MAX_CQE - 1;
+	a->max_mr = URXE_MAX_MR - 1;
+	a->max_pd = URXE_MAX_PD;
+	a->max_qp_rd_atom = URXE_MAX_RD_ATOMIC;
+	a->max_qp_init_rd_atom = URXE_MAX_RD_ATOMIC;
+	a->max_res_rd_atom = URXE_MAX_QP * URXE_MAX_RD_ATOMIC;
+	a->atomic_cap = IBV_ATOMIC_HCA;
+	a->max_ah = URXE_MAX_AH;
+	a->max_srq = URXE_MAX_SRQ;
+	a->max_srq_wr = URXE_MAX_SRQ_WR;
+	a->max_srq_sge = URXE_MAX_SGE;
+	a->max_pkeys = 1;
+	a->local_ca_ack_delay = 15;
+	a->phys_port_cnt = 1;
+}
+
+static int urxe_query_device_ex(struct ibv_context *ctx,
+				const struct ibv_query_device_ex_input *input,
+				struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	struct ibv_device_attr_ex all;
+
+	if (input && input->comp_mask)
+		return EINVAL;
+	memset(&all, 0, sizeof(all));
+	device_limits(to_urxe_dev(ctx), &all.orig_attr);
+	all.completion_timestamp_mask = UINT64_MAX;
+	all.hca_core_clock = 1000000; /* kHz: time stamps are nanoseconds */
+	all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+	all.phys_port_cnt_ex = 1;
+	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
+	return 0;
+}
+
+static enum ibv_mtu mtu_enum(uint32_t bytes)
+{
+	return bytes >= 4096   ? IBV_MTU_4096
+	       : bytes >= 2048 ? IBV_MTU_2048
+	       : bytes >= 1024 ? IBV_MTU_1024
+	       : bytes >= 512  ? IBV_MTU_512
+			       : IBV_MTU_256;
+}
+
+/* Width and speed whose product fits the link best, from below (IBTA 14.2.5.6). */
+static void port_speed(uint32_t mbps, struct ibv_port_attr *attr)
+{
+	static const struct {
+		uint32_t mbps;
+		uint8_t width, speed;
+	} rates[] = {
+		{400000, 2, 128}, {200000, 2, 64}, {100000, 2, 32}, {56000, 2, 16}, {50000, 1, 64},
+		{40000, 2, 4},	  {25000, 1, 32},  {10000, 1, 4},   {0, 1, 1},
+	};
+	unsigned i = 0;
+
+	while (mbps < rates[i].mbps)
+		i++;
+	attr->active_width = rates[i].width;
+	attr->active_speed = rates[i].speed;
+}
+
+static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr)
+{
+	struct urxe_port_info info;
+
+	if (port_num != 1)
+		return EINVAL;
+	urxe_port_query(to_urxe_dev(ctx)->port, &info);
+	memset(attr, 0, sizeof(*attr));
+	attr->state = info.link_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	attr->max_mtu = IBV_MTU_4096;
+	attr->active_mtu = mtu_enum(info.path_mtu);
+	attr->gid_tbl_len = URXE_PORT_MAX_GIDS;
+	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	attr->max_msg_sz = URXE_MAX_MSG_SZ;
+	attr->pkey_tbl_len = 1;
+	attr->max_vl_num = 1;
+	attr->phys_state = info.link_up ? 5 : 3; /* LinkUp, Disabled */
+	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	port_speed(info.speed_mbps, attr);
+	return 0;
+}
+
+static int urxe_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
+{
+	uint64_t now = urxe_port_now(to_urxe_dev(ctx)->port);
+
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		values->raw_clock.tv_sec = (time_t)(now / 1000000000u);
+		values->raw_clock.tv_nsec = (long)(now % 1000000000u);
+	}
+	values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;
+	return 0;
+}

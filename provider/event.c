@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Asynchronous events: what the kernel would write to a device's async fd, we write to a pipe.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "provider.h"
+
+/* async_lock held */
+static bool event_write(struct urxe_context *ctx, const struct ib_uverbs_async_event_desc *d)
+{
+	/* Shorter than PIPE_BUF: whole or not at all. */
+	if (write(ctx->async_wfd, d, sizeof(*d)) == (ssize_t)sizeof(*d))
+		return true;
+	urxe_stat_inc(ctx->dev, URXE_STAT_EVENTS_LOST);
+	urxe_warn("%s: asynchronous event %u lost: the application does not read them",
+		  ctx->dev->cfg.name, d->event_type);
+	return false;
+}
+
+static void event_raise(struct urxe_context *ctx, enum ibv_event_type type, uint64_t element,
+			uint32_t *counter)
+{
+	struct ib_uverbs_async_event_desc d;
+
+	memset(&d, 0, sizeof(d));
+	d.element = element;
+	d.event_type = type;
+	pthread_mutex_lock(&ctx->async_lock);
+	if (event_write(ctx, &d) && counter)
+		++*counter;
+	pthread_mutex_unlock(&ctx->async_lock);
+}
+
+void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type)
+{
+	event_raise(qp->ctx, type, (uintptr_t)&qp->vqp.qp, &qp->async_events);
+}
+
+void urxe_event_cq(struct urxe_cq *cq, enum ibv_event_type type)
+{
+	event_raise(cq->ctx, type, (uintptr_t)&cq->vcq.cq, &cq->async_events);
+}
+
+void urxe_event_srq(struct urxe_srq *srq, enum ibv_event_type type)
+{
+	event_raise(to_urxe_ctx(srq->vsrq.srq.context), type, (uintptr_t)&srq->vsrq.srq,
+		    &srq->async_events);
+}
+
+void urxe_event_device(struct urxe_device *dev, enum ibv_event_type type)
+{
+	struct urxe_context *ctx;
+
+	pthread_mutex_lock(&dev->mutex);
+	cds_list_for_each_entry (ctx, &dev->contexts, node)
+		event_raise(ctx, type, 1, NULL); /* the port's number */
+	pthread_mutex_unlock(&dev->mutex);
+}
+
+unsigned urxe_event_purge(struct urxe_context *ctx, const void *element)
+{
+	struct ib_uverbs_async_event_desc d;
+	unsigned purged = 0;
+	int waiting = 0;
+
+	/*
+	 * Turn the pipe once round, leaving out the dying object's events. Our own description of
+	 * the read end does not block, should the application read at the same time.
+	 */
+	pthread_mutex_lock(&ctx->async_lock);
+	ioctl(ctx->async_rfd, FIONREAD, &waiting);
+	for (int i = 0; i < waiting / (int)sizeof(d); i++) {
+		if (read(ctx->async_rfd, &d, sizeof(d)) != (ssize_t)sizeof(d))
+			break;
+		if (d.element == (uintptr_t)element)
+			purged++;
+		else
+			event_write(ctx, &d);
+	}
+	pthread_mutex_unlock(&ctx->async_lock);
+	return purged;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the connection manager needs beyond verbs (gsi.h).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "provider.h"
+
+#define RESOLVE_WINDOW 20000000ull /* ns: the GSI looks often for so long after it asked */
+
+struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr ud = *attr;
+	struct urxe_qp *qp;
+
+	ud.qp_type = IBV_QPT_UD;
+	qp = urxe_qp_create_common(pd, &ud, 1);
+	if (!qp)
+		return NULL;
+	attr->cap = ud.cap;
+	qp->scq->gsi = qp->rcq->gsi = true;
+	return &qp->vqp.qp;
+}
+
+int urxe_gsi_set_service(struct ibv_context *ctx, const struct urxe_gsi_service *svc)
+{
+	struct urxe_service_thread *s = &to_urxe_dev(ctx)->service;
+	int err = 0;
+
+	pthread_mutex_lock(&s->gsi_lock);
+	if (svc && s->gsi_svc)
+		err = EBUSY;
+	else
+		s->gsi_svc = svc;
+	pthread_mutex_unlock(&s->gsi_lock);
+	if (!err && svc)
+		urxe_service_gsi(to_urxe_dev(ctx));
+	return err;
+}
+
+void urxe_gsi_wake(struct ibv_context *ctx)
+{
+	urxe_service_gsi(to_urxe_dev(ctx));
+}
+
+uint64_t urxe_gsi_now(struct ibv_context *ctx)
+{
+	return urxe_port_now(to_urxe_dev(ctx)->port);
+}
+
+uint64_t urxe_gsi_random(struct ibv_context *ctx)
+{
+	return urxe_port_random(to_urxe_dev(ctx)->port);
+}
+
+struct urxe_ident *urxe_gsi_ident(struct ibv_context *ctx)
+{
+	return urxe_port_ident(to_urxe_dev(ctx)->port);
+}
+
+int urxe_gsi_route(struct ibv_context *ctx, const union ibv_gid *dgid, unsigned *sgid_index,
+		   union ibv_gid *next)
+{
+	return urxe_port_route(to_urxe_dev(ctx)->port, dgid->raw, sgid_index,
+			       next ? next->raw : NULL);
+}
+
+int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid,
+		     uint8_t dmac[6])
+{
+	struct urxe_device *dev = to_urxe_dev(ctx);
+	int err = urxe_device_start(dev);
+
+	if (err)
+		return err;
+	err = urxe_port_resolve(dev->port, sgid_index, dgid->raw, dmac);
+	if (err == EINPROGRESS) {
+		atomic_store_explicit(&dev->service.resolve_until,
+				      urxe_port_now(dev->port) + RESOLVE_WINDOW,
+				      memory_order_relaxed);
+		urxe_service_nudge(dev);
+	}
+	return err;
+}
+
+int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index)
+{
+	struct urxe_gid_entry e;
+
+	return urxe_port_gid(to_urxe_dev(ctx)->port, sgid_index, &e) ? -1 : e.prefix_len;
+}

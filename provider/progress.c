@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Who drives: a turn of a lane receives a burst, hands packets to their QPs, lets the QPs
+ * that want to send, and looks at timers. Callers take turns from ibv_poll_cq, and send from
+ * ibv_post_send when a lane is free; the service thread takes turns when nobody else does.
+ *
+ * A QP that could not be served (no room, lane busy) waits on the pending list for whoever
+ * has the next turn.
+ */
+#include "provider.h"
+#include "rcu.h"
+
+#define TIMER_BURST 32
+
+void urxe_progress_defer(struct urxe_qp *qp)
+{
+	struct urxe_sched *s = &qp->dev->sched;
+
+	urxe_spin_lock(&s->lock);
+	if (!qp->pending && !qp->destroyed) {
+		qp->pending = true;
+		cds_list_add_tail(&qp->pending_node, &s->pending);
+		atomic_fetch_add(&s->npending, 1);
+	}
+	urxe_spin_unlock(&s->lock);
+}
+
+void urxe_progress_timer(struct urxe_qp *qp, uint64_t when)
+{
+	struct urxe_sched *s = &qp->dev->sched;
+
+	if (qp->timer_at && qp->timer_at <= when)
+		return; /* it will look anyway, and see that the time has not come */
+	qp->timer_at = when;
+	urxe_spin_lock(&s->lock);
+	if (!qp->destroyed) {
+		urxe_timer_set(&s->timers, &qp->timer, when);
+		atomic_store_explicit(&s->next_timer, urxe_timer_first(&s->timers)->when,
+				      memory_order_relaxed);
+	}
+	urxe_spin_unlock(&s->lock);
+}
+
+void urxe_progress_forget(struct urxe_qp *qp)
+{
+	struct urxe_sched *s = &qp->dev->sched;
+
+	urxe_spin_lock(&s->lock);
+	if (qp->pending) {
+		qp->pending = false;
+		cds_list_del(&qp->pending_node);
+		atomic_fetch_sub(&s->npending, 1);
+	}
+	urxe_timer_cancel(&s->timers, &qp->timer);
+	urxe_spin_unlock(&s->lock);
+}
+
+/* Let a QP send; qp->lock, lane and RCU held. True: it wants another turn. */
+static bool serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+{
+	bool more;
+
+	if (qp->destroyed)
+		return false;
+	more = urxe_responder_run(qp, lane);
+	return urxe_requester_run(qp, lane, now) || more;
+}
+
+static void serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+{
+	bool more;
+
+	urxe_spin_lock(&qp->lock);
+	more = serve(qp, lane, now);
+	urxe_spin_unlock(&qp->lock);
+	if (more)
+		urxe_progress_defer(qp);
+}
+
+/* ---- receive ---- */
+
+static uint8_t service_of(const struct urxe_qp *qp)
+{
+	switch (qp->type) {
+	case IBV_QPT_RC:
+		return URXE_SVC_RC;
+	case IBV_QPT_UC:
+		return URXE_SVC_UC;
+	default:
+		return URXE_SVC_UD;
+	}
+}
+
+/* A connected QP hears its peer's address alone. */
+static bool from_peer(const struct urxe_qp *qp, const struct urxe_packet *pkt)
+{
+	if (pkt->ipv4)
+		return !memcmp(qp->dgid + 12, pkt->l3 + 12, 4) && qp->dgid[10] == 0xff;
+	return !memcmp(qp->dgid, pkt->l3 + 8, 16);
+}
+
+static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
+{
+	struct urxe_qp *qp;
+
+	if (qpn == 1)
+		return atomic_load_explicit(&dev->gsi, memory_order_acquire);
+	qp = urxe_table_get(&dev->qps, qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1));
+	return qp && qp->qpn == qpn ? qp : NULL;
+}
+
+/* Checks that need no QP (IBTA 9.6.1). URXE_NUM_STATS: none failed. */
+static enum urxe_stat check_packet(const struct urxe_packet *pkt, const struct urxe_opcode_info *op)
+{
+	uint32_t hdr = op->hdr_len + urxe_bth_pad(pkt->bth);
+
+	if (!(op->flags & URXE_OPF_VALID))
+		return URXE_STAT_RX_BAD_OPCODE;
+	if (pkt->len < hdr || (!(op->flags & URXE_OPF_PAYLOAD) && pkt->len != hdr))
+		return URXE_STAT_RX_BAD_LENGTH;
+	if (urxe_bth_tver(pkt->bth))
+		return URXE_STAT_RX_BAD_TVER;
+	/* The one partition is the default one, full or limited member. */
+	if ((urxe_bth_pkey(pkt->bth) & 0x7fff) != (URXE_DEFAULT_PKEY & 0x7fff))
+		return URXE_STAT_RX_BAD_PKEY;
+	return URXE_NUM_STATS;
+}
+
+static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			      const struct urxe_opcode_info *op, uint64_t now)
+{
+	if (qp->destroyed)
+		return URXE_STAT_RX_NO_QP;
+	if ((pkt->bth[0] & URXE_SVC_MASK) != service_of(qp))
+		return URXE_STAT_RX_WRONG_TYPE;
+	if (qp->type == IBV_QPT_UD) {
+		urxe_ud_receive(qp, pkt, op);
+		return URXE_NUM_STATS;
+	}
+	if (!qp->path)
+		return URXE_STAT_RX_BAD_STATE;
+	if (!from_peer(qp, pkt))
+		return URXE_STAT_RX_WRONG_PEER;
+	if (qp->type == IBV_QPT_UC)
+		urxe_uc_receive(qp, pkt, op);
+	else if (op->flags & URXE_OPF_RESPONSE)
+		urxe_completer_receive(qp, pkt, op, now);
+	else
+		urxe_responder_receive(qp, pkt, op, now);
+	return URXE_NUM_STATS;
+}
+
+static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_packet *pkt,
+				   uint64_t now)
+{
+	const struct urxe_opcode_info *op = &urxe_opcode_table[urxe_bth_opcode(pkt->bth)];
+	enum urxe_stat bad = check_packet(pkt, op);
+	struct urxe_qp *qp = NULL;
+
+	urxe_stat_inc(dev, URXE_STAT_RX_PACKETS);
+	if (bad == URXE_NUM_STATS) {
+		qp = find_qp(dev, urxe_bth_dqpn(pkt->bth));
+		if (!qp) {
+			bad = URXE_STAT_RX_NO_QP;
+		} else {
+			urxe_spin_lock(&qp->lock);
+			bad = deliver(qp, pkt, op, now);
+			urxe_spin_unlock(&qp->lock);
+		}
+	}
+	if (bad != URXE_NUM_STATS)
+		urxe_stat_inc(dev, bad);
+	return qp;
+}
+
+static unsigned receive_burst(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
+{
+	struct urxe_packet pkts[URXE_RX_BURST];
+	struct urxe_qp *touched[URXE_RX_BURST];
+	unsigned n = urxe_lane_rx(lane, pkts, URXE_RX_BURST), nt = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct urxe_qp *qp = receive_one(dev, &pkts[i], now);
+		unsigned t = 0;
+
+		while (t < nt && touched[t] != qp)
+			t++;
+		if (qp && t == nt)
+			touched[nt++] = qp;
+	}
+	if (n)
+		urxe_lane_release(lane, pkts, n);
+	/* One answer for all that a QP received in the burst. */
+	for (unsigned t = 0; t < nt; t++)
+		serve_locked(touched[t], lane, now);
+	return n;
+}
+
+/* ---- pending QPs, timers ---- */
+
+static struct urxe_qp *pop_pending(struct urxe_sched *s)
+{
+	struct urxe_qp *qp = NULL;
+
+	urxe_spin_lock(&s->lock);
+	if (!cds_list_empty(&s->pending)) {
+		qp = cds_list_first_entry(&s->pending, struct urxe_qp, pending_node);
+		cds_list_del(&qp->pending_node);
+		qp->pending = false;
+		atomic_fetch_sub(&s->npending, 1);
+	}
+	urxe_spin_unlock(&s->lock);
+	return qp;
+}
+
+static void run_pending(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
+{
+	unsigned n = atomic_load_explicit(&dev->sched.npending, memory_order_relaxed);
+	struct urxe_qp *qp;
+
+	/* Each once: those that want more go to the end of the list. */
+	while (n-- && (qp = pop_pending(&dev->sched)))
+		serve_locked(qp, lane, now);
+}
+
+static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_qp **due)
+{
+	struct urxe_timer *t;
+	unsigned n = 0;
+
+	urxe_spin_lock(&s->lock);
+	while (n < TIMER_BURST && (t = urxe_timer_first(&s->timers)) && t->when <= now) {
+		urxe_timer_cancel(&s->timers, t);
+		due[n++] = urxe_container_of(t, struct urxe_qp, timer);
+	}
+	t = urxe_timer_first(&s->timers);
+	atomic_store_explicit(&s->next_timer, t ? t->when : URXE_NEVER, memory_order_relaxed);
+	urxe_spin_unlock(&s->lock);
+	return n;
+}
+
+static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
+{
+	struct urxe_qp *due[TIMER_BURST];
+	unsigned n = pop_timers(&dev->sched, now, due);
+
+	for (unsigned i = 0; i < n; i++) {
+		struct urxe_qp *qp = due[i];
+
+		urxe_spin_lock(&qp->lock);
+		qp->timer_at = 0;
+		if (!qp->destroyed && qp->type == IBV_QPT_RC)
+			urxe_requester_timeout(qp, now);
+		urxe_spin_unlock(&qp->lock);
+		serve_locked(qp, lane, now);
+	}
+	return n;
+}
+
+/* ---- turns ---- */
+
+static struct urxe_lane *take_lane(struct urxe_device *dev)
+{
+	unsigned first = 0;
+
+	if (dev->lanes > 1)
+		first = atomic_fetch_add_explicit(&dev->lane_hint, 1, memory_order_relaxed);
+	for (unsigned i = 0; i < dev->lanes; i++) {
+		struct urxe_lane *lane = urxe_port_lane(dev->port, (first + i) % dev->lanes);
+
+		if (urxe_lane_trylock(lane))
+			return lane;
+	}
+	return NULL;
+}
+
+static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane)
+{
+	struct urxe_sched *s = &dev->sched;
+	uint64_t now = urxe_port_now(dev->port);
+	unsigned n;
+
+	urxe_rcu_read_lock();
+	n = receive_burst(dev, lane, now);
+	if (atomic_load_explicit(&s->npending, memory_order_relaxed))
+		run_pending(dev, lane, now);
+	if (now >= atomic_load_explicit(&s->next_timer, memory_order_relaxed))
+		n += run_timers(dev, lane, now);
+	urxe_rcu_read_unlock();
+	if (now >= atomic_load_explicit(&s->next_tick, memory_order_relaxed))
+		atomic_store_explicit(&s->next_tick, urxe_lane_tick(lane, now),
+				      memory_order_relaxed);
+	return n;
+}
+
+int urxe_progress_turn(struct urxe_device *dev)
+{
+	struct urxe_lane *lane = take_lane(dev);
+	unsigned n;
+
+	if (!lane)
+		return -1;
+	n = turn(dev, lane);
+	urxe_lane_unlock(lane);
+	return (int)n;
+}
+
+int urxe_progress_poll(struct urxe_device *dev)
+{
+	_Atomic uint64_t *polls = &dev->service.polls;
+
+	atomic_store_explicit(polls, atomic_load_explicit(polls, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	return urxe_progress_turn(dev);
+}
+
+void urxe_progress_kick(struct urxe_qp *qp)
+{
+	struct urxe_device *dev = qp->dev;
+	struct urxe_lane *lane = take_lane(dev);
+	bool more;
+
+	if (!lane) {
+		urxe_progress_defer(qp);
+		/* Whoever held the lane may have looked at the list just before. */
+		lane = take_lane(dev);
+		if (!lane)
+			return;
+	}
+	urxe_rcu_read_lock();
+	more = serve(qp, lane, urxe_port_now(dev->port));
+	urxe_rcu_read_unlock();
+	urxe_lane_unlock(lane);
+	if (more)
+		urxe_progress_defer(qp);
+	/* Those who found the lane taken meanwhile, and we for the rest, need somebody's turn. */
+	if (atomic_load(&dev->sched.npending) ||
+	    atomic_load_explicit(&qp->scq->armed, memory_order_relaxed) ||
+	    atomic_load_explicit(&qp->rcq->armed, memory_order_relaxed))
+		urxe_service_nudge(dev);
+}

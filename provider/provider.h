@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The provider's objects. Internal to this folder (and to its tests).
+ *
+ * Lock order: device->mutex -> lane -> qp->lock -> rq->lock -> cq->lock -> channel->lock,
+ * and dev->sched.lock innermost beside them. Post paths take qp->lock first and then only
+ * try the lane.
+ */
+#ifndef URXE_PROVIDER_H
+#define URXE_PROVIDER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <urcu/list.h>
+
+#include "abi/abi_check.h"
+#include "abi/rdma_driver.h"
+#include "gsi.h"
+#include "netio/config.h"
+#include "netio/identity.h"
+#include "netio/port.h"
+#include "netio/link.h"
+#include "table.h"
+#include "urxe/lock.h"
+#include "urxe/log.h"
+#include "urxe/opcode.h"
+#include "urxe/wire.h"
+
+#define urxe_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+/* Limits that query_device reports; each of them can be created. */
+#define URXE_MAX_QP	   65535 /* below the QPN index space: 0 and 1 are special */
+#define URXE_MAX_QP_WR	   32768
+#define URXE_MAX_SGE	   32
+#define URXE_MAX_INLINE	   1024
+#define URXE_MAX_CQ	   65536
+#define URXE_MAX_CQE	   (1 << 22)
+#define URXE_MAX_MR	   (1 << 20)
+#define URXE_MAX_PD	   65536
+#define URXE_MAX_AH	   65536
+#define URXE_MAX_SRQ	   65536
+#define URXE_MAX_SRQ_WR	   32768
+#define URXE_MAX_RD_ATOMIC 128
+#define URXE_MAX_MSG_SZ	   0x80000000u
+#define URXE_MR_INDEX_BITS 20
+#define URXE_COMP_VECTORS  1
+#define URXE_RX_BURST	   32
+#define URXE_WINDOW	   256	       /* packets in flight of one RC QP */
+#define URXE_ACK_EVERY	   32	       /* AckReq at least this often within a long message */
+#define URXE_UD_PATIENCE   50000000ull /* ns that a datagram waits for its neighbour */
+
+#define URXE_VENDOR_ID	    0x7572 /* "ur": nobody's OUI */
+#define URXE_VENDOR_PART_ID 0x0001
+
+struct urxe_qp;
+struct urxe_cq;
+struct urxe_context;
+struct urxe_device;
+
+/* ---- timers (timer.c): one entry a QP, re-armed lazily ---- */
+
+struct urxe_timer {
+	uint64_t when; /* key in the heap */
+	unsigned pos;  /* index in the heap + 1; 0: not in it */
+};
+
+struct urxe_timer_heap {
+	struct urxe_timer **v;
+	unsigned n, room;
+};
+
+/* ---- device ---- */
+
+/** What waits for a lane: QPs with something to send (pending list), and timers. */
+struct urxe_sched {
+	struct urxe_spin lock;
+	struct cds_list_head pending;
+	atomic_uint npending;
+	struct urxe_timer_heap timers;
+	_Atomic uint64_t next_timer; /* the earliest, URXE_NEVER when none */
+	_Atomic uint64_t next_tick;  /* of netio's neighbours */
+};
+
+/** The service thread of a device (service.c). */
+struct urxe_service_thread {
+	pthread_t thread;
+	bool running;
+	atomic_bool stop;
+	atomic_bool asleep;	/* in a long wait, or about to */
+	_Atomic uint64_t polls; /* lane turns by callers: they drive */
+	atomic_bool nudged;	/* a caller goes to sleep: drive for a while */
+	atomic_bool gsi_due;
+	_Atomic uint64_t resolve_until; /* the GSI waits for a neighbour: look often */
+	pthread_mutex_t gsi_lock;	/* held while the GSI's poll runs */
+	const struct urxe_gsi_service *gsi_svc;
+	uint64_t gsi_next;
+};
+
+/** Provider-level counters; written under a lane's lock, read by anybody. */
+enum urxe_stat {
+	URXE_STAT_RX_PACKETS,
+	URXE_STAT_RX_BAD_OPCODE,
+	URXE_STAT_RX_BAD_LENGTH,
+	URXE_STAT_RX_BAD_TVER,
+	URXE_STAT_RX_BAD_PKEY,
+	URXE_STAT_RX_BAD_QKEY,
+	URXE_STAT_RX_NO_QP,
+	URXE_STAT_RX_WRONG_TYPE,
+	URXE_STAT_RX_BAD_STATE,
+	URXE_STAT_RX_WRONG_PEER,
+	URXE_STAT_RX_DUPLICATE,
+	URXE_STAT_RX_OUT_OF_SEQUENCE,
+	URXE_STAT_RX_GHOST_ACK,
+	URXE_STAT_RX_UD_NO_RECV,
+	URXE_STAT_RX_UD_TOO_LONG,
+	URXE_STAT_RX_UC_DROP,
+	URXE_STAT_TX_PACKETS,
+	URXE_STAT_TX_NAK_SEQ,
+	URXE_STAT_TX_NAK_OTHER,
+	URXE_STAT_TX_RNR_NAK,
+	URXE_STAT_TX_UNREACHABLE,
+	URXE_STAT_RETRANSMITS,
+	URXE_STAT_TIMEOUTS,
+	URXE_STAT_EVENTS_LOST,
+	URXE_NUM_STATS,
+};
+
+struct urxe_device {
+	struct verbs_device vdev; /* first: libibverbs knows us by it */
+	struct urxe_port_config cfg;
+	struct urxe_port *port;
+	uint64_t guid; /* network order */
+
+	pthread_mutex_t mutex; /* bring-up, contexts, GSI, table writers */
+	struct cds_list_head contexts;
+	atomic_bool started;
+	atomic_bool dead; /* we are a forked child of the process that started it */
+	unsigned lanes;
+	atomic_uint lane_hint;
+
+	struct urxe_table qps;
+	struct urxe_table mrs;
+	uint32_t mr_next; /* where the search for a free key index begins */
+	uint32_t mr_count;
+	_Atomic(struct urxe_qp *) gsi;
+
+	struct urxe_sched sched;
+	struct urxe_service_thread service;
+	_Atomic uint64_t stats[URXE_NUM_STATS];
+	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq;
+};
+
+static inline void urxe_stat_inc(struct urxe_device *dev, enum urxe_stat s)
+{
+	/* A lost count under contention of two lanes is worth less than a locked add. */
+	_Atomic uint64_t *v = &dev->stats[s];
+
+	atomic_store_explicit(v, atomic_load_explicit(v, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+struct urxe_context {
+	struct verbs_context vctx;
+	struct urxe_device *dev;
+	struct cds_list_head node; /* on dev->contexts */
+	int async_wfd;
+	int async_rfd; /* our own, non-blocking description of async_fd's pipe */
+	pthread_mutex_t async_lock;
+};
+
+static inline struct urxe_context *to_urxe_ctx(struct ibv_context *ctx)
+{
+	return urxe_container_of(ctx, struct urxe_context, vctx.context);
+}
+
+static inline struct urxe_device *to_urxe_dev(struct ibv_context *ctx)
+{
+	return to_urxe_ctx(ctx)->dev;
+}
+
+/* ---- protection domain, memory region, address handle ---- */
+
+struct urxe_pd {
+	struct ibv_pd pd;
+	struct urxe_device *dev;
+	atomic_int users; /* QPs, MRs, AHs, SRQs in it */
+};
+
+struct urxe_mr {
+	struct verbs_mr vmr;
+	struct urxe_device *dev;
+	struct urxe_pd *pd;
+	uint64_t iova;
+	uint64_t length;
+	uint8_t *addr;
+	unsigned access;
+	uint32_t key; /* lkey and rkey: index << 12 scrambled with a random tag */
+};
+
+struct urxe_ah {
+	struct ibv_ah ah;
+	struct urxe_device *dev;
+	struct ibv_ah_attr attr;
+	struct urxe_path *path;
+	atomic_int refs; /* its creator and each UD WQE that has yet to be sent */
+};
+
+/* ---- completion queue ---- */
+
+struct urxe_channel {
+	struct ibv_comp_channel channel; /* fd is the read end */
+	int wfd;
+	pthread_mutex_t lock; /* writers and the purge */
+};
+
+struct urxe_cqe {
+	struct ibv_wc wc;
+	uint64_t when;
+};
+
+enum urxe_cq_arm {
+	URXE_CQ_UNARMED,
+	URXE_CQ_ARM_SOLICITED,
+	URXE_CQ_ARM_ANY
+};
+
+struct urxe_cq {
+	struct verbs_cq vcq;
+	struct urxe_device *dev;
+	struct urxe_context *ctx;
+	struct urxe_spin lock;
+	struct urxe_cqe *ring;
+	uint32_t size;	       /* entries, a power of two */
+	_Atomic uint32_t head; /* next to fill */
+	uint32_t tail;	       /* next to poll; under lock */
+	atomic_int armed;
+	bool overrun;
+	bool gsi; /* completions are for the GSI service */
+	uint32_t empty_polls;
+	uint32_t events_sent;
+	uint32_t async_events;
+	atomic_int users;
+};
+
+static inline struct urxe_cq *to_urxe_cq(struct ibv_cq *cq)
+{
+	return cq ? urxe_container_of(cq, struct urxe_cq, vcq.cq) : NULL;
+}
+
+/* ---- receive queues ---- */
+
+struct urxe_rwqe {
+	uint64_t wr_id;
+	uint32_t num_sge;
+	uint32_t pad;
+	struct ibv_sge sge[];
+};
+
+/** A ring of receive WQEs: a QP's own, or an SRQ's. */
+struct urxe_rq {
+	struct urxe_spin lock;
+	uint8_t *ring;
+	uint32_t stride;
+	uint32_t size; /* a power of two */
+	uint32_t max_wr, max_sge;
+	uint32_t head, tail;
+	uint32_t limit; /* SRQ: an event below this many WQEs; 0 off */
+};
+
+struct urxe_srq {
+	struct verbs_srq vsrq;
+	struct urxe_device *dev;
+	struct urxe_pd *pd;
+	struct urxe_rq rq;
+	uint32_t async_events;
+	atomic_int users;
+};
+
+static inline struct urxe_srq *to_urxe_srq(struct ibv_srq *srq)
+{
+	return srq ? urxe_container_of(srq, struct urxe_srq, vsrq.srq) : NULL;
+}
+
+/* ---- send queue ---- */
+
+enum urxe_wqe_flag {
+	URXE_WQE_SIGNALED = 1 << 0,
+	URXE_WQE_SOLICITED = 1 << 1,
+	URXE_WQE_FENCE = 1 << 2,
+	URXE_WQE_INLINE = 1 << 3,
+	URXE_WQE_STARTED = 1 << 4, /* its PSNs are assigned */
+};
+
+struct urxe_swqe {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t compare_add;
+	uint64_t swap;
+	struct urxe_ah *ah; /* UD */
+	uint32_t rkey;
+	uint32_t remote_qpn; /* UD */
+	uint32_t remote_qkey;
+	uint32_t imm;	 /* as given: network order; or the rkey to invalidate */
+	uint32_t length; /* sum of the SGEs, bytes */
+	uint32_t psn;	 /* first PSN */
+	uint32_t npsn;	 /* PSNs it takes */
+	uint16_t flags;
+	uint8_t opcode; /* enum ibv_wr_opcode */
+	uint8_t num_sge;
+	union {
+		struct ibv_sge sge[0];
+		uint8_t data[0];
+	};
+};
+
+/* Counters run free; an entry's slot is counter & mask. done <= cur <= post. */
+struct urxe_sq {
+	uint8_t *ring;
+	uint32_t stride;
+	uint32_t size; /* a power of two */
+	uint32_t max_wr, max_sge, max_inline;
+	uint32_t post; /* next slot to fill */
+	uint32_t cur;  /* WQE of the next packet to send */
+	uint32_t done; /* oldest not completed */
+};
+
+/* ---- requester, completer, responder state of a QP ---- */
+
+struct urxe_requester {
+	uint32_t psn;	   /* PSN of the next packet to send */
+	uint32_t una;	   /* oldest PSN not acknowledged */
+	uint32_t max_psn;  /* one past the highest PSN ever sent */
+	uint32_t next_psn; /* first PSN of the next WQE to be started */
+	uint32_t ack_psn;  /* PSN of the last packet that asked for an ACK */
+	uint32_t rd_out;   /* READs and ATOMICs started, not completed */
+	uint8_t retries;
+	uint8_t rnr_retries;
+	bool rnr_wait;
+	bool gone_back;	   /* went back because of a gap; no more until there is progress */
+	uint64_t deadline; /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */
+};
+
+/* Named as in IBTA 9.9.3: what the responder is in the middle of. */
+enum urxe_resp_state {
+	URXE_RESP_EXPECT_FIRST, /* between messages */
+	URXE_RESP_IN_SEND,
+	URXE_RESP_IN_WRITE,
+	URXE_RESP_WAIT_RETRY, /* a sequence or RNR NAK is out: only the expected PSN goes on */
+	URXE_RESP_FATAL,      /* NAK that ends the QP is to be sent */
+};
+
+enum urxe_res_kind {
+	URXE_RES_NONE,
+	URXE_RES_READ,
+	URXE_RES_ATOMIC,
+	URXE_RES_ATOMIC_WRITE,
+	URXE_RES_FLUSH
+};
+
+/** A responder resource (IBTA 9.7.2): a READ or ATOMIC, kept for its duplicates. */
+struct urxe_resource {
+	uint8_t kind;
+	bool pending; /* a response is to be sent from psn cur on */
+	bool sent;    /* has been answered in full once */
+	bool first;   /* the next response packet is the first of an answer */
+	uint32_t psn, npsn, cur;
+	uint32_t rkey, length;
+	uint64_t va;
+	uint64_t value; /* ATOMIC: what was there before */
+	uint32_t msn;
+};
+
+struct urxe_responder {
+	uint32_t epsn;
+	uint32_t msn;
+	uint8_t state;
+	uint8_t resume; /* state to go back to after WAIT_RETRY */
+	bool ack_due;
+	bool nak_due;
+	bool in_recv;	  /* rwqe is a WQE taken from the receive queue */
+	bool established; /* COMM_EST raised */
+	uint8_t nak_syndrome;
+	uint32_t nak_psn;
+	uint32_t offset; /* bytes received of the message */
+	uint32_t resid;	 /* WRITE: bytes to come */
+	uint32_t length; /* WRITE: bytes in all */
+	uint32_t rkey;
+	uint64_t va;
+	uint8_t fatal_status;	/* enum ibv_event_type that goes with a fatal NAK */
+	struct urxe_rwqe *rwqe; /* copy of the receive WQE in use */
+	uint32_t rwqe_length;
+	struct urxe_resource *res;
+	uint32_t res_size, res_head, res_pending;
+};
+
+struct urxe_qp {
+	struct verbs_qp vqp;
+	struct urxe_device *dev;
+	struct urxe_context *ctx;
+	struct urxe_pd *pd;
+	struct urxe_cq *scq, *rcq;
+	struct urxe_srq *srq;
+
+	struct urxe_spin lock; /* everything below */
+	uint32_t qpn;
+	uint8_t type; /* enum ibv_qp_type; GSI is a UD QP */
+	bool gsi;
+	bool sq_sig_all;
+	bool destroyed;
+	bool last_wqe_reached;
+	bool sq_draining; /* SQD: the drained event is owed */
+	bool sqd_notify;
+	uint8_t state;
+	struct ibv_qp_attr attr; /* as set by modify, for query */
+	struct ibv_qp_init_attr init;
+	uint32_t mtu; /* bytes */
+	uint8_t mtu_shift;
+	struct urxe_path *path;
+	uint8_t dgid[16]; /* where the peer is: packets of others are not his */
+
+	struct urxe_sq sq;
+	struct urxe_rq own_rq;
+	struct urxe_rq *rq; /* own_rq or the SRQ's */
+	struct urxe_requester req;
+	struct urxe_responder resp;
+
+	/* scheduling (progress.c) */
+	struct cds_list_head pending_node; /* under sched.lock */
+	bool pending;			   /* under sched.lock */
+	struct urxe_timer timer;	   /* under sched.lock */
+	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
+	uint32_t async_events;
+	struct cds_list_head mcast; /* groups it is attached to */
+};
+
+static inline struct urxe_qp *to_urxe_qp(struct ibv_qp *qp)
+{
+	return qp ? urxe_container_of(qp, struct urxe_qp, vqp.qp) : NULL;
+}
+
+static inline struct urxe_swqe *urxe_sq_at(const struct urxe_sq *sq, uint32_t i)
+{
+	return (struct urxe_swqe *)(sq->ring + (size_t)(i & (sq->size - 1)) * sq->stride);
+}
+
+static inline struct urxe_rwqe *urxe_rq_at(const struct urxe_rq *rq, uint32_t i)
+{
+	return (struct urxe_rwqe *)(rq->ring + (size_t)(i & (rq->size - 1)) * rq->stride);
+}
+
+/* ---- device.c ---- */
+
+/** urxe_device_start - bring port and service thread up, once; thread-safe. 0 or errno. */
+int urxe_device_start(struct urxe_device *dev);
+
+/** urxe_device_create - a device on a port of @ops (tests: a simulated link). 0 or errno. */
+int urxe_device_create(struct urxe_device **dev, const struct urxe_port_config *cfg,
+		       const struct urxe_link_ops *ops, void *link_arg, bool threaded);
+
+/** urxe_device_destroy - of one made by urxe_device_create, with no context open. */
+void urxe_device_destroy(struct urxe_device *dev);
+
+/** urxe_context_port - the port of the device behind an ibv_context of ours. */
+struct urxe_port *urxe_context_port(struct ibv_context *ctx);
+
+/* ---- context.c ---- */
+extern const struct verbs_device_ops urxe_device_ops;
+
+/* ---- event.c: asynchronous events ---- */
+
+/** urxe_event_qp, _cq, _srq, _port - raise an event on the context of the object. Any lock may be
+ * held. */
+void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type);
+void urxe_event_cq(struct urxe_cq *cq, enum ibv_event_type type);
+void urxe_event_srq(struct urxe_srq *srq, enum ibv_event_type type);
+void urxe_event_device(struct urxe_device *dev, enum ibv_event_type type);
+
+/** urxe_event_purge - take the unread events of a dying object out; returns how many. */
+unsigned urxe_event_purge(struct urxe_context *ctx, const void *element);
+
+/* ---- channel.c ---- */
+struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx);
+int urxe_channel_destroy(struct ibv_comp_channel *ch);
+/** urxe_channel_notify - one completion event for @cq; false when the channel is full. */
+bool urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
+/** urxe_channel_purge - take @cq's unread events out; returns how many. */
+unsigned urxe_channel_purge(struct ibv_comp_channel *ch, struct ibv_cq *cq);
+
+/* ---- pd.c, mr.c, ah.c ---- */
+struct ibv_pd *urxe_alloc_pd(struct ibv_context *ctx);
+int urxe_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *urxe_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
+int urxe_dereg_mr(struct verbs_mr *vmr);
+
+/**
+ * urxe_mr_access - the memory behind a key, or NULL when any rule forbids it
+ * @access: IBV_ACCESS_* that all must be granted
+ *
+ * Within an RCU read-side section, which is as long as the pointer is good for.
+ */
+uint8_t *urxe_mr_access(struct urxe_device *dev, struct urxe_pd *pd, uint32_t key, uint64_t va,
+			uint64_t len, unsigned access);
+
+struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int urxe_destroy_ah(struct ibv_ah *ah);
+void urxe_ah_put(struct urxe_ah *ah);
+
+/** urxe_path_from_ah - a path for AH attributes. 0 or errno. */
+int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, uint16_t udp_sport,
+		      struct urxe_path **path);
+
+/* ---- cq.c ---- */
+struct ibv_cq *urxe_create_cq(struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
+			      int vector);
+int urxe_destroy_cq(struct ibv_cq *cq);
+int urxe_resize_cq(struct ibv_cq *cq, int cqe);
+int urxe_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. */
+void urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited);
+/** urxe_cq_clean - forget the completions of a QP that is reset or destroyed. */
+void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn);
+
+/* ---- srq.c and rq.c ---- */
+int urxe_rq_init(struct urxe_rq *rq, uint32_t max_wr, uint32_t max_sge);
+void urxe_rq_fini(struct urxe_rq *rq);
+int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr);
+struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int urxe_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int urxe_destroy_srq(struct ibv_srq *srq);
+int urxe_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- qp.c, qp_modify.c ---- */
+struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+int urxe_destroy_qp(struct ibv_qp *qp);
+int urxe_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int urxe_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init);
+/** urxe_qp_create_common - both ways of creating, and the GSI (@qpn 1; 0: any). */
+struct urxe_qp *urxe_qp_create_common(struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
+				      uint32_t qpn);
+/** urxe_qp_error - to ERR, flushing both queues; qp->lock held. */
+void urxe_qp_error(struct urxe_qp *qp);
+/** urxe_qp_fatal - to ERR with an affiliated asynchronous error event; qp->lock held. */
+void urxe_qp_fatal(struct urxe_qp *qp, enum ibv_event_type event);
+/** urxe_qp_wc - a completion with what is common to all of this QP filled in. */
+void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
+		enum ibv_wc_status status, enum ibv_wc_opcode opcode);
+/** urxe_qp_release_wqes - forget all WQEs (RESET, destroy); drops AH references. qp->lock held. */
+void urxe_qp_release_wqes(struct urxe_qp *qp);
+
+/* ---- post.c ---- */
+int urxe_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int urxe_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- sge.c: gather and scatter ---- */
+
+/**
+ * urxe_sge_check - are @len bytes at @offset of an SGE list all accessible?
+ * Within an RCU read-side section. false: a local protection error.
+ */
+bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+		    unsigned n, uint32_t offset, uint32_t len, unsigned access);
+/** urxe_sge_gather - append checked bytes to a frame. */
+void urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+		     unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx);
+/** urxe_sge_scatter - copy in; false: a local protection error (nothing is written then). */
+bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+		      unsigned n, uint32_t offset, const uint8_t *src, uint32_t len);
+
+/* ---- requester.c: sends requests. Lane and qp->lock held, RCU read-side. ---- */
+
+/** urxe_requester_run - send what may be sent; true when it stopped for want of room. */
+bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+/** urxe_requester_go_back - begin again at a PSN that was sent before. */
+void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn);
+/** urxe_requester_timeout - the timer of the QP has come. */
+void urxe_requester_timeout(struct urxe_qp *qp, uint64_t now);
+/** urxe_requester_complete - complete the oldest WQE. */
+void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status);
+/** urxe_requester_arm - (re)start or stop the retransmission timer after progress. */
+void urxe_requester_arm(struct urxe_qp *qp, uint64_t now);
+/** urxe_requester_wc_opcode - of a send WR. */
+enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode);
+
+/* ---- completer.c: receives responses. Lane and qp->lock held, RCU read-side. ---- */
+void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			    const struct urxe_opcode_info *op, uint64_t now);
+
+/* ---- responder.c, responder_tx.c: receives requests, sends responses. Likewise. ---- */
+void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			    const struct urxe_opcode_info *op, uint64_t now);
+/** urxe_responder_run - send responses that are due; true when it stopped for want of room. */
+bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane);
+/** urxe_responder_nak - a NAK is due at the expected PSN. */
+void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome);
+/** urxe_responder_fatal - a NAK that ends the QP; @status for the receive WQE in use, if any. */
+void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_wc_status status);
+/** urxe_responder_execute_rd - a READ, ATOMIC, ... of the expected PSN (responder_rd.c). */
+void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			       const struct urxe_opcode_info *op);
+/** urxe_responder_duplicate_rd - a READ, ATOMIC, ... that was executed before. */
+void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
+				 const struct urxe_opcode_info *op);
+/**
+ * urxe_responder_take_rwqe - take a receive WQE into resp.rwqe
+ * @min_length: leave it alone if it holds fewer bytes
+ * Returns 0, ENOENT when there is none, EMSGSIZE when the next is too short.
+ */
+int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length);
+/** urxe_responder_finish_recv - complete the receive WQE in use; @len bytes came. */
+void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
+				const struct urxe_packet *pkt, const struct urxe_opcode_info *op,
+				uint32_t len);
+/** urxe_packet_payload - bytes of payload: what is neither header nor pad (checked on arrival). */
+static inline uint32_t urxe_packet_payload(const struct urxe_packet *pkt,
+					   const struct urxe_opcode_info *op)
+{
+	return pkt->len - op->hdr_len - urxe_bth_pad(pkt->bth);
+}
+
+/* ---- ud.c, uc.c ---- */
+bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		     const struct urxe_opcode_info *op);
+void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		     const struct urxe_opcode_info *op);
+
+/* ---- progress.c ---- */
+
+/** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if a lane is free. */
+void urxe_progress_kick(struct urxe_qp *qp);
+/** urxe_progress_defer - let the next turn of a lane serve @qp. Any lock but sched.lock may be
+ * held. */
+void urxe_progress_defer(struct urxe_qp *qp);
+/**
+ * urxe_progress_poll - one turn of a lane, if one is free
+ * Returns packets and timers handled, or -1 when others hold the lanes. No lock held.
+ */
+int urxe_progress_poll(struct urxe_device *dev);
+/** urxe_progress_turn - the same for the service thread: does not count as a caller that drives. */
+int urxe_progress_turn(struct urxe_device *dev);
+/** urxe_progress_timer - see to it that the QP is looked at by @when. */
+void urxe_progress_timer(struct urxe_qp *qp, uint64_t when);
+/** urxe_progress_forget - take a QP off list and heap (destroy). */
+void urxe_progress_forget(struct urxe_qp *qp);
+
+/* ---- timer.c ---- */
+int urxe_timer_heap_reserve(struct urxe_timer_heap *h, unsigned n);
+void urxe_timer_heap_fini(struct urxe_timer_heap *h);
+void urxe_timer_set(struct urxe_timer_heap *h, struct urxe_timer *t, uint64_t when);
+void urxe_timer_cancel(struct urxe_timer_heap *h, struct urxe_timer *t);
+struct urxe_timer *urxe_timer_first(const struct urxe_timer_heap *h);
+
+/* ---- service.c ---- */
+int urxe_service_start(struct urxe_device *dev);
+void urxe_service_stop(struct urxe_device *dev);
+/** urxe_service_nudge - wake the thread if it sleeps; cheap if not. */
+void urxe_service_nudge(struct urxe_device *dev);
+/** urxe_service_gsi - the GSI's poll is due. */
+void urxe_service_gsi(struct urxe_device *dev);
+/** urxe_service_run_gsi - run the GSI's poll if due (service thread, tests). Returns its next time.
+ */
+uint64_t urxe_service_run_gsi(struct urxe_device *dev, uint64_t now);
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Queue pairs: birth, death, query, and the fall into the error state.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+#include "rcu.h"
+
+static uint32_t pow2_at_least(uint32_t n)
+{
+	uint32_t size = 1;
+
+	while (size < n)
+		size *= 2;
+	return size;
+}
+
+static int qp_check_attr(const struct ibv_qp_init_attr *attr)
+{
+	const struct ibv_qp_cap *cap = &attr->cap;
+
+	switch (attr->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		break;
+	default:
+		return EOPNOTSUPP;
+	}
+	if (!attr->send_cq || !attr->recv_cq)
+		return EINVAL;
+	if (cap->max_send_wr > URXE_MAX_QP_WR || cap->max_send_sge > URXE_MAX_SGE ||
+	    cap->max_inline_data > URXE_MAX_INLINE)
+		return EINVAL;
+	if (!attr->srq && (cap->max_recv_wr > URXE_MAX_QP_WR || cap->max_recv_sge > URXE_MAX_SGE))
+		return EINVAL;
+	return 0;
+}
+
+static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_cap *cap = &attr->cap;
+	struct urxe_sq *sq = &qp->sq;
+	uint32_t tail, max_sge;
+
+	if (!cap->max_send_sge)
+		cap->max_send_sge = 1;
+	sq->max_wr = cap->max_send_wr;
+	sq->max_sge = cap->max_send_sge;
+	sq->max_inline = cap->max_inline_data;
+	tail = sq->max_sge * (uint32_t)sizeof(struct ibv_sge);
+	if (tail < sq->max_inline)
+		tail = sq->max_inline;
+	sq->stride = ((uint32_t)sizeof(struct urxe_swqe) + tail + 15) & ~15u;
+	sq->size = pow2_at_least(sq->max_wr);
+	sq->ring = aligned_alloc(64, ((size_t)sq->size * sq->stride + 63) & ~(size_t)63);
+	if (!sq->ring)
+		return ENOMEM;
+	if (qp->srq) {
+		qp->rq = &qp->srq->rq;
+		cap->max_recv_wr = cap->max_recv_sge = 0;
+		max_sge = qp->srq->rq.max_sge;
+	} else {
+		if (cap->max_recv_wr && !cap->max_recv_sge)
+			cap->max_recv_sge = 1;
+		max_sge = cap->max_recv_sge;
+		if (urxe_rq_init(&qp->own_rq, cap->max_recv_wr, max_sge))
+			return ENOMEM;
+		qp->rq = &qp->own_rq;
+	}
+	qp->resp.rwqe = calloc(1, sizeof(struct urxe_rwqe) + max_sge * sizeof(struct ibv_sge));
+	return qp->resp.rwqe ? 0 : ENOMEM;
+}
+
+static void qp_free(struct urxe_qp *qp)
+{
+	urxe_path_destroy(qp->path);
+	free(qp->resp.res);
+	free(qp->resp.rwqe);
+	urxe_rq_fini(&qp->own_rq);
+	free(qp->sq.ring);
+	free(qp);
+}
+
+/* dev->mutex held */
+static int qp_publish(struct urxe_qp *qp, uint32_t qpn)
+{
+	struct urxe_device *dev = qp->dev;
+	struct urxe_ident *ident = urxe_port_ident(dev->port);
+	int err;
+
+	if (qpn) {
+		if (atomic_load(&dev->gsi))
+			return EBUSY;
+		qp->qpn = qpn;
+		qp->gsi = true;
+	}
+	/* Room for its timer, so that arming one cannot fail. */
+	urxe_spin_lock(&dev->sched.lock);
+	err = urxe_timer_heap_reserve(&dev->sched.timers, (unsigned)atomic_load(&dev->num_qp) + 1);
+	urxe_spin_unlock(&dev->sched.lock);
+	if (err)
+		return err;
+	if (qpn) {
+		atomic_store_explicit(&dev->gsi, qp, memory_order_release);
+		return 0;
+	}
+	err = urxe_ident_qpn_alloc(ident, &qp->qpn);
+	if (err)
+		return err;
+	err = urxe_table_set(&dev->qps, qp->qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1), qp);
+	if (err)
+		urxe_ident_qpn_free(ident, qp->qpn);
+	return err;
+}
+
+static void qp_fill_ibv(struct urxe_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *ibqp = &qp->vqp.qp;
+
+	ibqp->context = pd->context;
+	ibqp->qp_context = attr->qp_context;
+	ibqp->pd = pd;
+	ibqp->send_cq = attr->send_cq;
+	ibqp->recv_cq = attr->recv_cq;
+	ibqp->srq = attr->srq;
+	ibqp->handle = qp->qpn;
+	ibqp->qp_num = qp->qpn;
+	ibqp->state = IBV_QPS_RESET;
+	ibqp->qp_type = attr->qp_type;
+	pthread_mutex_init(&ibqp->mutex, NULL);
+	pthread_cond_init(&ibqp->cond, NULL);
+}
+
+static void qp_hold_objects(struct urxe_qp *qp, int n)
+{
+	atomic_fetch_add(&qp->pd->users, n);
+	atomic_fetch_add(&qp->scq->users, n);
+	atomic_fetch_add(&qp->rcq->users, n);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, n);
+}
+
+struct urxe_qp *urxe_qp_create_common(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
+				      uint32_t qpn)
+{
+	struct urxe_pd *pd = urxe_container_of(ibpd, struct urxe_pd, pd);
+	struct urxe_device *dev = pd->dev;
+	struct urxe_qp *qp = NULL;
+	int err = qp_check_attr(attr);
+
+	if (!err)
+		err = urxe_device_start(dev);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	err = ENOMEM;
+	if (atomic_fetch_add(&dev->num_qp, 1) >= URXE_MAX_QP)
+		goto fail;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		goto fail;
+	qp->dev = dev;
+	qp->ctx = to_urxe_ctx(ibpd->context);
+	qp->pd = pd;
+	qp->scq = to_urxe_cq(attr->send_cq);
+	qp->rcq = to_urxe_cq(attr->recv_cq);
+	qp->srq = to_urxe_srq(attr->srq);
+	qp->type = (uint8_t)attr->qp_type;
+	qp->sq_sig_all = attr->sq_sig_all;
+	qp->state = IBV_QPS_RESET;
+	qp->req.deadline = URXE_NEVER;
+	CDS_INIT_LIST_HEAD(&qp->mcast);
+	err = qp_init_queues(qp, attr);
+	if (err)
+		goto fail;
+	qp->init = *attr;
+	pthread_mutex_lock(&dev->mutex);
+	err = qp_publish(qp, qpn);
+	pthread_mutex_unlock(&dev->mutex);
+	if (err)
+		goto fail;
+	qp_hold_objects(qp, 1);
+	qp_fill_ibv(qp, ibpd, attr);
+	return qp;
+
+fail:
+	if (qp)
+		qp_free(qp);
+	atomic_fetch_sub(&dev->num_qp, 1);
+	errno = err;
+	return NULL;
+}
+
+struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct urxe_qp *qp = urxe_qp_create_common(pd, attr, 0);
+
+	return qp ? &qp->vqp.qp : NULL;
+}
+
+struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr plain;
+	struct ibv_qp *qp;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (attr->comp_mask & ~(uint32_t)IBV_QP_INIT_ATTR_PD) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	/* The extended attributes begin as the plain ones do. */
+	memcpy(&plain, attr, sizeof(plain));
+	qp = urxe_create_qp(attr->pd, &plain);
+	if (qp)
+		attr->cap = plain.cap;
+	return qp;
+}
+
+struct qp_rcu {
+	struct rcu_head head;
+	struct urxe_qp *qp;
+};
+
+static void qp_free_rcu(struct rcu_head *head)
+{
+	struct qp_rcu *r = urxe_container_of(head, struct qp_rcu, head);
+
+	URXE_RCU_ACQUIRE();
+	qp_free(r->qp);
+	free(r);
+}
+
+/* After this nobody new finds it; who found it before sees that it is destroyed. */
+static void qp_unpublish(struct urxe_qp *qp)
+{
+	struct urxe_device *dev = qp->dev;
+
+	pthread_mutex_lock(&dev->mutex);
+	if (qp->gsi) {
+		atomic_store_explicit(&dev->gsi, NULL, memory_order_release);
+	} else {
+		urxe_table_set(&dev->qps, qp->qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1), NULL);
+		urxe_ident_qpn_free(urxe_port_ident(dev->port), qp->qpn);
+	}
+	pthread_mutex_unlock(&dev->mutex);
+}
+
+int urxe_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	struct urxe_device *dev = qp->dev;
+	struct qp_rcu *r;
+	uint32_t events;
+
+	if (!cds_list_empty(&qp->mcast))
+		return EBUSY; /* attached to multicast groups */
+	r = malloc(sizeof(*r));
+	qp_unpublish(qp);
+	urxe_spin_lock(&qp->lock);
+	qp->destroyed = true;
+	qp->state = IBV_QPS_RESET;
+	qp->req.deadline = URXE_NEVER;
+	urxe_qp_release_wqes(qp);
+	urxe_spin_unlock(&qp->lock);
+	urxe_progress_forget(qp);
+	urxe_cq_clean(qp->scq, qp->qpn);
+	if (qp->rcq != qp->scq)
+		urxe_cq_clean(qp->rcq, qp->qpn);
+
+	events = qp->async_events - urxe_event_purge(qp->ctx, ibqp);
+	pthread_mutex_lock(&ibqp->mutex);
+	while (ibqp->events_completed != events)
+		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
+	pthread_mutex_unlock(&ibqp->mutex);
+	pthread_mutex_destroy(&ibqp->mutex);
+	pthread_cond_destroy(&ibqp->cond);
+	qp_hold_objects(qp, -1);
+	atomic_fetch_sub(&dev->num_qp, 1);
+	if (r) {
+		r->qp = qp;
+		URXE_RCU_RELEASE();
+		urcu_bp_call_rcu(&r->head, qp_free_rcu);
+	} else {
+		urxe_rcu_synchronize();
+		qp_free(qp);
+	}
+	return 0;
+}
+
+int urxe_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init)
+{
+	struct urxe_qp *qp = to_urxe_qp(ibqp);
+
+	urxe_spin_lock(&qp->lock);
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->sq_draining = qp->sq_draining;
+	attr->cap = qp->init.cap;
+	*init = qp->init;
+	urxe_spin_unlock(&qp->lock);
+	return 0;
+}
+
+void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
+		enum ibv_wc_status status, enum ibv_wc_opcode opcode)
+{
+	memset(wc, 0, sizeof(*wc));
+	wc->wr_id = wr_id;
+	wc->status = status;
+	wc->opcode = opcode;
+	wc->qp_num = qp->qpn;
+}
+
+static void flush_sq(struct urxe_qp *qp)
+{
+	struct urxe_sq *sq = &qp->sq;
+
+	while (sq->done != sq->post)
+		urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);
+	sq->cur = sq->post;
+	qp->req.rd_out = 0;
+	qp->req.deadline = URXE_NEVER;
+}
+
+static void flush_rq(struct urxe_qp *qp)
+{
+	struct urxe_rq *rq = qp->rq;
+	struct ibv_wc wc;
+
+	if (qp->resp.in_recv) {
+		qp->resp.in_recv = false;
+		urxe_qp_wc(qp, &wc, qp->resp.rwqe->wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
+		urxe_cq_push(qp->rcq, &wc, true);
+	}
+	/* WQEs of a shared queue belong to all (IBTA 10.2.9.3). */
+	if (qp->srq) {
+		if (!qp->last_wqe_reached) {
+			qp->last_wqe_reached = true;
+			urxe_event_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+		}
+		return;
+	}
+	urxe_spin_lock(&rq->lock);
+	while (rq->tail != rq->head) {
+		struct urxe_rwqe *wqe = urxe_rq_at(rq, rq->tail++);
+
+		urxe_qp_wc(qp, &wc, wqe->wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
+		urxe_cq_push(qp->rcq, &wc, true);
+	}
+	urxe_spin_unlock(&rq->lock);
+}
+
+void urxe_qp_error(struct urxe_qp *qp)
+{
+	if (qp->state == IBV_QPS_RESET)
+		return;
+	qp->state = IBV_QPS_ERR;
+	qp->resp.state = URXE_RESP_EXPECT_FIRST;
+	qp->resp.ack_due = qp->resp.nak_due = false;
+	qp->resp.res_pending = 0;
+	flush_sq(qp);
+	flush_rq(qp);
+}
+
+void urxe_qp_fatal(struct urxe_qp *qp, enum ibv_event_type event)
+{
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
+		return;
+	urxe_qp_error(qp);
+	urxe_event_qp(qp, event);
+}
+
+void urxe_qp_release_wqes(struct urxe_qp *qp)
+{
+	struct urxe_sq *sq = &qp->sq;
+
+	for (uint32_t i = sq->done; i != sq->post; i++) {
+		struct urxe_swqe *wqe = urxe_sq_at(sq, i);
+
+		if (wqe->ah)
+			urxe_ah_put(wqe->ah);
+		wqe->ah = NULL;
+	}
+	sq->post = sq->cur = sq->done = 0;
+	if (!qp->srq) {
+		urxe_spin_lock(&qp->own_rq.lock);
+		qp->own_rq.head = qp->own_rq.tail = 0;
+		urxe_spin_unlock(&qp->own_rq.lock);
+	}
+	qp->resp.in_recv = false;
+}

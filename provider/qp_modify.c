@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ibv_modify_qp: the table of transitions with their required and optional attributes
+ * (IBTA 11.2.5.2, table 91), the checks of each attribute, and what a transition does.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+
+enum qp_class {
+	CLASS_RC,
+	CLASS_UC,
+	CLASS_UD,
+	CLASSES
+};
+
+struct transition {
+	uint8_t from, to;
+	struct {
+		int required, optional;
+	} of[CLASSES];
+};
+
+#define S(x) IBV_QPS_##x
+#define A(x) IBV_QP_##x
+
+#define RTS_OPT_RC \
+	(A(CUR_STATE) | A(ACCESS_FLAGS) | A(ALT_PATH) | A(PATH_MIG_STATE) | A(MIN_RNR_TIMER))
+#define RTS_OPT_UC (A(CUR_STATE) | A(ACCESS_FLAGS) | A(ALT_PATH) | A(PATH_MIG_STATE))
+#define RTS_OPT_UD (A(CUR_STATE) | A(QKEY))
+
+static const struct transition transitions[] = {
+	{S(RESET),
+	 S(INIT),
+	 {[CLASS_RC] = {A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS), 0},
+	  [CLASS_UC] = {A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS), 0},
+	  [CLASS_UD] = {A(PKEY_INDEX) | A(PORT) | A(QKEY), 0}}},
+	{S(INIT),
+	 S(INIT),
+	 {[CLASS_RC] = {0, A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS)},
+	  [CLASS_UC] = {0, A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS)},
+	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(PORT) | A(QKEY)}}},
+	{S(INIT),
+	 S(RTR),
+	 {[CLASS_RC] = {A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN) | A(MAX_DEST_RD_ATOMIC) |
+				A(MIN_RNR_TIMER),
+			A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX)},
+	  [CLASS_UC] = {A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN),
+			A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX)},
+	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(QKEY)}}},
+	{S(RTR),
+	 S(RTS),
+	 {[CLASS_RC] = {A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(SQ_PSN) | A(MAX_QP_RD_ATOMIC),
+			RTS_OPT_RC},
+	  [CLASS_UC] = {A(SQ_PSN), RTS_OPT_UC},
+	  [CLASS_UD] = {A(SQ_PSN), RTS_OPT_UD}}},
+	{S(RTS),
+	 S(RTS),
+	 {[CLASS_RC] = {0, RTS_OPT_RC},
+	  [CLASS_UC] = {0, RTS_OPT_UC},
+	  [CLASS_UD] = {0, RTS_OPT_UD}}},
+	{S(RTS),
+	 S(SQD),
+	 {[CLASS_RC] = {0, A(EN_SQD_ASYNC_NOTIFY)},
+	  [CLASS_UC] = {0, A(EN_SQD_ASYNC_NOTIFY)},
+	  [CLASS_UD] = {0, A(EN_SQD_ASYNC_NOTIFY)}}},
+	{S(SQD),
+	 S(RTS),
+	 {[CLASS_RC] = {0, RTS_OPT_RC},
+	  [CLASS_UC] = {0, RTS_OPT_UC},
+	  [CLASS_UD] = {0, RTS_OPT_UD}}},
+	{S(SQD),
+	 S(SQD),
+	 {[CLASS_RC] = {0, A(PORT) | A(AV) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) |
+				   A(MAX_QP_RD_ATOMIC) | A(MAX_DEST_RD_ATOMIC) | A(ALT_PATH) |
+				   A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(MIN_RNR_TIMER) |
+				   A(PATH_MIG_STATE)},
+	  [CLASS_UC] = {0,
+			A(AV) | A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(PATH_MIG_STATE)},
+	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(QKEY)}}},
+	{S(SQE),
+	 S(RTS),
+	 {[CLASS_RC] = {-1, 0}, /* an RC QP has no such state */
+	  [CLASS_UC] = {0, A(CUR_STATE) | A(ACCESS_FLAGS)},
+	  [CLASS_UD] = {0, A(CUR_STATE) | A(QKEY)}}},
+};
+
+static enum qp_class qp_class_of(const struct urxe_qp *qp)
+{
+	switch (qp->type) {
+	case IBV_QPT_UC:
+		return CLASS_UC;
+	case IBV_QPT_UD:
+		return CLASS_UD;
+	default:
+		return CLASS_RC;
+	}
+}
+
+static int check_transition(const struct urxe_qp *qp, uint8_t to, int mask)
+{
+	enum qp_class c = qp_class_of(qp);
+
+	mask &= ~A(STATE);
+	if (to == S(RESET) || to == S(ERR)) /* from any state */
+		return mask & ~A(CUR_STATE) ? EINVAL : 0;
+	for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
+		const struct transition *t = &transitions[i];
+		int req = t->of[c].required;
+
+		if (t->from != qp->state || t->to != to)
+			continue;
+		if (req < 0 || (mask & req) != req || mask & ~(req | t->of[c].optional))
+			return EINVAL;
+		return 0;
+	}
+	return EINVAL;
+}
+
+static uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu; /* IBV_MTU_256 is 1 */
+}
+
+static uint32_t port_mtu(const struct urxe_qp *qp)
+{
+	struct urxe_port_info info;
+
+	urxe_port_query(qp->dev->port, &info);
+	return info.path_mtu;
+}
+
+static int check_values(const struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	if (mask & A(PKEY_INDEX) && a->pkey_index)
+		return EINVAL;
+	if (mask & A(PORT) && a->port_num != 1)
+		return EINVAL;
+	if (mask & A(PATH_MTU) && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096 ||
+				   mtu_bytes(a->path_mtu) > port_mtu(qp)))
+		return EINVAL;
+	if (mask & A(DEST_QPN) && a->dest_qp_num > URXE_QPN_MASK)
+		return EINVAL;
+	if (mask & A(MAX_QP_RD_ATOMIC) && a->max_rd_atomic > URXE_MAX_RD_ATOMIC)
+		return EINVAL;
+	if (mask & A(MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > URXE_MAX_RD_ATOMIC)
+		return EINVAL;
+	if ((mask & A(MIN_RNR_TIMER) && a->min_rnr_timer > 31) ||
+	    (mask & A(TIMEOUT) && a->timeout > 31) || (mask & A(RETRY_CNT) && a->retry_cnt > 7) ||
+	    (mask & A(RNR_RETRY) && a->rnr_retry > 7))
+		return EINVAL;
+	/* An alternate path, and migration between the two, is not offered. */
+	if (mask & (A(ALT_PATH) | A(PATH_MIG_STATE)))
+		return EOPNOTSUPP;
+	return 0;
+}
+
+/* Entropy of the UDP source port (IBTA A17): of the flow label, else of both QPNs. */
+static uint16_t flow_sport(const struct urxe_qp *qp, const struct ibv_ah_attr *ah, uint32_t dqpn)
+{
+	uint32_t label = ah->grh.flow_label & 0xfffff;
+
+	if (!label) {
+		uint64_t v = (uint64_t)qp->qpn * dqpn;
+
+		v ^= v >> 20;
+		v ^= v >> 40;
+		label = (uint32_t)v & 0xfffff;
+	}
+	return (uint16_t)(0xc000 | ((label ^ label >> 14) & 0x3fff));
+}
+
+static void take(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	struct ibv_qp_attr *q = &qp->attr;
+
+	if (mask & A(PKEY_INDEX))
+		q->pkey_index = a->pkey_index;
+	if (mask & A(PORT))
+		q->port_num = a->port_num;
+	if (mask & A(ACCESS_FLAGS))
+		q->qp_access_flags = a->qp_access_flags;
+	if (mask & A(QKEY))
+		q->qkey = a->qkey;
+	if (mask & A(AV))
+		q->ah_attr = a->ah_attr;
+	if (mask & A(PATH_MTU))
+		q->path_mtu = a->path_mtu;
+	if (mask & A(DEST_QPN))
+		q->dest_qp_num = a->dest_qp_num;
+	if (mask & A(RQ_PSN))
+		q->rq_psn = a->rq_psn & URXE_PSN_MASK;
+	if (mask & A(SQ_PSN))
+		q->sq_psn = a->sq_psn & URXE_PSN_MASK;
+	if (mask & A(MIN_RNR_TIMER))
+		q->min_rnr_timer = a->min_rnr_timer;
+	if (mask & A(TIMEOUT))
+		q->timeout = a->timeout;
+	if (mask & A(RETRY_CNT))
+		q->retry_cnt = a->retry_cnt;
+	if (mask & A(RNR_RETRY))
+		q->rnr_retry = a->rnr_retry;
+	if (mask & A(MAX_QP_RD_ATOMIC))
+		q->max_rd_atomic = a->max_rd_atomic;
+	if (mask & A(MAX_DEST_RD_ATOMIC))
+		q->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	if (mask & A(EN_SQD_ASYNC_NOTIFY))
+		q->en_sqd_async_notify = a->en_sqd_async_notify;
+}
+
+static void start_requester(struct urxe_qp *qp)
+{
+	struct urxe_requester *r = &qp->req;
+
+	memset(r, 0, sizeof(*r));
+	r->psn = r->una = r->max_psn = r->next_psn = qp->attr.sq_psn;
+	r->ack_psn = urxe_psn_add(r->psn, URXE_PSN_MASK);
+	r->retries = qp->attr.retry_cnt;
+	r->rnr_retries = qp->attr.rnr_retry;
+	r->deadline = URXE_NEVER;
+}
+
+static void start_responder(struct urxe_qp *qp)
+{
+	struct urxe_responder *r = &qp->resp;
+
+	r->epsn = qp->attr.rq_psn;
+	r->msn = 0;
+	r->state = r->resume = URXE_RESP_EXPECT_FIRST;
+	r->ack_due = r->nak_due = r->in_recv = r->established = false;
+	r->res_head = r->res_pending = 0;
+}
+
+/* A new set of responder resources; those in use are lost with the old (the peer retries). */
+static int resize_resources(struct urxe_qp *qp)
+{
+	uint32_t n = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
+	struct urxe_resource *res = calloc(n, sizeof(*res));
+
+	if (!res)
+		return ENOMEM;
+	free(qp->resp.res);
+	qp->resp.res = res;
+	qp->resp.res_size = n;
+	qp->resp.res_head = 0;
+	qp->resp.res_pending = 0;
+	return 0;
+}
+
+static void reset_qp(struct urxe_qp *qp)
+{
+	urxe_qp_release_wqes(qp);
+	urxe_cq_clean(qp->scq, qp->qpn);
+	if (qp->rcq != qp->scq)
+		urxe_cq_clean(qp->rcq, qp->qpn);
+	urxe_path_destroy(qp->path);
+	qp->path = NULL;
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	memset(&qp->req, 0, sizeof(qp->req));
+	qp->req.deadline = URXE_NEVER;
+	start_responder(qp);
+	qp->last_wqe_reached = false;
+	qp->sq_draining = qp->sqd_notify = false;
+	qp->state = S(RESET);
+}
+
+/* Begin to drain: what has been started is finished, nothing new is begun (IBTA 10.3.1.5). */
+static void drain(struct urxe_qp *qp)
+{
+	struct urxe_sq *sq = &qp->sq;
+
+	qp->sqd_notify = qp->attr.en_sqd_async_notify;
+	qp->sq_draining =
+		sq->done != sq->post && urxe_sq_at(sq, sq->done)->flags & URXE_WQE_STARTED;
+	if (!qp->sq_draining && qp->sqd_notify)
+		urxe_event_qp(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+/* What needs memory or may fail comes first, with nothing changed when it does. */
+static int prepare_path(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask,
+			struct urxe_path **path)
+{
+	uint32_t dqpn = mask & A(DEST_QPN) ? a->dest_qp_num : qp->attr.dest_qp_num;
+
+	*path = NULL;
+	if (!(mask & A(AV)))
+		return 0;
+	return urxe_path_from_ah(qp->dev, &a->ah_attr, flow_sport(qp, &a->ah_attr, dqpn), path);
+}
+
+static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	uint8_t from = qp->state, to = mask & A(STATE) ? (uint8_t)a->qp_state : from;
+	struct urxe_path *path;
+	int err;
+
+	if (mask & A(CUR_STATE) && a->cur_qp_state != from)
+		return EINVAL;
+	err = check_transition(qp, to, mask);
+	if (!err)
+		err = check_values(qp, a, mask);
+	if (!err)
+		err = prepare_path(qp, a, mask, &path);
+	if (err)
+		return err;
+	take(qp, a, mask);
+	if (path) {
+		urxe_path_destroy(qp->path);
+		qp->path = path;
+		memcpy(qp->dgid, a->ah_attr.grh.dgid.raw, sizeof(qp->dgid));
+	}
+	if (mask & A(PATH_MTU)) {
+		qp->mtu = mtu_bytes(a->path_mtu);
+		qp->mtu_shift = (uint8_t)(7 + a->path_mtu);
+	}
+	if (to == S(RTR) && from == S(INIT)) {
+		start_responder(qp);
+		if (qp->type == IBV_QPT_UD)
+			qp->mtu = port_mtu(qp);
+	}
+	if (mask & A(MAX_DEST_RD_ATOMIC)) {
+		err = resize_resources(qp);
+		if (err)
+			return err;
+	}
+	if (to == S(RTS) && from == S(RTR))
+		start_requester(qp);
+	if (to == S(RESET)) {
+		reset_qp(qp);
+	} else if (to == S(ERR)) {
+		if (from != S(ERR) && from != S(RESET))
+			urxe_qp_error(qp);
+		qp->state = S(ERR);
+	} else {
+		qp->state = to;
+		if (to == S(SQD) && from == S(RTS))
+			drain(qp);
+	}
+	return 0;
+}
+
+int urxe_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+{
+	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	int err;
+
+	if (mask & A(RATE_LIMIT))
+		return EOPNOTSUPP;
+	urxe_spin_lock(&qp->lock);
+	err = modify_locked(qp, attr, mask);
+	if (!err && qp->state == S(RTS) && qp->sq.cur != qp->sq.post)
+		urxe_progress_kick(qp); /* out of SQD: go on */
+	urxe_spin_unlock(&qp->lock);
+	return err;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * liburcu (bp flavour: its readers need no registration, so that they may be
+ * threads of the application) behind names that ThreadSanitizer can follow.
+ */
+#ifndef URXE_PROVIDER_RCU_H
+#define URXE_PROVIDER_RCU_H
+
+#include <urcu/urcu-bp.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define URXE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define URXE_TSAN 1
+#endif
+#endif
+
+#ifdef URXE_TSAN
+/* liburcu is not instrumented: tell what a grace period orders. */
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+extern char urxe_rcu_tsan_order;
+#define URXE_RCU_RELEASE() __tsan_release(&urxe_rcu_tsan_order)
+#define URXE_RCU_ACQUIRE() __tsan_acquire(&urxe_rcu_tsan_order)
+#else
+#define URXE_RCU_RELEASE() ((void)0)
+#define URXE_RCU_ACQUIRE() ((void)0)
+#endif
+
+/** urxe_rcu_read_lock - begin a look-up; what it finds stays until the unlock. */
+static inline void urxe_rcu_read_lock(void)
+{
+	urcu_bp_read_lock();
+}
+
+/** urxe_rcu_read_unlock - end it. */
+static inline void urxe_rcu_read_unlock(void)
+{
+	URXE_RCU_RELEASE();
+	urcu_bp_read_unlock();
+}
+
+/** urxe_rcu_synchronize - wait for all look-ups under way. Hold no lock that a reader takes. */
+static inline void urxe_rcu_synchronize(void)
+{
+	urcu_bp_synchronize_rcu();
+	URXE_RCU_ACQUIRE();
+}
+
+#endif

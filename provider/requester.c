@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The requester: turns send WQEs into request packets (IBTA 9.7.3), in order, within a window,
+ * and begins again at an earlier PSN when the completer or a timer says so. Packets are built
+ * from the WQE each time; nothing but the cursor moves.
+ */
+#include <errno.h>
+
+#include "provider.h"
+
+#define RD_CHUNK	65536u	 /* packets that one READ request asks for at the most */
+#define MIN_ACK_TIMEOUT 2000000u /* ns: below this, scheduling alone would look like loss */
+
+/* Wire operations of a work request: for a packet that is first, middle, last or the only one. */
+struct wr_ops {
+	uint8_t first, middle, last, only;
+	uint8_t wc_opcode;
+};
+
+static const struct wr_ops wr_ops[] = {
+	[IBV_WR_SEND] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST,
+			 URXE_OP_SEND_ONLY, IBV_WC_SEND},
+	[IBV_WR_SEND_WITH_IMM] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST_IMM,
+				  URXE_OP_SEND_ONLY_IMM, IBV_WC_SEND},
+	[IBV_WR_RDMA_WRITE] = {URXE_OP_WRITE_FIRST, URXE_OP_WRITE_MIDDLE, URXE_OP_WRITE_LAST,
+			       URXE_OP_WRITE_ONLY, IBV_WC_RDMA_WRITE},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {URXE_OP_WRITE_FIRST, URXE_OP_WRITE_MIDDLE,
+					URXE_OP_WRITE_LAST_IMM, URXE_OP_WRITE_ONLY_IMM,
+					IBV_WC_RDMA_WRITE},
+	[IBV_WR_RDMA_READ] = {URXE_OP_READ_REQUEST, URXE_OP_READ_REQUEST, URXE_OP_READ_REQUEST,
+			      URXE_OP_READ_REQUEST, IBV_WC_RDMA_READ},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {URXE_OP_COMPARE_SWAP, URXE_OP_COMPARE_SWAP,
+				       URXE_OP_COMPARE_SWAP, URXE_OP_COMPARE_SWAP,
+				       IBV_WC_COMP_SWAP},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {URXE_OP_FETCH_ADD, URXE_OP_FETCH_ADD, URXE_OP_FETCH_ADD,
+					 URXE_OP_FETCH_ADD, IBV_WC_FETCH_ADD},
+};
+
+enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode)
+{
+	return (enum ibv_wc_opcode)wr_ops[wr_opcode].wc_opcode;
+}
+
+static bool is_rd_atomic(const struct urxe_swqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static bool is_atomic(const struct urxe_swqe *wqe)
+{
+	return is_rd_atomic(wqe) && wqe->opcode != IBV_WR_RDMA_READ;
+}
+
+static uint64_t ack_timeout(const struct urxe_qp *qp)
+{
+	uint64_t ns = 4096ull << qp->attr.timeout; /* IBTA 9.7.6.1.3 */
+
+	return ns < MIN_ACK_TIMEOUT ? MIN_ACK_TIMEOUT : ns;
+}
+
+void urxe_requester_arm(struct urxe_qp *qp, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+
+	/* A time-out of 0 stands for none at all. */
+	if (r->una == r->max_psn || !qp->attr.timeout) {
+		if (!r->rnr_wait)
+			r->deadline = URXE_NEVER;
+		return;
+	}
+	if (r->rnr_wait)
+		return;
+	r->deadline = now + ack_timeout(qp);
+	urxe_progress_timer(qp, r->deadline);
+}
+
+void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status)
+{
+	struct urxe_sq *sq = &qp->sq;
+	struct urxe_swqe *wqe = urxe_sq_at(sq, sq->done);
+	struct ibv_wc wc;
+
+	if (wqe->flags & URXE_WQE_STARTED && is_rd_atomic(wqe) && qp->req.rd_out)
+		qp->req.rd_out--;
+	if (status != IBV_WC_SUCCESS || wqe->flags & URXE_WQE_SIGNALED) {
+		urxe_qp_wc(qp, &wc, wqe->wr_id, status, urxe_requester_wc_opcode(wqe->opcode));
+		if (is_rd_atomic(wqe))
+			wc.byte_len = wqe->length;
+		urxe_cq_push(qp->scq, &wc, true);
+	}
+	if (wqe->ah) {
+		urxe_ah_put(wqe->ah);
+		wqe->ah = NULL;
+	}
+	if (sq->cur == sq->done)
+		sq->cur++;
+	sq->done++;
+	if (qp->sq_draining &&
+	    (sq->done == sq->post || !(urxe_sq_at(sq, sq->done)->flags & URXE_WQE_STARTED))) {
+		qp->sq_draining = false;
+		if (qp->sqd_notify)
+			urxe_event_qp(qp, IBV_EVENT_SQ_DRAINED);
+	}
+}
+
+/* Assign PSNs: from here on the WQE is under way. False: it has to wait. */
+static bool start_wqe(struct urxe_qp *qp, struct urxe_swqe *wqe)
+{
+	struct urxe_requester *r = &qp->req;
+
+	if (qp->state == IBV_QPS_SQD)
+		return false;
+	if (wqe->flags & URXE_WQE_FENCE && r->rd_out)
+		return false;
+	if (is_rd_atomic(wqe)) {
+		if (r->rd_out >= qp->attr.max_rd_atomic)
+			return false;
+		r->rd_out++;
+	}
+	wqe->psn = r->next_psn;
+	wqe->npsn = is_atomic(wqe) || !wqe->length
+			    ? 1
+			    : (uint32_t)(((uint64_t)wqe->length + qp->mtu - 1) >> qp->mtu_shift);
+	r->next_psn = urxe_psn_add(r->next_psn, wqe->npsn);
+	wqe->flags |= URXE_WQE_STARTED;
+	return true;
+}
+
+/* The WQE at the cursor cannot be carried out: it fails when all before it are complete. */
+static void fail_local(struct urxe_qp *qp, enum ibv_wc_status status)
+{
+	if (qp->sq.done != qp->sq.cur)
+		return;
+	urxe_requester_complete(qp, status);
+	urxe_qp_error(qp);
+}
+
+/* One packet to be built. */
+struct request {
+	uint32_t psn, npsn; /* PSNs it takes */
+	uint32_t offset, payload;
+	bool first, last;
+	uint8_t op;
+};
+
+static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, struct request *rq)
+{
+	const struct wr_ops *ops = &wr_ops[wqe->opcode];
+	uint32_t at = (qp->req.psn - wqe->psn) & URXE_PSN_MASK;
+	uint32_t left;
+
+	rq->psn = qp->req.psn;
+	rq->npsn = 1;
+	rq->offset = at << qp->mtu_shift;
+	left = wqe->length - rq->offset;
+	rq->first = at == 0;
+	rq->last = left <= qp->mtu;
+	rq->payload = rq->last ? left : qp->mtu;
+	if (is_rd_atomic(wqe)) {
+		rq->payload = 0;
+		rq->last = true;
+		if (wqe->opcode == IBV_WR_RDMA_READ) {
+			rq->npsn = wqe->npsn - at;
+			if (rq->npsn > RD_CHUNK)
+				rq->npsn = RD_CHUNK;
+		}
+		rq->first = true;
+	}
+	rq->op = rq->first ? (rq->last ? ops->only : ops->first)
+			   : (rq->last ? ops->last : ops->middle);
+}
+
+static bool wants_ack(struct urxe_qp *qp, const struct request *rq)
+{
+	if (!rq->last && ((rq->psn - qp->req.ack_psn) & URXE_PSN_MASK) < URXE_ACK_EVERY)
+		return false;
+	qp->req.ack_psn = rq->psn;
+	return true;
+}
+
+static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
+			uint8_t opcode, const struct urxe_opcode_info *op, struct urxe_tx *tx)
+{
+	struct urxe_bth bth = {
+		.opcode = opcode,
+		.solicited = rq->last && wqe->flags & URXE_WQE_SOLICITED &&
+			     op->flags & URXE_OPF_RECV_WQE,
+		.migreq = true, /* the QP is in the state MIGRATED (IBTA 17.2.8) */
+		.pad = (4 - (rq->payload & 3)) & 3,
+		.pkey = URXE_DEFAULT_PKEY,
+		.dqpn = qp->attr.dest_qp_num,
+		.ackreq = qp->type == IBV_QPT_RC && wants_ack(qp, rq),
+		.psn = rq->psn,
+	};
+
+	urxe_bth_put(tx->bth, &bth);
+	if (op->reth_off) {
+		uint32_t len = wqe->length - rq->offset;
+
+		if (wqe->opcode == IBV_WR_RDMA_READ && len > (uint64_t)rq->npsn << qp->mtu_shift)
+			len = rq->npsn << qp->mtu_shift;
+		urxe_reth_put(tx->bth + op->reth_off, wqe->remote_addr + rq->offset, wqe->rkey,
+			      len);
+	}
+	if (op->atomic_off) {
+		bool cas = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+
+		urxe_atomic_put(tx->bth + op->atomic_off, wqe->remote_addr, wqe->rkey,
+				cas ? wqe->swap : wqe->compare_add, cas ? wqe->compare_add : 0);
+	}
+	if (op->imm_off)
+		memcpy(tx->bth + op->imm_off, &wqe->imm, URXE_IMM_LEN);
+	urxe_tx_headers(tx, op->hdr_len);
+}
+
+static void put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
+			struct urxe_tx *tx)
+{
+	if (rq->payload) {
+		if (wqe->flags & URXE_WQE_INLINE)
+			urxe_tx_append(tx, wqe->data + rq->offset, rq->payload);
+		else
+			urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, rq->offset,
+					rq->payload, tx);
+	}
+	if (rq->payload & 3)
+		urxe_tx_append(tx, NULL, 4 - (rq->payload & 3));
+}
+
+/* 0 sent (or lost: the timer sees to it); EAGAIN no room; EFAULT a bad lkey. */
+static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
+		       const struct request *rq)
+{
+	uint8_t opcode = (qp->type == IBV_QPT_UC ? URXE_SVC_UC : URXE_SVC_RC) | rq->op;
+	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
+	struct urxe_tx tx;
+	int err;
+
+	if (rq->payload && !(wqe->flags & URXE_WQE_INLINE) &&
+	    !urxe_sge_check(qp->dev, qp->pd, wqe->sge, wqe->num_sge, rq->offset, rq->payload, 0))
+		return EFAULT;
+	err = urxe_tx_begin(lane, qp->path, &tx, op->hdr_len + ((rq->payload + 3) & ~3u));
+	if (err == EHOSTUNREACH) {
+		urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
+		return 0;
+	}
+	if (err)
+		return err == EMSGSIZE ? EMSGSIZE : EAGAIN;
+	put_headers(qp, wqe, rq, opcode, op, &tx);
+	put_payload(qp, wqe, rq, &tx);
+	urxe_tx_commit(lane, &tx);
+	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	return 0;
+}
+
+static void advance(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq)
+{
+	struct urxe_requester *r = &qp->req;
+
+	r->psn = urxe_psn_add(r->psn, rq->npsn);
+	if (urxe_psn_diff(r->psn, r->max_psn) > 0)
+		r->max_psn = r->psn;
+	if (((r->psn - wqe->psn) & URXE_PSN_MASK) >= wqe->npsn)
+		qp->sq.cur++;
+}
+
+/* UC: nothing comes back; a message is complete when its last packet is out. */
+static void complete_unacked(struct urxe_qp *qp)
+{
+	qp->req.una = qp->req.psn;
+	while (qp->sq.done != qp->sq.cur)
+		urxe_requester_complete(qp, IBV_WC_SUCCESS);
+}
+
+/* A READ of very many packets goes out in parts, each when the one before is in. */
+static bool chunk_outstanding(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_READ && qp->req.psn != wqe->psn && wqe->npsn > RD_CHUNK &&
+	       qp->req.psn != qp->req.una;
+}
+
+bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+	struct urxe_sq *sq = &qp->sq;
+	bool blocked = false, sent = false;
+
+	if (qp->type == IBV_QPT_UD)
+		return urxe_ud_run(qp, lane, now);
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_wait)
+		return false;
+	while (sq->cur != sq->post) {
+		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
+		struct request rq;
+		int err;
+
+		if (!(wqe->flags & URXE_WQE_STARTED) && !start_wqe(qp, wqe))
+			break;
+		if (urxe_psn_diff(r->psn, r->una) >= URXE_WINDOW || chunk_outstanding(qp, wqe))
+			break;
+		plan_packet(qp, wqe, &rq);
+		err = send_packet(qp, lane, wqe, &rq);
+		if (err == EAGAIN) {
+			blocked = true;
+			break;
+		}
+		if (err) {
+			fail_local(qp, err == EFAULT ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_LEN_ERR);
+			break;
+		}
+		advance(qp, wqe, &rq);
+		sent = true;
+		if (qp->type == IBV_QPT_UC)
+			complete_unacked(qp);
+	}
+	if (sent && r->deadline == URXE_NEVER && qp->type == IBV_QPT_RC)
+		urxe_requester_arm(qp, now);
+	return blocked;
+}
+
+void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
+{
+	struct urxe_sq *sq = &qp->sq;
+
+	for (uint32_t i = sq->done; i != sq->post; i++) {
+		struct urxe_swqe *wqe = urxe_sq_at(sq, i);
+
+		if (!(wqe->flags & URXE_WQE_STARTED))
+			break;
+		if (((psn - wqe->psn) & URXE_PSN_MASK) < wqe->npsn) {
+			sq->cur = i;
+			qp->req.psn = psn;
+			qp->req.ack_psn = urxe_psn_add(psn, URXE_PSN_MASK);
+			urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
+			return;
+		}
+	}
+}
+
+void urxe_requester_timeout(struct urxe_qp *qp, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+
+	if (r->deadline == URXE_NEVER || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD))
+		return;
+	if (now < r->deadline) {
+		/* There was progress since the timer was set: not yet. */
+		urxe_progress_timer(qp, r->deadline);
+		return;
+	}
+	r->deadline = URXE_NEVER;
+	if (r->rnr_wait) {
+		r->rnr_wait = false;
+		return;
+	}
+	urxe_stat_inc(qp->dev, URXE_STAT_TIMEOUTS);
+	if (!r->retries) {
+		urxe_requester_complete(qp, IBV_WC_RETRY_EXC_ERR);
+		urxe_qp_error(qp);
+		return;
+	}
+	r->retries--;
+	r->gone_back = false;
+	urxe_requester_go_back(qp, r->una);
+	urxe_requester_arm(qp, now);
+}

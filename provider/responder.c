@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The responder: receives requests in PSN order, executes them, and notes what is to be
+ * answered (IBTA 9.7.4). The order of the checks is that of 9.7.4.1: PSN, opcode sequence,
+ * resources, length, access. Answers are sent by responder_tx.c.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "provider.h"
+
+void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome)
+{
+	struct urxe_responder *r = &qp->resp;
+
+	r->nak_due = true;
+	r->nak_syndrome = syndrome;
+	r->nak_psn = r->epsn;
+	if (r->state == URXE_RESP_FATAL)
+		return;
+	if (r->state != URXE_RESP_WAIT_RETRY)
+		r->resume = r->state;
+	r->state = URXE_RESP_WAIT_RETRY;
+}
+
+void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_wc_status status)
+{
+	struct urxe_responder *r = &qp->resp;
+
+	/* The receive WQE in use fails now, the QP when the NAK is out (IBTA 9.9.3). */
+	if (r->in_recv)
+		urxe_responder_finish_recv(qp, status, NULL, NULL, 0);
+	r->state = URXE_RESP_FATAL;
+	r->fatal_status = code == URXE_NAK_REMOTE_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
+			  : code == URXE_NAK_INVALID_REQ ? IBV_EVENT_QP_REQ_ERR
+							 : IBV_EVENT_QP_FATAL;
+	urxe_stat_inc(qp->dev, URXE_STAT_TX_NAK_OTHER);
+	urxe_responder_nak(qp, URXE_AETH_NAK | code);
+}
+
+int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length)
+{
+	struct urxe_responder *r = &qp->resp;
+	struct urxe_rq *rq = qp->rq;
+	struct urxe_rwqe *wqe;
+	bool limit = false;
+	uint32_t length = 0;
+	int err = 0;
+
+	urxe_spin_lock(&rq->lock);
+	if (rq->tail == rq->head) {
+		err = ENOENT;
+		goto out;
+	}
+	wqe = urxe_rq_at(rq, rq->tail);
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		length += wqe->sge[i].length;
+	if (length < min_length) {
+		err = EMSGSIZE;
+		goto out;
+	}
+	memcpy(r->rwqe, wqe, sizeof(*wqe) + wqe->num_sge * sizeof(struct ibv_sge));
+	r->rwqe_length = length;
+	r->in_recv = true;
+	rq->tail++;
+	if (rq->limit && rq->head - rq->tail < rq->limit) {
+		rq->limit = 0; /* once (ibv_modify_srq) */
+		limit = true;
+	}
+out:
+	urxe_spin_unlock(&rq->lock);
+	if (limit)
+		urxe_event_srq(qp->srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+	return err;
+}
+
+void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
+				const struct urxe_packet *pkt, const struct urxe_opcode_info *op,
+				uint32_t len)
+{
+	struct urxe_responder *r = &qp->resp;
+	struct ibv_wc wc;
+
+	urxe_qp_wc(qp, &wc, r->rwqe->wr_id, status, IBV_WC_RECV);
+	if (status == IBV_WC_SUCCESS) {
+		if (op->flags & URXE_OPF_WRITE)
+			wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+		if (op->imm_off) {
+			memcpy(&wc.imm_data, pkt->bth + op->imm_off, sizeof(wc.imm_data));
+			wc.wc_flags |= IBV_WC_WITH_IMM;
+		}
+		wc.byte_len = len;
+		wc.src_qp = qp->attr.dest_qp_num;
+		if (op->deth_off) {
+			wc.src_qp = urxe_deth_sqpn(pkt->bth + op->deth_off);
+			wc.wc_flags |= IBV_WC_GRH;
+		}
+	}
+	r->in_recv = false;
+	urxe_cq_push(qp->rcq, &wc, !pkt || urxe_bth_solicited(pkt->bth));
+}
+
+/* Does the opcode fit what we are in the middle of (IBTA 9.7.4.1.2)? */
+static bool in_sequence(const struct urxe_responder *r, const struct urxe_opcode_info *op)
+{
+	switch (r->state) {
+	case URXE_RESP_IN_SEND:
+		return !(op->flags & URXE_OPF_FIRST) && op->flags & URXE_OPF_SEND;
+	case URXE_RESP_IN_WRITE:
+		return !(op->flags & URXE_OPF_FIRST) && op->flags & URXE_OPF_WRITE;
+	default:
+		return op->flags & URXE_OPF_FIRST;
+	}
+}
+
+static void message_done(struct urxe_responder *r)
+{
+	r->msn = urxe_psn_add(r->msn, 1);
+	r->state = URXE_RESP_EXPECT_FIRST;
+}
+
+static void rnr(struct urxe_qp *qp)
+{
+	urxe_stat_inc(qp->dev, URXE_STAT_TX_RNR_NAK);
+	urxe_responder_nak(qp, URXE_AETH_RNR | qp->attr.min_rnr_timer);
+}
+
+/* All packets but the last are full (IBTA 9.7.4.1.6). */
+static bool good_length(const struct urxe_qp *qp, const struct urxe_opcode_info *op,
+			uint32_t payload)
+{
+	if (!(op->flags & URXE_OPF_LAST))
+		return payload == qp->mtu;
+	return payload <= qp->mtu && (payload || op->flags & URXE_OPF_FIRST);
+}
+
+/* Each returns true when the packet was executed. */
+static bool execute_send(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			 const struct urxe_opcode_info *op)
+{
+	struct urxe_responder *r = &qp->resp;
+	uint32_t payload = urxe_packet_payload(pkt, op);
+
+	if (op->flags & URXE_OPF_FIRST) {
+		if (urxe_responder_take_rwqe(qp, 0)) {
+			rnr(qp);
+			return false;
+		}
+		r->offset = 0;
+	}
+	if (!good_length(qp, op, payload) || payload > r->rwqe_length - r->offset) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
+		return false;
+	}
+	if (payload && !urxe_sge_scatter(qp->dev, qp->pd, r->rwqe->sge, r->rwqe->num_sge, r->offset,
+					 pkt->bth + op->hdr_len, payload)) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_OP, IBV_WC_LOC_PROT_ERR);
+		return false;
+	}
+	r->offset += payload;
+	r->state = URXE_RESP_IN_SEND;
+	if (op->flags & URXE_OPF_LAST) {
+		message_done(r);
+		urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, r->offset);
+	}
+	return true;
+}
+
+static bool begin_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			const struct urxe_opcode_info *op)
+{
+	struct urxe_responder *r = &qp->resp;
+	const uint8_t *reth = pkt->bth + op->reth_off;
+
+	r->va = urxe_reth_va(reth);
+	r->rkey = urxe_reth_rkey(reth);
+	r->length = r->resid = urxe_reth_len(reth);
+	if (r->length > URXE_MAX_MSG_SZ) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
+		return false;
+	}
+	/* Of a zero-length operation the R_Key is not checked (IBTA 9.7.4.1.3). */
+	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
+	    (r->length && !urxe_mr_access(qp->dev, qp->pd, r->rkey, r->va, r->length,
+					  IBV_ACCESS_REMOTE_WRITE))) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
+		return false;
+	}
+	return true;
+}
+
+static bool execute_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			  const struct urxe_opcode_info *op)
+{
+	struct urxe_responder *r = &qp->resp;
+	uint32_t payload = urxe_packet_payload(pkt, op);
+
+	if (op->flags & URXE_OPF_FIRST && !begin_write(qp, pkt, op))
+		return false;
+	if (!good_length(qp, op, payload) ||
+	    (op->flags & URXE_OPF_LAST ? payload != r->resid : payload >= r->resid)) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
+		return false;
+	}
+	/* Before anything is written: after an RNR NAK this packet comes again. */
+	if (op->flags & URXE_OPF_RECV_WQE && urxe_responder_take_rwqe(qp, 0)) {
+		rnr(qp);
+		return false;
+	}
+	if (payload) {
+		uint8_t *dst = urxe_mr_access(qp->dev, qp->pd, r->rkey, r->va, payload,
+					      IBV_ACCESS_REMOTE_WRITE);
+
+		if (!dst) {
+			urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
+			return false;
+		}
+		memcpy(dst, pkt->bth + op->hdr_len, payload);
+	}
+	r->va += payload;
+	r->resid -= payload;
+	r->state = URXE_RESP_IN_WRITE;
+	if (op->flags & URXE_OPF_LAST) {
+		message_done(r);
+		if (op->flags & URXE_OPF_RECV_WQE)
+			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, r->length);
+	}
+	return true;
+}
+
+static void execute(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		    const struct urxe_opcode_info *op)
+{
+	struct urxe_responder *r = &qp->resp;
+	bool done;
+
+	if (!in_sequence(r, op)) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	if (op->flags & URXE_OPF_SEND && !op->ieth_off) {
+		done = execute_send(qp, pkt, op);
+	} else if (op->flags & URXE_OPF_WRITE) {
+		done = execute_write(qp, pkt, op);
+	} else {
+		urxe_responder_execute_rd(qp, pkt, op);
+		return;
+	}
+	if (!done)
+		return;
+	r->epsn = urxe_psn_add(r->epsn, 1);
+	if (urxe_bth_ackreq(pkt->bth))
+		r->ack_due = true;
+}
+
+static void duplicate(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		      const struct urxe_opcode_info *op)
+{
+	urxe_stat_inc(qp->dev, URXE_STAT_RX_DUPLICATE);
+	/* What was executed is not executed again, but acknowledged again (IBTA 9.7.5.1.2). */
+	if (op->flags & (URXE_OPF_SEND | URXE_OPF_WRITE))
+		qp->resp.ack_due = true;
+	else
+		urxe_responder_duplicate_rd(qp, pkt, op);
+}
+
+void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			    const struct urxe_opcode_info *op, uint64_t now)
+{
+	struct urxe_responder *r = &qp->resp;
+	int32_t ahead;
+
+	if (qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQD || r->state == URXE_RESP_FATAL) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
+		return;
+	}
+	ahead = urxe_psn_diff(urxe_bth_psn(pkt->bth), r->epsn);
+	if (ahead > 0) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_OUT_OF_SEQUENCE);
+		/* One NAK a gap (IBTA 9.7.5.2.8: until the expected PSN has come). */
+		if (r->state != URXE_RESP_WAIT_RETRY) {
+			urxe_stat_inc(qp->dev, URXE_STAT_TX_NAK_SEQ);
+			urxe_responder_nak(qp, URXE_AETH_NAK | URXE_NAK_PSN_SEQ);
+		}
+		return;
+	}
+	if (ahead < 0) {
+		duplicate(qp, pkt, op);
+		return;
+	}
+	if (r->state == URXE_RESP_WAIT_RETRY) {
+		r->state = r->resume;
+		r->nak_due = false;
+	}
+	if (qp->state == IBV_QPS_RTR && !r->established) {
+		r->established = true;
+		urxe_event_qp(qp, IBV_EVENT_COMM_EST);
+	}
+	execute(qp, pkt, op);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The responder's READs and ATOMICs: executed once, kept in the responder resources for their
+ * duplicates (IBTA 9.7.4.3, 9.7.5.1.2). A duplicate READ reads again, a duplicate ATOMIC is
+ * answered from what was kept.
+ */
+#include <string.h>
+
+#include "provider.h"
+
+/* The slot for a new request: the oldest goes. NULL when the peer has more out than agreed. */
+static struct urxe_resource *resource_get(struct urxe_responder *r)
+{
+	struct urxe_resource *res;
+
+	if (!r->res_size)
+		return NULL;
+	res = &r->res[r->res_head % r->res_size];
+	if (res->kind != URXE_RES_NONE && res->pending) {
+		if (!res->sent)
+			return NULL;
+		res->pending = false; /* a repeat that the peer no longer waits for */
+		r->res_pending--;
+	}
+	r->res_head++;
+	memset(res, 0, sizeof(*res));
+	return res;
+}
+
+static void resource_answer(struct urxe_responder *r, struct urxe_resource *res, uint32_t from)
+{
+	if (!res->pending)
+		r->res_pending++;
+	res->pending = true;
+	res->first = true;
+	res->cur = from;
+}
+
+static struct urxe_resource *resource_find(struct urxe_responder *r, uint32_t psn)
+{
+	for (uint32_t i = 0; i < r->res_size; i++) {
+		struct urxe_resource *res = &r->res[i];
+
+		if (res->kind != URXE_RES_NONE && ((psn - res->psn) & URXE_PSN_MASK) < res->npsn)
+			return res;
+	}
+	return NULL;
+}
+
+static uint32_t read_packets(const struct urxe_qp *qp, uint32_t length)
+{
+	return length ? (uint32_t)(((uint64_t)length + qp->mtu - 1) >> qp->mtu_shift) : 1;
+}
+
+static bool read_allowed(struct urxe_qp *qp, uint32_t rkey, uint64_t va, uint32_t length)
+{
+	return qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ &&
+	       (!length ||
+		urxe_mr_access(qp->dev, qp->pd, rkey, va, length, IBV_ACCESS_REMOTE_READ));
+}
+
+static void accept_rd(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kind, uint32_t npsn)
+{
+	struct urxe_responder *r = &qp->resp;
+
+	res->kind = kind;
+	res->psn = r->epsn;
+	res->npsn = npsn;
+	r->epsn = urxe_psn_add(r->epsn, npsn);
+	r->msn = urxe_psn_add(r->msn, 1);
+	res->msn = r->msn;
+	resource_answer(r, res, res->psn);
+}
+
+static void execute_read(struct urxe_qp *qp, const uint8_t *reth)
+{
+	struct urxe_resource *res;
+	uint64_t va = urxe_reth_va(reth);
+	uint32_t rkey = urxe_reth_rkey(reth), length = urxe_reth_len(reth);
+
+	if (length > URXE_MAX_MSG_SZ) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
+		return;
+	}
+	if (!read_allowed(qp, rkey, va, length)) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
+		return;
+	}
+	res = resource_get(&qp->resp);
+	if (!res) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	res->va = va;
+	res->rkey = rkey;
+	res->length = length;
+	accept_rd(qp, res, URXE_RES_READ, read_packets(qp, length));
+}
+
+static uint64_t atomic_on(uint64_t *word, bool cas, uint64_t swap_add, uint64_t compare)
+{
+	if (!cas)
+		return __atomic_fetch_add(word, swap_add, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(word, &compare, swap_add, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	return compare; /* what was there, swapped or not */
+}
+
+static void execute_atomic(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			   const struct urxe_opcode_info *op)
+{
+	const uint8_t *eth = pkt->bth + op->atomic_off;
+	uint64_t va = urxe_atomic_va(eth);
+	struct urxe_resource *res;
+	uint64_t *word;
+
+	if (va & 7) { /* IBTA 9.4.5 */
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	word = (uint64_t *)(void *)urxe_mr_access(qp->dev, qp->pd, urxe_atomic_rkey(eth), va, 8,
+						  IBV_ACCESS_REMOTE_ATOMIC);
+	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) || !word ||
+	    (uintptr_t)word & 7) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
+		return;
+	}
+	res = resource_get(&qp->resp);
+	if (!res) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	res->value = atomic_on(word, (pkt->bth[0] & URXE_OP_MASK) == URXE_OP_COMPARE_SWAP,
+			       urxe_atomic_swap_add(eth), urxe_atomic_compare(eth));
+	accept_rd(qp, res, URXE_RES_ATOMIC, 1);
+}
+
+void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			       const struct urxe_opcode_info *op)
+{
+	if (op->flags & URXE_OPF_READ)
+		execute_read(qp, pkt->bth + op->reth_off);
+	else if (op->flags & URXE_OPF_ATOMIC)
+		execute_atomic(qp, pkt, op);
+	else /* an operation that this QP does not offer */
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+}
+
+void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
+				 const struct urxe_opcode_info *op)
+{
+	uint32_t psn = urxe_bth_psn(pkt->bth);
+	struct urxe_resource *res = resource_find(&qp->resp, psn);
+	const uint8_t *reth = pkt->bth + op->reth_off;
+	uint64_t at;
+
+	/* Not kept any more: older than anything the peer may still wait for. */
+	if (!res)
+		return;
+	if (op->flags & URXE_OPF_ATOMIC && res->kind == URXE_RES_ATOMIC) {
+		resource_answer(&qp->resp, res, psn);
+		return;
+	}
+	if (!(op->flags & URXE_OPF_READ) || res->kind != URXE_RES_READ)
+		return;
+	/* It may ask for the rest only, but for nothing that the first one did not. */
+	at = (uint64_t)((psn - res->psn) & URXE_PSN_MASK) << qp->mtu_shift;
+	if (urxe_reth_va(reth) != res->va + at || urxe_reth_rkey(reth) != res->rkey ||
+	    urxe_reth_len(reth) > res->length - at) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_LENGTH);
+		return;
+	}
+	resource_answer(&qp->resp, res, psn);
+}

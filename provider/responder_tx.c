@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the responder sends: READ responses and ATOMIC acknowledgements in the order of their
+ * requests, then the one ACK or NAK that covers the rest (IBTA 9.7.5.1). One ACK answers all
+ * that came in a burst.
+ */
+#include <errno.h>
+
+#include "provider.h"
+
+#define READ_BURST 64 /* response packets in one turn: others want the lane too */
+
+static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, uint32_t psn,
+		 uint32_t payload, struct urxe_tx *tx)
+{
+	uint8_t opcode = URXE_SVC_RC | operation;
+	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
+	struct urxe_bth bth = {
+		.opcode = opcode,
+		.migreq = true,
+		.pad = (4 - (payload & 3)) & 3,
+		.pkey = URXE_DEFAULT_PKEY,
+		.dqpn = qp->attr.dest_qp_num,
+		.psn = psn,
+	};
+	int err = urxe_tx_begin(lane, qp->path, tx, op->hdr_len + ((payload + 3) & ~3u));
+
+	if (!err)
+		urxe_bth_put(tx->bth, &bth);
+	return err;
+}
+
+/* 0: sent, or beyond reach, which the peer's timer will see to. */
+static int outcome(struct urxe_qp *qp, int err)
+{
+	if (err == EAGAIN || err == EINPROGRESS)
+		return EAGAIN;
+	if (err)
+		urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
+	return 0;
+}
+
+static int send_ack(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t syndrome, uint32_t psn)
+{
+	struct urxe_tx tx;
+	int err = begin(qp, lane, URXE_OP_ACKNOWLEDGE, psn, 0, &tx);
+
+	if (err)
+		return outcome(qp, err);
+	urxe_aeth_put(tx.bth + URXE_BTH_LEN, syndrome, qp->resp.msn);
+	urxe_tx_headers(&tx, URXE_BTH_LEN + URXE_AETH_LEN);
+	urxe_tx_commit(lane, &tx);
+	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	return 0;
+}
+
+static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res)
+{
+	const uint8_t opcode = URXE_SVC_RC | URXE_OP_ATOMIC_ACKNOWLEDGE;
+	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
+	struct urxe_tx tx;
+	int err = begin(qp, lane, URXE_OP_ATOMIC_ACKNOWLEDGE, res->psn, 0, &tx);
+
+	if (err)
+		return outcome(qp, err);
+	urxe_aeth_put(tx.bth + op->aeth_off, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID, res->msn);
+	urxe_put64(tx.bth + op->atomic_ack_off, res->value);
+	urxe_tx_headers(&tx, op->hdr_len);
+	urxe_tx_commit(lane, &tx);
+	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	return 0;
+}
+
+/* One response packet at res->cur. EFAULT: the region has gone, or lost a right, meanwhile. */
+static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
+			    bool first)
+{
+	uint32_t at = ((res->cur - res->psn) & URXE_PSN_MASK) << qp->mtu_shift;
+	uint32_t left = res->length - at, payload = left < qp->mtu ? left : qp->mtu;
+	bool last = left <= qp->mtu;
+	uint8_t operation =
+		first ? (last ? URXE_OP_READ_RESPONSE_ONLY : URXE_OP_READ_RESPONSE_FIRST)
+		      : (last ? URXE_OP_READ_RESPONSE_LAST : URXE_OP_READ_RESPONSE_MIDDLE);
+	const struct urxe_opcode_info *op = &urxe_opcode_table[URXE_SVC_RC | operation];
+	const uint8_t *src = NULL;
+	struct urxe_tx tx;
+	int err;
+
+	if (payload) {
+		src = urxe_mr_access(qp->dev, qp->pd, res->rkey, res->va + at, payload,
+				     IBV_ACCESS_REMOTE_READ);
+		if (!src)
+			return EFAULT;
+	}
+	err = begin(qp, lane, operation, res->cur, payload, &tx);
+	if (err)
+		return outcome(qp, err);
+	if (op->aeth_off)
+		urxe_aeth_put(tx.bth + op->aeth_off, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID,
+			      res->msn);
+	urxe_tx_headers(&tx, op->hdr_len);
+	if (payload)
+		urxe_tx_append(&tx, src, payload);
+	if (payload & 3)
+		urxe_tx_append(&tx, NULL, 4 - (payload & 3));
+	urxe_tx_commit(lane, &tx);
+	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	return 0;
+}
+
+static int send_read(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
+		     unsigned *budget)
+{
+	while (((res->cur - res->psn) & URXE_PSN_MASK) < res->npsn) {
+		int err;
+
+		if (!*budget)
+			return EAGAIN;
+		err = send_read_packet(qp, lane, res, res->first);
+		if (err)
+			return err;
+		res->first = false;
+		--*budget;
+		res->cur = urxe_psn_add(res->cur, 1);
+	}
+	return 0;
+}
+
+/* Oldest first; returns 0 when all are out. */
+static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *budget)
+{
+	struct urxe_responder *r = &qp->resp;
+	uint32_t i = r->res_head > r->res_size ? r->res_head - r->res_size : 0;
+
+	for (; r->res_pending && i != r->res_head; i++) {
+		struct urxe_resource *res = &r->res[i % r->res_size];
+		int err;
+
+		if (!res->pending)
+			continue;
+		err = res->kind == URXE_RES_READ ? send_read(qp, lane, res, budget)
+						 : send_atomic_ack(qp, lane, res);
+		if (err == EFAULT) {
+			/* The rest of it cannot be had: this PSN is where the peer's READ ends. */
+			r->res_pending = 0;
+			urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
+			r->nak_psn = res->cur;
+			return 0;
+		}
+		if (err)
+			return err;
+		res->pending = false;
+		res->sent = true;
+		r->res_pending--;
+	}
+	return 0;
+}
+
+bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
+{
+	struct urxe_responder *r = &qp->resp;
+	unsigned budget = READ_BURST;
+
+	if (qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQD)
+		return false;
+	if (r->res_pending && send_resources(qp, lane, &budget))
+		return true;
+	if (r->nak_due) {
+		if (send_ack(qp, lane, r->nak_syndrome, r->nak_psn))
+			return true;
+		r->nak_due = r->ack_due = false;
+		if (r->state == URXE_RESP_FATAL)
+			urxe_qp_fatal(qp, (enum ibv_event_type)r->fatal_status);
+	} else if (r->ack_due) {
+		if (send_ack(qp, lane, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID,
+			     urxe_psn_add(r->epsn, URXE_PSN_MASK)))
+			return true;
+		r->ack_due = false;
+	}
+	return false;
+}

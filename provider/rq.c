@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Receive queues: rings of receive WQEs, a QP's own or shared.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+
+int urxe_rq_init(struct urxe_rq *rq, uint32_t max_wr, uint32_t max_sge)
+{
+	memset(rq, 0, sizeof(*rq));
+	rq->max_wr = max_wr;
+	rq->max_sge = max_sge;
+	rq->stride = (uint32_t)(sizeof(struct urxe_rwqe) + max_sge * sizeof(struct ibv_sge));
+	rq->size = 1;
+	while (rq->size < max_wr)
+		rq->size *= 2;
+	if (!max_wr)
+		return 0;
+	rq->ring = calloc(rq->size, rq->stride);
+	return rq->ring ? 0 : ENOMEM;
+}
+
+void urxe_rq_fini(struct urxe_rq *rq)
+{
+	free(rq->ring);
+	rq->ring = NULL;
+}
+
+/* rq->lock held */
+int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr)
+{
+	struct urxe_rwqe *wqe;
+	uint64_t length = 0;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
+		return EINVAL;
+	if (rq->head - rq->tail >= rq->max_wr)
+		return ENOMEM;
+	wqe = urxe_rq_at(rq, rq->head);
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = (uint32_t)wr->num_sge;
+	if (wr->num_sge)
+		memcpy(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+	/* Checked on our copy: the application may change its own meanwhile. */
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		length += wqe->sge[i].length;
+	if (length > URXE_MAX_MSG_SZ)
+		return EINVAL;
+	rq->head++;
+	return 0;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The service thread of a device: drives the port when no caller does, runs what timers ask
+ * for, and the GSI's service. It looks often after traffic or after a caller went to sleep,
+ * stays out of the way while callers drive, and sleeps when all is idle.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "provider.h"
+
+#define SPIN_NS	      200000ull	 /* look without a pause for so long after traffic */
+#define BACKOFF_NS    1000000ull /* while callers drive */
+#define SLEEP_MIN_NS  50000ull
+#define SLEEP_MAX_NS  2000000ull    /* of a link without interrupts */
+#define SLEEP_INTR_NS 1000000000ull /* of a link with */
+#define RESOLVE_NS    200000ull	    /* while a neighbour is being resolved */
+
+void urxe_service_nudge(struct urxe_device *dev)
+{
+	struct urxe_service_thread *s = &dev->service;
+
+	if (!atomic_load_explicit(&s->nudged, memory_order_relaxed))
+		atomic_store(&s->nudged, true);
+	if (atomic_load(&s->asleep))
+		urxe_port_wake(dev->port);
+}
+
+void urxe_service_gsi(struct urxe_device *dev)
+{
+	struct urxe_service_thread *s = &dev->service;
+
+	if (!atomic_load_explicit(&s->gsi_due, memory_order_relaxed))
+		atomic_store(&s->gsi_due, true);
+	if (atomic_load(&s->asleep))
+		urxe_port_wake(dev->port);
+}
+
+uint64_t urxe_service_run_gsi(struct urxe_device *dev, uint64_t now)
+{
+	struct urxe_service_thread *s = &dev->service;
+	bool resolving = now < atomic_load_explicit(&s->resolve_until, memory_order_relaxed);
+
+	if (!atomic_load_explicit(&s->gsi_due, memory_order_relaxed) && now < s->gsi_next &&
+	    !resolving)
+		return s->gsi_next;
+	pthread_mutex_lock(&s->gsi_lock);
+	atomic_store(&s->gsi_due, false);
+	s->gsi_next = s->gsi_svc ? s->gsi_svc->poll(s->gsi_svc->arg, now) : URXE_NEVER;
+	pthread_mutex_unlock(&s->gsi_lock);
+	return s->gsi_next;
+}
+
+/* What the thread remembers from turn to turn. */
+struct service_state {
+	uint64_t busy_until; /* no pause before */
+	uint64_t polls;	     /* of callers, when last looked */
+	uint64_t sleep;	     /* the pause that comes next */
+	bool interrupt;	     /* the link wakes us */
+};
+
+/* How long to sleep now; 0: not at all. */
+static uint64_t service_pause(struct urxe_device *dev, struct service_state *st, uint64_t now,
+			      uint64_t gsi_next)
+{
+	struct urxe_service_thread *s = &dev->service;
+	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
+	bool driven = polls != st->polls;
+	uint64_t until, ns;
+
+	st->polls = polls;
+	if (atomic_exchange(&s->nudged, false)) {
+		st->busy_until = now + SPIN_NS;
+		st->sleep = SLEEP_MIN_NS;
+	}
+	if (now < st->busy_until)
+		return 0;
+	if (driven) {
+		ns = BACKOFF_NS;
+	} else {
+		ns = st->sleep;
+		st->sleep = st->sleep * 2 > SLEEP_MAX_NS ? SLEEP_MAX_NS : st->sleep * 2;
+		if (st->interrupt && ns == SLEEP_MAX_NS)
+			ns = SLEEP_INTR_NS;
+	}
+	if (now < atomic_load_explicit(&s->resolve_until, memory_order_relaxed) && ns > RESOLVE_NS)
+		ns = RESOLVE_NS;
+	until = atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed);
+	if (until > atomic_load_explicit(&dev->sched.next_tick, memory_order_relaxed))
+		until = atomic_load_explicit(&dev->sched.next_tick, memory_order_relaxed);
+	if (until > gsi_next)
+		until = gsi_next;
+	if (until <= now)
+		return 1000;
+	return until - now < ns ? until - now : ns;
+}
+
+static void service_sleep(struct urxe_device *dev, struct service_state *st, uint64_t ns)
+{
+	struct urxe_service_thread *s = &dev->service;
+
+	atomic_store(&s->asleep, true);
+	/* Who asked before it could see that we sleep. */
+	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop))
+		urxe_port_wait(dev->port, ns, &st->interrupt);
+	atomic_store(&s->asleep, false);
+}
+
+static void *service_main(void *arg)
+{
+	struct urxe_device *dev = arg;
+	struct service_state st = {.sleep = SLEEP_MIN_NS};
+	char name[16];
+
+	snprintf(name, sizeof(name), "urxe/%.10s", dev->cfg.name);
+	prctl(PR_SET_NAME, name);
+	prctl(PR_SET_TIMERSLACK, 1000ul);
+	while (!atomic_load_explicit(&dev->service.stop, memory_order_relaxed)) {
+		int n = urxe_progress_turn(dev);
+		uint64_t now = urxe_port_now(dev->port);
+		uint64_t gsi_next = urxe_service_run_gsi(dev, now), ns;
+
+		if (n > 0) {
+			st.busy_until = now + SPIN_NS;
+			st.sleep = SLEEP_MIN_NS;
+			continue;
+		}
+		ns = service_pause(dev, &st, now, gsi_next);
+		if (ns)
+			service_sleep(dev, &st, ns);
+		else
+			sched_yield();
+	}
+	return NULL;
+}
+
+int urxe_service_start(struct urxe_device *dev)
+{
+	struct urxe_service_thread *s = &dev->service;
+	sigset_t all, old;
+	int err;
+
+	if (s->running)
+		return 0;
+	/* Signals are the application's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&s->thread, NULL, service_main, dev);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return err;
+	s->running = true;
+	return 0;
+}
+
+void urxe_service_stop(struct urxe_device *dev)
+{
+	struct urxe_service_thread *s = &dev->service;
+
+	if (!atomic_load(&dev->started) || !s->thread)
+		return;
+	atomic_store(&s->stop, true);
+	urxe_port_wake(dev->port);
+	pthread_join(s->thread, NULL);
+	s->thread = 0;
+}

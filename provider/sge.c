@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Walks over SGE lists. Lists are our own copies of what the application posted; keys are
+ * looked up anew each time, for a region may go while a message is under way.
+ */
+#include <string.h>
+
+#include "provider.h"
+
+/* Where a walk stands: the rest of a range, cut to one SGE at a time. */
+struct sge_walk {
+	const struct ibv_sge *sge;
+	unsigned n;
+	uint32_t offset, left;
+};
+
+static bool sge_next(struct sge_walk *w, uint64_t *va, uint32_t *len, uint32_t *lkey)
+{
+	while (w->left && w->n) {
+		const struct ibv_sge *s = w->sge;
+
+		if (w->offset >= s->length) {
+			w->offset -= s->length;
+			w->sge++;
+			w->n--;
+			continue;
+		}
+		*va = s->addr + w->offset;
+		*len = s->length - w->offset;
+		if (*len > w->left)
+			*len = w->left;
+		*lkey = s->lkey;
+		w->left -= *len;
+		w->offset += *len;
+		return true;
+	}
+	return false;
+}
+
+bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+		    unsigned n, uint32_t offset, uint32_t len, unsigned access)
+{
+	struct sge_walk w = {sge, n, offset, len};
+	uint32_t part, lkey;
+	uint64_t va;
+
+	while (sge_next(&w, &va, &part, &lkey))
+		if (!urxe_mr_access(dev, pd, lkey, va, part, access))
+			return false;
+	return w.left == 0;
+}
+
+void urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+		     unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx)
+{
+	struct sge_walk w = {sge, n, offset, len};
+	uint32_t part, lkey;
+	uint64_t va;
+
+	/* Checked just before, in the same read-side section; a region gone since reads as zeros.
+	 */
+	while (sge_next(&w, &va, &part, &lkey))
+		urxe_tx_append(tx, urxe_mr_access(dev, pd, lkey, va, part, 0), part);
+}
+
+bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+		      unsigned n, uint32_t offset, const uint8_t *src, uint32_t len)
+{
+	struct sge_walk w = {sge, n, offset, len};
+	uint32_t part, lkey;
+	uint64_t va;
+
+	if (!urxe_sge_check(dev, pd, sge, n, offset, len, IBV_ACCESS_LOCAL_WRITE))
+		return false;
+	while (sge_next(&w, &va, &part, &lkey)) {
+		uint8_t *dst = urxe_mr_access(dev, pd, lkey, va, part, IBV_ACCESS_LOCAL_WRITE);
+
+		if (!dst)
+			return false;
+		memcpy(dst, src, part);
+		src += part;
+	}
+	return true;
+}

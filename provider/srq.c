@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Shared receive queues.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+
+struct ibv_srq *urxe_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
+{
+	struct urxe_pd *pd = urxe_container_of(ibpd, struct urxe_pd, pd);
+	struct urxe_device *dev = pd->dev;
+	struct urxe_srq *srq = NULL;
+	int err = EINVAL;
+
+	if (atomic_fetch_add(&dev->num_srq, 1) >= URXE_MAX_SRQ) {
+		err = ENOMEM;
+		goto fail;
+	}
+	if (!attr->attr.max_wr || attr->attr.max_wr > URXE_MAX_SRQ_WR ||
+	    attr->attr.max_sge > URXE_MAX_SGE)
+		goto fail;
+	err = ENOMEM;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		goto fail;
+	err = urxe_rq_init(&srq->rq, attr->attr.max_wr,
+			   attr->attr.max_sge ? attr->attr.max_sge : 1);
+	if (err)
+		goto fail;
+	srq->dev = dev;
+	srq->pd = pd;
+	srq->vsrq.srq_type = IBV_SRQT_BASIC;
+	srq->vsrq.srq.context = ibpd->context;
+	attr->attr.max_wr = srq->rq.max_wr;
+	attr->attr.max_sge = srq->rq.max_sge;
+	atomic_fetch_add(&pd->users, 1);
+	return &srq->vsrq.srq;
+
+fail:
+	free(srq);
+	atomic_fetch_sub(&dev->num_srq, 1);
+	errno = err;
+	return NULL;
+}
+
+/* A ring of another size with the same WQEs; rq.lock held. */
+static int srq_resize(struct urxe_srq *srq, uint32_t max_wr)
+{
+	struct urxe_rq *rq = &srq->rq, bigger;
+	uint32_t n = rq->head - rq->tail;
+
+	if (!max_wr || max_wr > URXE_MAX_SRQ_WR || max_wr < n)
+		return EINVAL;
+	if (urxe_rq_init(&bigger, max_wr, rq->max_sge))
+		return ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(urxe_rq_at(&bigger, i), urxe_rq_at(rq, rq->tail + i), rq->stride);
+	free(rq->ring);
+	rq->ring = bigger.ring;
+	rq->size = bigger.size;
+	rq->max_wr = max_wr;
+	rq->tail = 0;
+	rq->head = n;
+	return 0;
+}
+
+int urxe_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+{
+	struct urxe_srq *srq = to_urxe_srq(ibsrq);
+	uint32_t max_wr;
+	int err = 0;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return EINVAL;
+	urxe_spin_lock(&srq->rq.lock);
+	max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.max_wr;
+	if (mask & IBV_SRQ_LIMIT && attr->srq_limit > max_wr)
+		err = EINVAL;
+	if (!err && mask & IBV_SRQ_MAX_WR)
+		err = srq_resize(srq, attr->max_wr);
+	if (!err && mask & IBV_SRQ_LIMIT)
+		srq->rq.limit = attr->srq_limit;
+	urxe_spin_unlock(&srq->rq.lock);
+	return err;
+}
+
+int urxe_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct urxe_srq *srq = to_urxe_srq(ibsrq);
+
+	urxe_spin_lock(&srq->rq.lock);
+	attr->max_wr = srq->rq.max_wr;
+	attr->max_sge = srq->rq.max_sge;
+	attr->srq_limit = srq->rq.limit;
+	urxe_spin_unlock(&srq->rq.lock);
+	return 0;
+}
+
+int urxe_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct urxe_srq *srq = to_urxe_srq(ibsrq);
+	uint32_t events;
+
+	if (atomic_load(&srq->users))
+		return EBUSY;
+	events = srq->async_events - urxe_event_purge(to_urxe_ctx(ibsrq->context), ibsrq);
+	pthread_mutex_lock(&ibsrq->mutex);
+	while (ibsrq->events_completed != events)
+		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
+	pthread_mutex_unlock(&ibsrq->mutex);
+	atomic_fetch_sub(&srq->pd->users, 1);
+	atomic_fetch_sub(&srq->dev->num_srq, 1);
+	pthread_mutex_destroy(&ibsrq->mutex);
+	pthread_cond_destroy(&ibsrq->cond);
+	urxe_rq_fini(&srq->rq);
+	free(srq);
+	return 0;
+}
+
+int urxe_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct urxe_srq *srq = to_urxe_srq(ibsrq);
+	int err = 0;
+
+	urxe_spin_lock(&srq->rq.lock);
+	for (; wr && !err; wr = wr->next) {
+		err = urxe_rq_post(&srq->rq, wr);
+		if (err)
+			*bad = wr;
+	}
+	urxe_spin_unlock(&srq->rq.lock);
+	return err;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "table.h"
+
+int urxe_table_init(struct urxe_table *t, unsigned bits)
+{
+	if (bits < URXE_TABLE_LEAF_BITS)
+		bits = URXE_TABLE_LEAF_BITS;
+	t->leaves = calloc(1u << (bits - URXE_TABLE_LEAF_BITS), sizeof(*t->leaves));
+	if (!t->leaves)
+		return ENOMEM;
+	t->size = 1u << bits;
+	return 0;
+}
+
+void urxe_table_fini(struct urxe_table *t)
+{
+	if (!t->leaves)
+		return;
+	for (unsigned i = 0; i < t->size >> URXE_TABLE_LEAF_BITS; i++)
+		free(atomic_load(&t->leaves[i]));
+	free(t->leaves);
+	t->leaves = NULL;
+	t->size = 0;
+}
+
+int urxe_table_set(struct urxe_table *t, unsigned index, void *obj)
+{
+	unsigned hi = index >> URXE_TABLE_LEAF_BITS;
+	_Atomic(void *) *leaf;
+
+	if (index >= t->size)
+		return ENOMEM;
+	leaf = atomic_load_explicit(&t->leaves[hi], memory_order_acquire);
+	if (!leaf) {
+		leaf = calloc(URXE_TABLE_LEAF, sizeof(*leaf));
+		if (!leaf)
+			return ENOMEM;
+		atomic_store_explicit(&t->leaves[hi], leaf, memory_order_release);
+	}
+	atomic_store_explicit(&leaf[index & (URXE_TABLE_LEAF - 1)], obj, memory_order_release);
+	return 0;
+}

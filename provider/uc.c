@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Unreliable connections (IBTA 9.8.2): what does not fit is dropped with the rest of its
+ * message; nothing is answered.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "provider.h"
+
+/* Give the message up. A receive WQE in use is used again for the next (IBTA 9.8.2.2.7). */
+static void uc_drop(struct urxe_qp *qp)
+{
+	qp->resp.state = URXE_RESP_EXPECT_FIRST;
+	urxe_stat_inc(qp->dev, URXE_STAT_RX_UC_DROP);
+}
+
+static bool uc_in_message(const struct urxe_responder *r, const struct urxe_opcode_info *op,
+			  bool in_order)
+{
+	uint8_t want = op->flags & URXE_OPF_SEND ? URXE_RESP_IN_SEND : URXE_RESP_IN_WRITE;
+
+	return op->flags & URXE_OPF_FIRST || (in_order && r->state == want);
+}
+
+static bool uc_recv_ready(struct urxe_qp *qp)
+{
+	return qp->resp.in_recv || !urxe_responder_take_rwqe(qp, 0);
+}
+
+static bool uc_send(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		    const struct urxe_opcode_info *op, uint32_t payload)
+{
+	struct urxe_responder *r = &qp->resp;
+
+	if (op->flags & URXE_OPF_FIRST) {
+		if (!uc_recv_ready(qp))
+			return false;
+		r->offset = 0;
+	}
+	if (payload > r->rwqe_length - r->offset) {
+		urxe_responder_finish_recv(qp, IBV_WC_LOC_LEN_ERR, NULL, NULL, 0);
+		urxe_qp_fatal(qp, IBV_EVENT_QP_REQ_ERR);
+		return true;
+	}
+	if (payload && !urxe_sge_scatter(qp->dev, qp->pd, r->rwqe->sge, r->rwqe->num_sge, r->offset,
+					 pkt->bth + op->hdr_len, payload)) {
+		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, NULL, 0);
+		urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
+		return true;
+	}
+	r->offset += payload;
+	r->state = URXE_RESP_IN_SEND;
+	if (op->flags & URXE_OPF_LAST) {
+		r->state = URXE_RESP_EXPECT_FIRST;
+		urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, r->offset);
+	}
+	return true;
+}
+
+static bool uc_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		     const struct urxe_opcode_info *op, uint32_t payload)
+{
+	struct urxe_responder *r = &qp->resp;
+	uint8_t *dst;
+
+	if (op->flags & URXE_OPF_FIRST) {
+		const uint8_t *reth = pkt->bth + op->reth_off;
+
+		r->va = urxe_reth_va(reth);
+		r->rkey = urxe_reth_rkey(reth);
+		r->length = r->resid = urxe_reth_len(reth);
+		if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
+		    r->length > URXE_MAX_MSG_SZ)
+			return false;
+	}
+	if (op->flags & URXE_OPF_LAST ? payload != r->resid : payload >= r->resid)
+		return false;
+	if (op->flags & URXE_OPF_RECV_WQE && !uc_recv_ready(qp))
+		return false;
+	if (payload) {
+		dst = urxe_mr_access(qp->dev, qp->pd, r->rkey, r->va, payload,
+				     IBV_ACCESS_REMOTE_WRITE);
+		if (!dst)
+			return false;
+		memcpy(dst, pkt->bth + op->hdr_len, payload);
+	}
+	r->va += payload;
+	r->resid -= payload;
+	r->state = URXE_RESP_IN_WRITE;
+	if (op->flags & URXE_OPF_LAST) {
+		r->state = URXE_RESP_EXPECT_FIRST;
+		if (op->flags & URXE_OPF_RECV_WQE)
+			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, r->length);
+	}
+	return true;
+}
+
+void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		     const struct urxe_opcode_info *op)
+{
+	struct urxe_responder *r = &qp->resp;
+	uint32_t psn = urxe_bth_psn(pkt->bth), payload = urxe_packet_payload(pkt, op);
+	bool in_order = psn == r->epsn,
+	     full = op->flags & URXE_OPF_LAST ? payload <= qp->mtu : payload == qp->mtu;
+	bool done;
+
+	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
+		return;
+	}
+	if (qp->state == IBV_QPS_RTR && !r->established) {
+		r->established = true;
+		urxe_event_qp(qp, IBV_EVENT_COMM_EST);
+	}
+	r->epsn = urxe_psn_add(psn, 1);
+	if (!full || !uc_in_message(r, op, in_order)) {
+		uc_drop(qp);
+		return;
+	}
+	done = op->flags & URXE_OPF_SEND ? uc_send(qp, pkt, op, payload)
+					 : uc_write(qp, pkt, op, payload);
+	if (!done)
+		uc_drop(qp);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Unreliable datagrams (IBTA 9.8.3): each message is one packet and is forgotten when it is out.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "provider.h"
+
+#define GRH_LEN 40
+
+/* 0: sent or dropped, either way complete; EAGAIN: later; EFAULT: bad lkey. */
+static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe *wqe)
+{
+	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
+	uint8_t opcode = URXE_SVC_UD | (imm ? URXE_OP_SEND_ONLY_IMM : URXE_OP_SEND_ONLY);
+	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
+	uint32_t len = wqe->length, pad = (4 - (len & 3)) & 3;
+	struct urxe_bth bth = {
+		.opcode = opcode,
+		.solicited = wqe->flags & URXE_WQE_SOLICITED,
+		.migreq = true,
+		.pad = (uint8_t)pad,
+		.pkey = URXE_DEFAULT_PKEY,
+		.dqpn = wqe->remote_qpn,
+		.psn = qp->req.psn,
+	};
+	struct urxe_tx tx;
+	int err;
+
+	if (len && !(wqe->flags & URXE_WQE_INLINE) &&
+	    !urxe_sge_check(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, len, 0))
+		return EFAULT;
+	err = urxe_tx_begin(lane, wqe->ah->path, &tx, op->hdr_len + len + pad);
+	if (err == EAGAIN || err == EINPROGRESS)
+		return err;
+	if (err) {
+		urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
+		return 0;
+	}
+	urxe_bth_put(tx.bth, &bth);
+	urxe_deth_put(tx.bth + op->deth_off, wqe->remote_qkey, qp->qpn);
+	if (imm)
+		memcpy(tx.bth + op->imm_off, &wqe->imm, URXE_IMM_LEN);
+	urxe_tx_headers(&tx, op->hdr_len);
+	if (wqe->flags & URXE_WQE_INLINE)
+		urxe_tx_append(&tx, wqe->data, len);
+	else
+		urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, len, &tx);
+	if (pad)
+		urxe_tx_append(&tx, NULL, pad);
+	urxe_tx_commit(lane, &tx);
+	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	qp->req.psn = urxe_psn_add(qp->req.psn, 1);
+	return 0;
+}
+
+bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+{
+	struct urxe_sq *sq = &qp->sq;
+
+	while (qp->state == IBV_QPS_RTS && sq->cur != sq->post) {
+		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
+		int err = ud_send(qp, lane, wqe);
+
+		/* A neighbour that does not answer holds up the others for a moment only. */
+		if (err == EINPROGRESS) {
+			if (qp->req.deadline == URXE_NEVER) {
+				qp->req.deadline = now + URXE_UD_PATIENCE;
+				urxe_progress_timer(qp, qp->req.deadline);
+			}
+			if (now < qp->req.deadline)
+				return true;
+			urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
+			err = 0;
+		}
+		if (err == EAGAIN)
+			return true;
+		qp->req.deadline = URXE_NEVER;
+		urxe_requester_complete(qp, err ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
+		if (err) {
+			/* An error of the send queue alone (IBTA 10.3.1.6). */
+			qp->state = IBV_QPS_SQE;
+			while (sq->done != sq->post)
+				urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);
+		}
+	}
+	return false;
+}
+
+/* The GRH area of RoCEv2: an IPv6 header, or 20 unused bytes and the IPv4 header (IBTA A17). */
+static void make_grh(const struct urxe_packet *pkt, uint8_t grh[GRH_LEN])
+{
+	if (pkt->ipv4) {
+		memset(grh, 0, 20);
+		memcpy(grh + 20, pkt->l3, 20);
+	} else {
+		memcpy(grh, pkt->l3, GRH_LEN);
+	}
+}
+
+void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		     const struct urxe_opcode_info *op)
+{
+	struct urxe_responder *r = &qp->resp;
+	uint32_t payload = urxe_packet_payload(pkt, op);
+	uint8_t grh[GRH_LEN];
+	int err;
+
+	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
+		return;
+	}
+	if (urxe_deth_qkey(pkt->bth + op->deth_off) != qp->attr.qkey) {
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_QKEY);
+		return;
+	}
+	/* Without a buffer, or with one too short, a datagram is lost; the QP lives on. */
+	err = urxe_responder_take_rwqe(qp, payload + GRH_LEN);
+	if (err) {
+		urxe_stat_inc(qp->dev,
+			      err == ENOENT ? URXE_STAT_RX_UD_NO_RECV : URXE_STAT_RX_UD_TOO_LONG);
+		return;
+	}
+	make_grh(pkt, grh);
+	if (!urxe_sge_scatter(qp->dev, qp->pd, r->rwqe->sge, r->rwqe->num_sge, 0, grh, GRH_LEN) ||
+	    (payload && !urxe_sge_scatter(qp->dev, qp->pd, r->rwqe->sge, r->rwqe->num_sge, GRH_LEN,
+					  pkt->bth + op->hdr_len, payload))) {
+		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, NULL, 0);
+		urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
+		return;
+	}
+	urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, payload + GRH_LEN);
+}
