@@ -541,6 +541,8 @@ static unsigned sim_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned
 
 	urxe_spin_lock(&e->sim->lock);
 	update(e->sim);
+	if (e->p.tx_stall)
+		n = 0;
 	if (e->p.tx_room && n > e->p.tx_room)
 		n = e->p.tx_room;
 	for (unsigned i = 0; i < n; i++) {

@@ -31,6 +31,7 @@ struct urxe_sim_params {
 	uint64_t reorder_delay; /* ns more for a frame that is overtaken; 0: three latencies */
 	unsigned queue;		/* frames that wait at an end before more are lost; 0: 4096 */
 	unsigned lanes;	  /* of a port on this end; frames are spread by UDP source port; 0: 1 */
+	bool tx_stall;	  /* urxe_link_ops.tx takes nothing */
 	unsigned tx_room; /* frames one urxe_link_ops.tx takes at most; 0 without limit */
 };
 

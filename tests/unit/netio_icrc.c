@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "netio_net.h"
+
+static const char *const golden[] = {FRAME_V4_SEND, FRAME_V4_ACK, FRAME_V6_SEND, FRAME_V4_CSWAP};
+
+struct view {
+	uint8_t f[256];
+	bool ipv4;
+	uint8_t *l3;
+	uint32_t len; /* BTH to pad */
+	uint8_t *bth, *icrc;
+};
+
+static void load(struct view *v, const char *hex)
+{
+	uint32_t n = unhex(hex, v->f);
+
+	v->ipv4 = v->f[12] == 0x08;
+	v->l3 = v->f + ETH_LEN;
+	v->bth = v->l3 + (v->ipv4 ? IPV4_LEN : IPV6_LEN) + UDP_LEN;
+	v->icrc = v->f + n - URXE_ICRC_LEN;
+	v->len = (uint32_t)(v->icrc - v->bth);
+}
+
+static bool good(const struct view *v)
+{
+	return urxe_icrc(v->l3, v->ipv4, v->len) == urxe_icrc_get(v->icrc);
+}
+
+static void kernel_frames(void)
+{
+	struct view v;
+
+	for (unsigned i = 0; i < sizeof(golden) / sizeof(golden[0]); i++) {
+		load(&v, golden[i]);
+		CU_ASSERT_TRUE(good(&v));
+	}
+}
+
+/* Every bit counts, but for those that IBTA A17 masks. */
+static bool masked(const struct view *v, uint32_t off)
+{
+	const uint8_t *p = v->f + off;
+
+	if (p == v->bth - 2 || p == v->bth - 1 || p == v->bth + 4)
+		return true;
+	off -= ETH_LEN;
+	if (v->ipv4)
+		return off == 1 || off == 8 || off == 10 || off == 11;
+	return off == 1 || off == 2 || off == 3 || off == 7;
+}
+
+static void each_bit(void)
+{
+	struct view v;
+
+	for (unsigned i = 0; i < sizeof(golden) / sizeof(golden[0]); i++) {
+		load(&v, golden[i]);
+		for (uint32_t off = ETH_LEN; v.f + off < v.icrc + URXE_ICRC_LEN; off++) {
+			for (unsigned bit = 0; bit < 8; bit++) {
+				bool low_class = !v.ipv4 && off == ETH_LEN && bit < 4;
+
+				v.f[off] ^= 1u << bit;
+				CU_ASSERT_EQUAL(good(&v), masked(&v, off) || low_class);
+				v.f[off] ^= 1u << bit;
+			}
+		}
+	}
+}
+
+/* However a packet is cut into pieces, the sum is the same. */
+static void pieces(void)
+{
+	static uint8_t pkt[IPV4_LEN + UDP_LEN + 4200], copy[4200];
+	const uint8_t *bth = pkt + IPV4_LEN + UDP_LEN;
+
+	for (unsigned i = 0; i < sizeof(pkt); i++)
+		pkt[i] = (uint8_t)(i * 7 + (i >> 8));
+	for (uint32_t len = 12; len <= 4172; len += 160) {
+		uint32_t whole = urxe_icrc(pkt, true, len);
+
+		for (uint32_t head = 12; head <= 72 && head <= len; head += 4) {
+			uint32_t crc = urxe_icrc(pkt, true, head);
+
+			CU_ASSERT_EQUAL(urxe_icrc_more(crc, bth + head, len - head), whole);
+			CU_ASSERT_EQUAL(urxe_icrc_copy(crc, copy, bth + head, len - head), whole);
+			CU_ASSERT_EQUAL(memcmp(copy, bth + head, len - head), 0);
+		}
+	}
+}
+
+URXE_TEST_MAIN("netio_icrc", T(kernel_frames), T(each_bit), T(pieces))

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Ports: addresses, routes, frames to oneself, frames to a neighbour on a clean wire, and
+ * the very bytes that kernel rxe would send.
+ */
+#include "netio_net.h"
+
+static struct urxe_sim *sim;
+
+static void gids(void)
+{
+	struct urxe_port_config cfg = {.mtu = 1500, .vlan = URXE_NO_VLAN};
+	struct urxe_gid_entry e;
+	struct urxe_port_info info;
+	struct urxe_port *port;
+	uint8_t g[16];
+
+	cfg_add(&cfg, "fd00::1", 64);
+	cfg_add(&cfg, "10.0.0.1", 24);
+	cfg_add(&cfg, "10.0.0.1", 24); /* twice is once */
+	cfg_add(&cfg, "192.168.1.7", 16);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	CU_ASSERT_EQUAL(urxe_port_gid(port, 0, &e), 0);
+	gid_of("10.0.0.1", g);
+	CU_ASSERT_TRUE(e.ipv4 && e.prefix_len == 24 && !memcmp(e.gid, g, 16));
+	CU_ASSERT_EQUAL(urxe_port_gid(port, 1, &e), 0);
+	CU_ASSERT_TRUE(e.ipv4 && e.prefix_len == 16);
+	CU_ASSERT_EQUAL(urxe_port_gid(port, 2, &e), 0);
+	CU_ASSERT_TRUE(!e.ipv4 && e.prefix_len == 64);
+	CU_ASSERT_EQUAL(urxe_port_gid(port, 3, &e), ENODATA);
+	CU_ASSERT_EQUAL(urxe_port_gid(port, URXE_PORT_MAX_GIDS, &e), EINVAL);
+	CU_ASSERT_EQUAL(urxe_port_gid_find(port, g), 0);
+	gid_of("127.0.0.1", g);
+	CU_ASSERT_EQUAL(urxe_port_gid_find(port, g), -1);
+	urxe_port_query(port, &info);
+	CU_ASSERT_FALSE(info.started);
+	CU_ASSERT_TRUE(info.link_up);
+	CU_ASSERT_EQUAL(info.path_mtu, 1024);
+	CU_ASSERT_EQUAL(info.mac[0], 2);
+	CU_ASSERT_PTR_NULL(urxe_port_lane(port, 0));
+	CU_ASSERT_EQUAL(urxe_port_start(port), 0);
+	CU_ASSERT_EQUAL(urxe_port_start(port), 0);
+	CU_ASSERT_PTR_NOT_NULL(urxe_port_lane(port, 0));
+	CU_ASSERT_PTR_NULL(urxe_port_lane(port, 1));
+	urxe_port_destroy(port);
+}
+
+static void bad_configs(void)
+{
+	struct urxe_port_config cfg = {.mtu = 300, .vlan = URXE_NO_VLAN};
+	struct urxe_port *port;
+
+	CU_ASSERT_EQUAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), EINVAL);
+	cfg.mtu = 1500;
+	cfg_add(&cfg, "224.0.0.5", 24);
+	CU_ASSERT_EQUAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), EINVAL);
+	cfg.num_ips = 0;
+	cfg_add(&cfg, "10.0.0.5", 33);
+	CU_ASSERT_EQUAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), EINVAL);
+	cfg.num_ips = 0;
+	cfg.has_mac = true;
+	cfg.mac[0] = 1;
+	CU_ASSERT_EQUAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), EINVAL);
+}
+
+static void routes(void)
+{
+	static const struct {
+		const char *to;
+		int own; /* -1: unreachable */
+		const char *next;
+	} c[] = {
+		{"10.9.0.77", 0, "10.9.0.77"},	 {"10.9.0.1", 0, "10.9.0.1"},
+		{"172.16.3.4", 1, "172.16.3.4"}, {"127.0.0.1", 0, "10.9.0.1"},
+		{"127.9.9.9", 0, "10.9.0.1"},	 {"::1", 2, "fd00::1"},
+		{"8.8.8.8", 1, "8.8.8.8"}, /* the gateway is on the second address's prefix */
+		{"fd00::9", 2, "fd00::9"},	 {"2001:db8::1", -1, NULL},
+		{"10.9.0.255", -1, NULL},	 {"255.255.255.255", -1, NULL},
+		{"0.0.0.1", -1, NULL},		 {"::", -1, NULL},
+		{"239.1.1.7", 0, "239.1.1.7"},	 {"ff0e::7", 2, "ff0e::7"},
+	};
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_port *port;
+	uint8_t to[16], next[16], want[16];
+	unsigned own;
+
+	cfg_add(&cfg, "172.16.0.1", 12);
+	cfg.has_gw4 = true;
+	gid_of("172.16.0.254", cfg.gw4);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		int err;
+
+		gid_of(c[i].to, to);
+		err = urxe_port_route(port, to, &own, next);
+		if (c[i].own < 0) {
+			CU_ASSERT_EQUAL(err, ENETUNREACH);
+			continue;
+		}
+		CU_ASSERT_EQUAL_FATAL(err, 0);
+		CU_ASSERT_EQUAL(own, c[i].own);
+		gid_of(c[i].next, want);
+		CU_ASSERT_EQUAL(memcmp(next, want, 16), 0);
+	}
+	gid_of("8.8.8.8", to);
+	CU_ASSERT_EQUAL(urxe_port_next_hop(port, 1, to, next), 0);
+	CU_ASSERT_EQUAL(memcmp(next, cfg.gw4, 16), 0);
+	urxe_port_destroy(port);
+}
+
+static void bad_paths(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_path_attr a = {.sgid_index = 2};
+	struct urxe_path *path;
+	struct urxe_port *port;
+
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	gid_of("10.9.0.2", a.dgid);
+	CU_ASSERT_EQUAL(urxe_path_create(port, &a, &path), EINVAL);
+	a.sgid_index = 1;
+	CU_ASSERT_EQUAL(urxe_path_create(port, &a, &path), ENETUNREACH); /* v4 from v6 */
+	a.sgid_index = 0;
+	gid_of("10.10.0.2", a.dgid);
+	CU_ASSERT_EQUAL(urxe_path_create(port, &a, &path), ENETUNREACH);
+	memset(a.dgid, 0, 16);
+	CU_ASSERT_EQUAL(urxe_path_create(port, &a, &path), EINVAL);
+	urxe_path_destroy(NULL);
+	urxe_port_destroy(port);
+}
+
+/* To the own address, by whatever name, on the link without a wire. */
+static void loop_one(const char *addr, uint32_t len)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	static uint8_t data[1200];
+	struct urxe_packet p;
+	struct urxe_path *path;
+	struct urxe_lane *lane;
+	struct urxe_port *port;
+
+	for (unsigned i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i ^ len);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	path = path_to(port, addr, 0xc123);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(path);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(port), 0);
+	lane = urxe_port_lane(port, 0);
+	urxe_lane_lock(lane);
+	CU_ASSERT_EQUAL(send_bytes(lane, path, data, len), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_lane_rx(lane, &p, 1), 1);
+	CU_ASSERT_EQUAL(p.len, len);
+	CU_ASSERT_EQUAL(memcmp(p.bth, data, len), 0);
+	CU_ASSERT_EQUAL(p.flags, URXE_PKT_LOOPBACK);
+	CU_ASSERT_EQUAL(p.udp_sport, 0xc123);
+	CU_ASSERT_EQUAL(p.sgid_index, path->ipv4 ? 0 : 1);
+	CU_ASSERT_EQUAL(p.ipv4, path->ipv4);
+	CU_ASSERT_EQUAL(p.vlan, URXE_NO_VLAN);
+	urxe_lane_release(lane, &p, 1);
+	CU_ASSERT_EQUAL(urxe_lane_rx(lane, &p, 1), 0);
+	urxe_lane_unlock(lane);
+	CU_ASSERT_EQUAL(counter(port, "loop_packets"), 1);
+	CU_ASSERT_EQUAL(counter(port, "tx_frames"), 1 * 0);
+	urxe_path_destroy(path);
+	urxe_port_destroy(port);
+}
+
+static void loopback(void)
+{
+	loop_one("10.9.0.1", 12);
+	loop_one("10.9.0.1", 1036);
+	loop_one("127.0.0.1", 24);
+	loop_one("fd00::1", 16);
+	loop_one("::1", 1036);
+}
+
+/* What nobody fetches is never lost: the sender is told to wait, and goes on later. */
+static void loop_backpressure(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_packet p[RX_BURST];
+	struct urxe_path *path;
+	struct urxe_lane *lane;
+	struct urxe_port *port;
+	uint32_t bth[3] = {0}, sent = 0, got = 0;
+	struct urxe_tx tx;
+
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(port), 0);
+	path = path_to(port, "127.0.0.1", 0xc000);
+	lane = urxe_port_lane(port, 0);
+	urxe_lane_lock(lane);
+	for (unsigned round = 0; round < 50; round++) {
+		while (bth[2] = sent, !send_bytes(lane, path, bth, 12))
+			sent++;
+		CU_ASSERT_EQUAL(urxe_tx_begin(lane, path, &tx, 12), EAGAIN);
+		for (unsigned k = urxe_lane_rx(lane, p, 1 + round), i = 0; i < k; i++) {
+			CU_ASSERT_EQUAL(memcmp(p[i].bth + 8, &got, 4), 0);
+			got++;
+			urxe_lane_release(lane, &p[i], 1);
+		}
+	}
+	CU_ASSERT_TRUE(sent > LOOP_LIMIT + 1000);
+	while (!send_bytes(lane, path, bth, 12))
+		sent++;
+	CU_ASSERT_EQUAL(sent - got, LOOP_LIMIT);
+	/* Reservations count, too. */
+	CU_ASSERT_EQUAL(urxe_lane_rx(lane, p, 1), 1);
+	urxe_lane_release(lane, p, 1);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, path, &tx, 12), 0);
+	CU_ASSERT_EQUAL(send_bytes(lane, path, bth, 12), EAGAIN);
+	urxe_tx_abort(lane, &tx);
+	CU_ASSERT_EQUAL(send_bytes(lane, path, bth, 12), 0);
+	urxe_lane_unlock(lane);
+	CU_ASSERT_EQUAL(counter(port, "tx_control_dropped"), 0);
+	urxe_path_destroy(path);
+	urxe_port_destroy(port); /* with frames in the ring */
+}
+
+static void too_long(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_path *v4, *v6;
+	struct urxe_lane *lane;
+	struct urxe_port *port;
+	struct urxe_tx tx;
+
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(port), 0);
+	v4 = path_to(port, "10.9.0.1", 0xc000);
+	v6 = path_to(port, "fd00::1", 0xc000);
+	lane = urxe_port_lane(port, 0);
+	urxe_lane_lock(lane);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v4, &tx, 1500 - 20 - 8 - 4 + 1), EMSGSIZE);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v4, &tx, 1500 - 20 - 8 - 4), 0);
+	urxe_tx_abort(lane, &tx);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v6, &tx, 1500 - 40 - 8 - 4 + 1), EMSGSIZE);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v6, &tx, 1500 - 40 - 8 - 4), 0);
+	urxe_tx_abort(lane, &tx);
+	urxe_lane_unlock(lane);
+	CU_ASSERT_EQUAL(counter(port, "tx_too_long"), 2);
+	urxe_path_destroy(v4);
+	urxe_path_destroy(v6);
+	urxe_port_destroy(port);
+}
+
+/* The bytes that kernel rxe sent, from the same addresses, ports and payload. */
+static void golden_one(const char *hex, unsigned me, const char *to)
+{
+	struct urxe_port_config cfg = node_cfg(me);
+	struct urxe_sim_end *raw;
+	struct node n;
+	uint8_t want[256], got[256];
+	uint32_t len = unhex(hex, want), off;
+	struct urxe_path *path;
+	struct urxe_frame f = {.data = want, .len = len};
+
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	raw = urxe_sim_end(sim, NULL);
+	node_start(&n, sim, NULL, &cfg);
+	node_tick(&n);
+	drain(sim, raw);
+	off = urxe_frame_roce(&f);
+	path = path_to(n.port, to, urxe_get16(want + off - UDP_LEN));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(path);
+	urxe_lane_lock(n.lane);
+	urxe_neigh_heard(n.lane, path->neigh->gid, want, NEIGH_HEARD_OVERRIDE);
+	n.lane->ip_id = urxe_get16(want + ETH_LEN + 4);
+	CU_ASSERT_EQUAL(send_bytes(n.lane, path, want + off, len - off - URXE_ICRC_LEN), 0);
+	urxe_lane_unlock(n.lane);
+	while (urxe_sim_step(sim))
+		;
+	CU_ASSERT_EQUAL(urxe_sim_recv(raw, got, sizeof(got)), len);
+	CU_ASSERT_EQUAL(memcmp(got, want, len), 0);
+	urxe_path_destroy(path);
+	urxe_port_destroy(n.port);
+	urxe_sim_destroy(sim);
+}
+
+static void golden(void)
+{
+	golden_one(FRAME_V4_SEND, 1, "10.9.0.2");
+	golden_one(FRAME_V4_ACK, 2, "10.9.0.1");
+	golden_one(FRAME_V4_CSWAP, 1, "10.9.0.2");
+	golden_one(FRAME_V6_SEND, 1, "fd00::2");
+}
+
+/* Traffic class, flow label, hop limit, VLAN: where they stand in the header. */
+static void path_fields(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_path_attr a = {.sgid_index = 1,
+				   .flow_label = 0xabcde,
+				   .traffic_class = 0x5a,
+				   .hop_limit = 9,
+				   .udp_sport = 0xc001};
+	static const uint8_t v6[] = {0x81, 0x00, 0x00, 0x64, 0x86, 0xdd, 0x65,
+				     0xaa, 0xbc, 0xde, 0x00, 0x00, 17,	 9};
+	static const uint8_t v4[] = {0x81, 0x00, 0x00, 0x64, 0x08, 0x00, 0x45, 0x5a, 0,
+				     0,	   0,	 0,    0x40, 0,	   9,	 17,   0,    0};
+	struct urxe_path *path;
+	struct urxe_port *port;
+
+	cfg.vlan = 100;
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	gid_of("fd00::2", a.dgid);
+	CU_ASSERT_EQUAL_FATAL(urxe_path_create(port, &a, &path), 0);
+	CU_ASSERT_EQUAL(memcmp(path->hdr + 12, v6, sizeof(v6)), 0);
+	CU_ASSERT_EQUAL(path->hdr_len, 14 + 4 + 40 + 8);
+	urxe_path_destroy(path);
+	a.sgid_index = 0;
+	gid_of("10.9.0.2", a.dgid);
+	CU_ASSERT_EQUAL_FATAL(urxe_path_create(port, &a, &path), 0);
+	CU_ASSERT_EQUAL(memcmp(path->hdr + 12, v4, sizeof(v4)), 0);
+	urxe_path_destroy(path);
+	urxe_port_destroy(port);
+}
+
+/* A link that takes little at a time: order is kept, the sender is held back, nothing is lost. */
+static void slow_link(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_sim_params slow = {.tx_room = 3};
+	struct urxe_sim_end *raw;
+	uint32_t bth[3] = {0}, sent = 0, got = 0, len;
+	uint8_t buf[2048];
+	struct urxe_path *path;
+	struct node n;
+
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	raw = urxe_sim_end(sim, NULL);
+	node_start(&n, sim, &slow, &cfg);
+	node_tick(&n), node_tick(&n), node_tick(&n);
+	drain(sim, raw);
+	path = path_to(n.port, "10.9.0.2", 0xc000);
+	urxe_lane_lock(n.lane);
+	urxe_neigh_heard(n.lane, path->neigh->gid, mac2, NEIGH_HEARD_OVERRIDE);
+	slow.tx_stall = true;
+	urxe_sim_end_params(n.end, &slow);
+	while (bth[2] = sent, !send_bytes(n.lane, path, bth, 12))
+		sent++;
+	CU_ASSERT_EQUAL(sent, TX_LIMIT);
+	slow.tx_stall = false;
+	urxe_sim_end_params(n.end, &slow);
+	for (; sent < 2000; sent++) {
+		bth[2] = sent;
+		CU_ASSERT_EQUAL(send_bytes(n.lane, path, bth, 12), 0);
+	}
+	while (n.lane->tx_count)
+		CU_ASSERT_TRUE(urxe_lane_tick(n.lane, urxe_port_now(n.port)) != URXE_NEVER);
+	urxe_lane_unlock(n.lane);
+	while (urxe_sim_step(sim))
+		;
+	while ((len = urxe_sim_recv(raw, buf, sizeof(buf)))) {
+		if (len < 58)
+			continue;
+		CU_ASSERT_EQUAL(memcmp(buf + 42 + 8, &got, 4), 0);
+		got++;
+	}
+	CU_ASSERT_EQUAL(got, 2000);
+	CU_ASSERT_EQUAL(counter(n.port, "tx_backlog_full"), 1);
+	/* Without carrier, what waits is lost on the wire, and counted. */
+	slow.tx_stall = true;
+	urxe_sim_end_params(n.end, &slow);
+	urxe_sim_end_up(n.end, false);
+	urxe_lane_lock(n.lane);
+	CU_ASSERT_EQUAL(send_bytes(n.lane, path, bth, 12), 0);
+	urxe_lane_unlock(n.lane);
+	CU_ASSERT_EQUAL(n.lane->tx_count, 0);
+	CU_ASSERT_EQUAL(counter(n.port, "tx_link_down"), 1);
+	urxe_path_destroy(path);
+	urxe_port_destroy(n.port);
+	CU_ASSERT_EQUAL(urxe_sim_buffers(sim), 0);
+	urxe_sim_destroy(sim);
+}
+
+static void wake(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_port *port;
+	bool interrupt;
+
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		urxe_port_wake(port);
+		urxe_port_wake(port);
+		urxe_port_wait(port, URXE_NEVER, &interrupt); /* would hang */
+		CU_ASSERT_TRUE(interrupt);
+	}
+	urxe_port_wait(port, 1, &interrupt);
+	urxe_port_destroy(port);
+}
+
+URXE_TEST_MAIN("netio_port", T(gids), T(bad_configs), T(routes), T(bad_paths), T(loopback),
+	       T(loop_backpressure), T(too_long), T(golden), T(path_fields), T(slow_link), T(wake))
