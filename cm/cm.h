@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The IB communication manager (IBTA ch. 12) as a state machine without threads, locks, clock or
+ * wire of its own: what it needs comes in by struct urxe_cm_ops, what happens goes out by a
+ * handler. rdma_cm (and later the public ib_cm calls) sit on it; the tests run many of them on
+ * virtual time.
+ *
+ * Locking: one struct urxe_cm and all its ids are used under one lock of the caller's. Handlers
+ * run with that lock held, from within urxe_cm_recv(), urxe_cm_run() and the calls themselves.
+ *
+ * Numbers are host order unless said otherwise. Functions return 0 or a positive errno: EINVAL
+ * for a call that the state does not allow, which then changes nothing.
+ */
+#ifndef URXE_CM_CM_H
+#define URXE_CM_CM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "urxe/mad.h"
+
+struct urxe_cm;
+
+/** Where the peer is and how to get there. */
+struct urxe_cm_path {
+	union ibv_gid sgid; /* own */
+	union ibv_gid dgid; /* the peer's */
+	uint8_t sgid_index;
+	uint8_t port_num;
+	uint32_t flow_label; /* 20 bits: gives the UDP source port of the connection */
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+	uint8_t sl;
+	uint16_t pkey;
+	uint8_t mtu;	     /* enum ibv_mtu */
+	uint8_t ack_timeout; /* as advertised in REQ: 4.096 us * 2^n */
+};
+
+struct urxe_cm_ops {
+	/** send one MAD of 256 bytes to QP1 of path->dgid; may lose it */
+	void (*send)(void *arg, const struct urxe_cm_path *path, const uint8_t *mad);
+	uint64_t (*now)(void *arg);	/* ns, monotonic */
+	uint64_t (*random)(void *arg);	/* 64 random bits */
+	uint32_t (*comm_id)(void *arg); /* a random communication id, not 0 */
+};
+
+/**
+ * Time-outs, ms. They are our own and shorter than those advertised (which are the kernel's), so
+ * that a dead peer is known in seconds; a slow one says MRA. A try waits first << n, at most max.
+ */
+struct urxe_cm_config {
+	uint32_t first_ms, max_ms;
+	uint8_t req_tries, rep_tries; /* sends altogether */
+	uint32_t dreq_first_ms, dreq_max_ms;
+	uint8_t dreq_tries;
+	uint32_t mra_after_ms; /* the consumer is slow: tell the peer after this */
+	uint32_t mra_again_ms; /* and again */
+	uint8_t mra_service;   /* the time asked for, 4.096 us * 2^n; above mra_again_ms */
+	uint32_t timewait_ms;
+	uint8_t max_mtu; /* enum ibv_mtu: REQs of more are rejected with this (reason 26) */
+	uint64_t ca_guid;
+	uint8_t max_rd_atom;	/* responder resources and initiator depth of this device */
+	uint8_t qp_ack_timeout; /* local ACK time-out for QPs, where none was asked for */
+};
+
+/** urxe_cm_config_default - the values documented in README.md. */
+void urxe_cm_config_default(struct urxe_cm_config *cfg);
+
+/** States, IBTA 12.9.7 and 12.11 (SIDR). */
+enum urxe_cm_state {
+	URXE_CM_IDLE,
+	URXE_CM_LISTEN,
+	URXE_CM_REQ_SENT,
+	URXE_CM_REP_WAIT, /* MRA(REQ) received */
+	URXE_CM_REQ_RCVD,
+	URXE_CM_MRA_REQ_SENT,
+	URXE_CM_REP_SENT,
+	URXE_CM_MRA_REP_RCVD,
+	URXE_CM_REP_RCVD,
+	URXE_CM_MRA_REP_SENT,
+	URXE_CM_ESTABLISHED,
+	URXE_CM_DREQ_SENT,
+	URXE_CM_DREQ_RCVD,
+	URXE_CM_TIMEWAIT,
+	URXE_CM_SIDR_REQ_SENT,
+	URXE_CM_SIDR_REQ_RCVD,
+	URXE_CM_N_STATES,
+};
+extern const char *const urxe_cm_state_names[URXE_CM_N_STATES];
+
+/** What moves an id: calls, MADs from its peer, and its timer. */
+enum urxe_cm_input {
+	URXE_CM_IN_LISTEN,
+	URXE_CM_IN_SEND_REQ,
+	URXE_CM_IN_SEND_REP,
+	URXE_CM_IN_SEND_RTU,
+	URXE_CM_IN_SEND_REJ,
+	URXE_CM_IN_SEND_MRA,
+	URXE_CM_IN_SEND_DREQ,
+	URXE_CM_IN_SEND_DREP,
+	URXE_CM_IN_ESTABLISH,
+	URXE_CM_IN_SEND_SIDR_REQ,
+	URXE_CM_IN_SEND_SIDR_REP,
+	URXE_CM_IN_DESTROY,
+	URXE_CM_IN_REQ, /* first of the MADs */
+	URXE_CM_IN_MRA_REQ,
+	URXE_CM_IN_MRA_REP,
+	URXE_CM_IN_REJ,
+	URXE_CM_IN_REP,
+	URXE_CM_IN_RTU,
+	URXE_CM_IN_DREQ,
+	URXE_CM_IN_DREP,
+	URXE_CM_IN_SIDR_REQ,
+	URXE_CM_IN_SIDR_REP,
+	URXE_CM_IN_STALE, /* the peer uses this connection's QP for another one */
+	URXE_CM_IN_TIMEOUT,
+	URXE_CM_N_INPUTS,
+};
+extern const char *const urxe_cm_input_names[URXE_CM_N_INPUTS];
+
+/** What a handler is told. */
+enum urxe_cm_event_type {
+	URXE_CM_EV_NONE,
+	URXE_CM_EV_REQ_ERROR,
+	URXE_CM_EV_REQ_RECEIVED,
+	URXE_CM_EV_REP_ERROR,
+	URXE_CM_EV_REP_RECEIVED,
+	URXE_CM_EV_RTU_RECEIVED,
+	URXE_CM_EV_USER_ESTABLISHED,
+	URXE_CM_EV_DREQ_ERROR,
+	URXE_CM_EV_DREQ_RECEIVED,
+	URXE_CM_EV_DREP_RECEIVED,
+	URXE_CM_EV_TIMEWAIT_EXIT,
+	URXE_CM_EV_MRA_RECEIVED,
+	URXE_CM_EV_REJ_RECEIVED,
+	URXE_CM_EV_SIDR_REQ_ERROR,
+	URXE_CM_EV_SIDR_REQ_RECEIVED,
+	URXE_CM_EV_SIDR_REP_RECEIVED,
+	URXE_CM_N_EVENTS,
+};
+extern const char *const urxe_cm_event_names[URXE_CM_N_EVENTS];
+
+/** Reject reasons, table 109. */
+enum urxe_cm_rej_reason {
+	URXE_CM_REJ_NO_QP = 1,
+	URXE_CM_REJ_NO_RESOURCES = 3,
+	URXE_CM_REJ_TIMEOUT = 4,
+	URXE_CM_REJ_UNSUPPORTED = 5,
+	URXE_CM_REJ_INVALID_COMM_ID = 6,
+	URXE_CM_REJ_INVALID_SERVICE_ID = 8,
+	URXE_CM_REJ_INVALID_TRANSPORT_TYPE = 9,
+	URXE_CM_REJ_STALE_CONN = 10,
+	URXE_CM_REJ_INVALID_GID = 12,
+	URXE_CM_REJ_INVALID_MTU = 26,
+	URXE_CM_REJ_CONSUMER = 28,
+	URXE_CM_REJ_DUPLICATE_LOCAL_COMM_ID = 30,
+	URXE_CM_REJ_VENDOR_OPTION = 35,
+};
+
+/** Which message an MRA or a REJ answers (tables 107, 108). */
+enum urxe_cm_answered {
+	URXE_CM_ANSWER_REQ = 0,
+	URXE_CM_ANSWER_REP = 1,
+	URXE_CM_ANSWER_OTHER = 2, /* REJ: no message; MRA: LAP */
+};
+
+/** SIDR statuses, table 121. */
+enum urxe_cm_sidr_status {
+	URXE_CM_SIDR_SUCCESS = 0,
+	URXE_CM_SIDR_UNSUPPORTED = 1,
+	URXE_CM_SIDR_REJECT = 2,
+	URXE_CM_SIDR_NO_QP = 3,
+};
+
+struct urxe_cm_ece {
+	uint32_t vendor_id; /* 24 bits */
+	uint32_t attr_mod;
+};
+
+/** The connection's parameters, as they stand in REQ and REP. */
+struct urxe_cm_conn {
+	uint32_t qpn;
+	uint32_t psn;		     /* starting PSN of who sends the message */
+	uint8_t responder_resources; /* of who sends the message */
+	uint8_t initiator_depth;     /* of who sends the message */
+	uint8_t retry_count;	     /* REQ only */
+	uint8_t rnr_retry_count;
+	bool flow_control;
+	bool srq;
+	struct urxe_cm_ece ece;
+	const void *private_data;
+	uint8_t private_len;
+};
+
+struct urxe_cm_req {
+	struct urxe_cm_path path;
+	uint64_t service_id;
+	enum ibv_qp_type qp_type; /* RC or UC */
+	struct urxe_cm_conn conn;
+};
+
+struct urxe_cm_id;
+
+struct urxe_cm_event {
+	enum urxe_cm_event_type type;
+	const uint8_t *mad; /* what came, NULL if nothing did; gone after the handler's return */
+	const void *private_data;
+	uint8_t private_len; /* the whole field: the consumer's length is not on the wire */
+	union {
+		struct {
+			struct urxe_cm_id *listen_id;
+			uint64_t service_id;
+			enum ibv_qp_type qp_type;
+			const struct urxe_cm_path *path; /* back to the peer */
+			struct urxe_cm_conn conn;	 /* as sent: see it from the peer's side */
+		} req;
+		struct urxe_cm_conn rep;
+		struct {
+			uint16_t reason;
+			uint8_t ari_len;
+			const uint8_t *ari;
+		} rej;
+		struct {
+			struct urxe_cm_id *listen_id;
+			uint64_t service_id;
+			uint16_t pkey;
+			const struct urxe_cm_path *path;
+		} sidr_req;
+		struct {
+			uint8_t status;
+			uint32_t qpn, qkey;
+		} sidr_rep;
+	};
+};
+
+/**
+ * A handler. It may call any function on @id, urxe_cm_destroy() too. A nonzero return destroys
+ * @id (a REQ is then rejected).
+ */
+typedef int (*urxe_cm_handler)(struct urxe_cm_id *id, const struct urxe_cm_event *ev,
+			       void *context);
+
+/** What went through, and what did not. */
+struct urxe_cm_counters {
+	uint64_t sent[16], received[16]; /* by attribute id - URXE_MAD_REQ */
+	uint64_t retried[16];
+	uint64_t duplicates;
+	uint64_t drop_malformed;    /* not a CM MAD, or cut short */
+	uint64_t drop_wrong_source; /* from another address or QP than the connection's peer */
+	uint64_t drop_unknown_id;   /* for no id of ours */
+	uint64_t drop_state;	    /* the id's state has no use for it */
+	uint64_t rejected;	    /* REQs rejected by us without asking a consumer */
+	uint64_t drop_no_memory;
+	uint64_t established;
+	uint64_t states[URXE_CM_N_STATES]; /* ids now in each state */
+};
+
+/** urxe_cm_create - a CM. Returns NULL when out of memory. @ops and @arg must outlive it. */
+struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
+			       const struct urxe_cm_config *cfg);
+
+/** urxe_cm_destroy_all - free the CM and every id left, saying nothing to anyone. */
+void urxe_cm_destroy_all(struct urxe_cm *cm);
+
+/** urxe_cm_goodbye - send each connected or connecting peer one DREQ or REJ; for process exit. */
+void urxe_cm_goodbye(struct urxe_cm *cm);
+
+/** urxe_cm_counters - live counters. */
+const struct urxe_cm_counters *urxe_cm_get_counters(const struct urxe_cm *cm);
+
+/** urxe_cm_idle - true when no id is left, not even one in timewait. */
+bool urxe_cm_is_idle(const struct urxe_cm *cm);
+
+/** Where a MAD came from: the received packet's own headers, not what the MAD says. */
+struct urxe_cm_source {
+	union ibv_gid sgid; /* the peer */
+	union ibv_gid dgid; /* own */
+	uint8_t dgid_index;
+	uint8_t port_num;
+	uint8_t traffic_class;
+	uint32_t qpn;
+};
+
+/** urxe_cm_recv - take a MAD. Anything may come in. */
+void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
+		  uint32_t len);
+
+/** urxe_cm_run - run the timers that are due; returns when the next one is (UINT64_MAX: none). */
+uint64_t urxe_cm_run(struct urxe_cm *cm);
+
+/** urxe_cm_deadline - when the next timer is due. */
+uint64_t urxe_cm_deadline(const struct urxe_cm *cm);
+
+/** urxe_cm_new_id - an id in IDLE. NULL when out of memory. */
+struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, void *context);
+
+/** urxe_cm_set_handler - another handler and context; for the id of a REQ just received. */
+void urxe_cm_set_handler(struct urxe_cm_id *id, urxe_cm_handler handler, void *context);
+
+/**
+ * urxe_cm_destroy - the caller is done with the id; its handler is not called any more
+ *
+ * The peer is told (REJ, or DREQ until it answers or its tries are over); the id goes on without
+ * its owner until then, and through timewait.
+ */
+void urxe_cm_destroy(struct urxe_cm_id *id);
+
+/** urxe_cm_state - current state. */
+enum urxe_cm_state urxe_cm_get_state(const struct urxe_cm_id *id);
+uint32_t urxe_cm_local_comm_id(const struct urxe_cm_id *id);
+uint32_t urxe_cm_remote_comm_id(const struct urxe_cm_id *id);
+uint32_t urxe_cm_remote_qpn(const struct urxe_cm_id *id);
+const struct urxe_cm_path *urxe_cm_get_path(const struct urxe_cm_id *id);
+
+/** urxe_cm_listen - REQs (and SIDR_REQs) for service_id, under mask, come here. EADDRINUSE. */
+int urxe_cm_listen(struct urxe_cm_id *id, uint64_t service_id, uint64_t mask);
+
+/** urxe_cm_send_req - 0, EINVAL (state, or private data over 92 bytes), ENOMEM. */
+int urxe_cm_send_req(struct urxe_cm_id *id, const struct urxe_cm_req *req);
+/** urxe_cm_send_rep - accept; private data up to 196 bytes. */
+int urxe_cm_send_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *rep);
+int urxe_cm_send_rtu(struct urxe_cm_id *id, const void *private_data, uint8_t len);
+int urxe_cm_send_rej(struct urxe_cm_id *id, uint16_t reason, const void *ari, uint8_t ari_len,
+		     const void *private_data, uint8_t len);
+/** urxe_cm_send_mra - ask for 4.096 us * 2^service_timeout more. */
+int urxe_cm_send_mra(struct urxe_cm_id *id, uint8_t service_timeout, const void *private_data,
+		     uint8_t len);
+int urxe_cm_send_dreq(struct urxe_cm_id *id, const void *private_data, uint8_t len);
+int urxe_cm_send_drep(struct urxe_cm_id *id, const void *private_data, uint8_t len);
+/** urxe_cm_notify_established - data came before RTU (COMM_EST). EISCONN if connected already. */
+int urxe_cm_notify_established(struct urxe_cm_id *id);
+
+int urxe_cm_send_sidr_req(struct urxe_cm_id *id, const struct urxe_cm_path *path,
+			  uint64_t service_id, const void *private_data, uint8_t len);
+int urxe_cm_send_sidr_rep(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
+			  uint32_t qkey, const void *private_data, uint8_t len);
+
+/** urxe_cm_set_ack_timeout - local ACK time-out that urxe_cm_init_qp_attr() gives. */
+void urxe_cm_set_ack_timeout(struct urxe_cm_id *id, uint8_t timeout);
+
+/**
+ * urxe_cm_init_qp_attr - QP attributes for attr->qp_state (INIT, RTR or RTS)
+ * @mask: out: which of them are set
+ *
+ * EINVAL when the id has not come far enough.
+ */
+int urxe_cm_init_qp_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int *mask);
+
+/** urxe_cm_path_to_ah - address handle attributes of a path. */
+void urxe_cm_path_to_ah(const struct urxe_cm_path *path, struct ibv_ah_attr *ah);
+
+#endif

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The actions of the state table in cm_state.c: connection set-up. An action returns 0 to take
+ * the table's next state, URXE_CM_STAY, or an errno that refuses a call.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "cm/cm_priv.h"
+
+#define ACTION(name) int urxe_cm_act_##name(struct urxe_cm_id *id, struct urxe_cm_step *s)
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Wait for the answer to try number id->tries (from 1), with back-off. */
+static void arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
+{
+	unsigned n = id->tries > 16 ? 16 : id->tries - 1;
+
+	urxe_cm_arm(id, min64((uint64_t)first_ms << n, max_ms) * URXE_CM_MS);
+}
+
+/* Send id->mad for the first time, or again. */
+static void send_first(struct urxe_cm_id *id)
+{
+	id->tries = 1;
+	urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	arm_try(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
+}
+
+static void send_again(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
+{
+	id->tries++;
+	id->cm->counters.retried[urxe_mad_get(id->mad, URXE_HDR_ATTR_ID) - URXE_MAD_REQ]++;
+	urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	arm_try(id, first_ms, max_ms);
+}
+
+static int check_private(const void *data, uint8_t len, unsigned room)
+{
+	return len > room || (len && !data) ? EINVAL : 0;
+}
+
+ACTION(nothing)
+{
+	return 0;
+}
+
+ACTION(listen)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	id->service_id = r->service_id;
+	id->service_mask = r->mask;
+	return urxe_cm_index_listener(id);
+}
+
+/* ---- the active side ---- */
+
+ACTION(send_req)
+{
+	const struct urxe_cm_req *req = s->param;
+	const struct urxe_cm_conn *c = &req->conn;
+
+	if (check_private(c->private_data, c->private_len, URXE_REQ_PRIVATE_LEN) ||
+	    (req->qp_type != IBV_QPT_RC && req->qp_type != IBV_QPT_UC) || c->retry_count > 7 ||
+	    c->rnr_retry_count > 7)
+		return EINVAL;
+	id->active = true;
+	id->path = req->path;
+	id->service_id = req->service_id;
+	id->qp_type = req->qp_type;
+	id->local_qpn = c->qpn;
+	id->sq_psn = c->psn;
+	id->responder_resources = c->responder_resources;
+	id->initiator_depth = id->offered_depth = c->initiator_depth;
+	id->retry_count = c->retry_count;
+	urxe_cm_build_req(id, req);
+	send_first(id);
+	return 0;
+}
+
+/* REJ 4: we give up; our GUID tells the peer who that is (table 109). */
+static void rej_timeout(struct urxe_cm_id *id, enum urxe_cm_answered what)
+{
+	uint8_t guid[8];
+	struct urxe_cm_reply r = {.reason = URXE_CM_REJ_TIMEOUT, .ari = guid, .ari_len = 8};
+
+	for (unsigned i = 0; i < 8; i++)
+		guid[i] = (uint8_t)(id->cm->cfg.ca_guid >> (56 - 8 * i));
+	urxe_cm_issue_rej(id, what, &r);
+}
+
+ACTION(tmo_req)
+{
+	if (id->tries < id->cm->cfg.req_tries) {
+		send_again(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
+		return URXE_CM_STAY;
+	}
+	rej_timeout(id, URXE_CM_ANSWER_REQ);
+	s->ev.type = URXE_CM_EV_REQ_ERROR;
+	return 0;
+}
+
+ACTION(drop_req)
+{
+	rej_timeout(id, URXE_CM_ANSWER_REQ);
+	return 0;
+}
+
+ACTION(rej_own_req)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	urxe_cm_issue_rej(id, URXE_CM_ANSWER_OTHER, r);
+	return 0;
+}
+
+/* The peer asks for time: 4.096 us * 2^n, then a round trip more. */
+ACTION(mra)
+{
+	uint8_t n = (uint8_t)urxe_mad_get(s->mad, URXE_MRA_SERVICE_TIMEOUT);
+
+	urxe_cm_arm(id, (4096ull << n) + id->cm->cfg.first_ms * URXE_CM_MS);
+	s->ev.type = URXE_CM_EV_MRA_RECEIVED;
+	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_MRA_PRIVATE_DATA);
+	s->ev.private_len = URXE_MRA_PRIVATE_LEN;
+	return 0;
+}
+
+/* The time is over: start asking anew. */
+ACTION(tmo_rep_wait)
+{
+	send_first(id);
+	return 0;
+}
+
+ACTION(rej)
+{
+	uint8_t ari_len = (uint8_t)urxe_mad_get(s->mad, URXE_REJ_REJECTED_INFO_LENGTH);
+
+	s->ev.type = URXE_CM_EV_REJ_RECEIVED;
+	s->ev.rej.reason = (uint16_t)urxe_mad_get(s->mad, URXE_REJ_REASON);
+	s->ev.rej.ari = urxe_mad_cbytes(s->mad, URXE_REJ_ARI);
+	s->ev.rej.ari_len = ari_len > URXE_REJ_ARI_LEN ? URXE_REJ_ARI_LEN : ari_len;
+	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_REJ_PRIVATE_DATA);
+	s->ev.private_len = URXE_REJ_PRIVATE_LEN;
+	return 0;
+}
+
+/* The passive side gave up waiting for an RTU that got lost (12.9.8.3.2). */
+ACTION(rej_connected)
+{
+	urxe_cm_act_rej(id, s);
+	id->quiet = true;
+	return 0;
+}
+
+static void read_rep(const uint8_t *mad, struct urxe_cm_conn *c)
+{
+	*c = (struct urxe_cm_conn){
+		.qpn = (uint32_t)urxe_mad_get(mad, URXE_REP_LOCAL_QPN),
+		.psn = (uint32_t)urxe_mad_get(mad, URXE_REP_STARTING_PSN),
+		.responder_resources = (uint8_t)urxe_mad_get(mad, URXE_REP_RESPONDER_RESOURCES),
+		.initiator_depth = (uint8_t)urxe_mad_get(mad, URXE_REP_INITIATOR_DEPTH),
+		.rnr_retry_count = (uint8_t)urxe_mad_get(mad, URXE_REP_RNR_RETRY_COUNT),
+		.flow_control = urxe_mad_get(mad, URXE_REP_FLOW_CONTROL),
+		.srq = urxe_mad_get(mad, URXE_REP_SRQ),
+		.ece.vendor_id = (uint32_t)(urxe_mad_get(mad, URXE_REP_VENDOR_ID_H) << 16 |
+					    urxe_mad_get(mad, URXE_REP_VENDOR_ID_M) << 8 |
+					    urxe_mad_get(mad, URXE_REP_VENDOR_ID_L)),
+		.ece.attr_mod = (uint32_t)urxe_mad_get(mad, URXE_HDR_ATTR_MOD),
+		.private_data = urxe_mad_cbytes(mad, URXE_REP_PRIVATE_DATA),
+		.private_len = URXE_REP_PRIVATE_LEN,
+	};
+}
+
+ACTION(rep)
+{
+	struct urxe_cm *cm = id->cm;
+	struct urxe_cm_conn c;
+	uint64_t guid = urxe_mad_get(s->mad, URXE_REP_LOCAL_CA_GUID);
+	struct urxe_cm_id *other;
+
+	read_rep(s->mad, &c);
+	if (c.qpn < 2) {
+		cm->counters.drop_malformed++;
+		return URXE_CM_STAY;
+	}
+	other = urxe_cm_find_qp(cm, &id->path.dgid, guid, c.qpn);
+	if (other) {
+		/* 12.9.8.3.1: the peer's QP is still ours in another connection. */
+		struct urxe_cm_step stale = {0};
+
+		if (urxe_cm_allows(other->state, URXE_CM_IN_STALE))
+			urxe_cm_do(other, URXE_CM_IN_STALE, &stale);
+		urxe_cm_answer_rej(cm, s->src, s->mad, URXE_CM_REJ_STALE_CONN, NULL, 0);
+		urxe_cm_set_state(id, URXE_CM_IDLE);
+		s->ev.type = URXE_CM_EV_REJ_RECEIVED;
+		s->ev.rej.reason = URXE_CM_REJ_STALE_CONN;
+		return URXE_CM_STAY;
+	}
+	id->remote_comm_id = (uint32_t)urxe_mad_get(s->mad, URXE_REP_LOCAL_COMM_ID);
+	id->remote_guid = guid;
+	id->remote_qpn = c.qpn;
+	id->rq_psn = c.psn;
+	id->rnr_retry_count = c.rnr_retry_count;
+	id->initiator_depth = (uint8_t)min64(c.responder_resources, id->offered_depth);
+	id->responder_resources = (uint8_t)min64(c.initiator_depth, cm->cfg.max_rd_atom);
+	urxe_cm_index_peer(id);
+	urxe_cm_arm(id, cm->cfg.mra_after_ms * URXE_CM_MS);
+	s->ev.type = URXE_CM_EV_REP_RECEIVED;
+	s->ev.rep = c;
+	s->ev.private_data = c.private_data;
+	s->ev.private_len = c.private_len;
+	return 0;
+}
+
+static int issue_auto_mra(struct urxe_cm_id *id, enum urxe_cm_answered what)
+{
+	urxe_cm_issue_mra(id, what, id->cm->cfg.mra_service, NULL, 0);
+	urxe_cm_arm(id, id->cm->cfg.mra_again_ms * URXE_CM_MS);
+	return 0;
+}
+
+ACTION(dup_rep_mra)
+{
+	id->cm->counters.duplicates++;
+	return issue_auto_mra(id, URXE_CM_ANSWER_REP);
+}
+
+ACTION(tmo_mra_rep)
+{
+	return issue_auto_mra(id, URXE_CM_ANSWER_REP);
+}
+
+ACTION(mra_rep)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	urxe_cm_issue_mra(id, URXE_CM_ANSWER_REP, (uint8_t)r->reason, r->private_data,
+			  r->private_len);
+	urxe_cm_arm(id, id->cm->cfg.mra_again_ms * URXE_CM_MS);
+	return 0;
+}
+
+ACTION(send_rtu)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	urxe_cm_build_rtu(id, r->private_data, r->private_len);
+	urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	return 0;
+}
+
+ACTION(dup_rep_rtu)
+{
+	id->cm->counters.duplicates++;
+	if (id->active)
+		urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	return URXE_CM_STAY;
+}
+
+ACTION(rej_rep)
+{
+	id->rejected = true;
+	urxe_cm_issue_rej(id, URXE_CM_ANSWER_REP, s->param);
+	return 0;
+}
+
+ACTION(drop_rep_rcvd)
+{
+	struct urxe_cm_reply r = {.reason = URXE_CM_REJ_CONSUMER};
+
+	id->rejected = true;
+	urxe_cm_issue_rej(id, URXE_CM_ANSWER_REP, &r);
+	return 0;
+}
+
+/* A REP after the end: our REJ, or RTU and DREQ, were lost. Either way there is nothing left. */
+ACTION(late_rep)
+{
+	struct urxe_cm_reply r = {.reason = id->rejected ? URXE_CM_REJ_CONSUMER
+							 : URXE_CM_REJ_INVALID_COMM_ID};
+
+	id->cm->counters.duplicates++;
+	if (id->active)
+		urxe_cm_issue_rej(id, URXE_CM_ANSWER_REP, &r);
+	return URXE_CM_STAY;
+}
+
+/* ---- the passive side ---- */
+
+static void read_req(struct urxe_cm_id *id, const uint8_t *m, struct urxe_cm_event *ev)
+{
+	ev->req.service_id = id->service_id;
+	ev->req.qp_type = id->qp_type;
+	ev->req.path = &id->path;
+	ev->req.conn = (struct urxe_cm_conn){
+		.qpn = id->remote_qpn,
+		.psn = id->rq_psn,
+		.responder_resources = (uint8_t)urxe_mad_get(m, URXE_REQ_RESPONDER_RESOURCES),
+		.initiator_depth = (uint8_t)urxe_mad_get(m, URXE_REQ_INITIATOR_DEPTH),
+		.retry_count = id->retry_count,
+		.rnr_retry_count = id->rnr_retry_count,
+		.flow_control = urxe_mad_get(m, URXE_REQ_FLOW_CONTROL),
+		.srq = urxe_mad_get(m, URXE_REQ_SRQ),
+		.ece.vendor_id = (uint32_t)urxe_mad_get(m, URXE_REQ_VENDOR_ID),
+		.ece.attr_mod = (uint32_t)urxe_mad_get(m, URXE_HDR_ATTR_MOD),
+		.private_data = urxe_mad_cbytes(m, URXE_REQ_PRIVATE_DATA),
+		.private_len = URXE_REQ_PRIVATE_LEN,
+	};
+	ev->private_data = ev->req.conn.private_data;
+	ev->private_len = ev->req.conn.private_len;
+}
+
+ACTION(req)
+{
+	const uint8_t *m = s->mad;
+	struct urxe_cm_path *p = &id->path;
+
+	id->tid = urxe_mad_get(m, URXE_HDR_TID);
+	id->remote_comm_id = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_COMM_ID);
+	id->remote_guid = urxe_mad_get(m, URXE_REQ_LOCAL_CA_GUID);
+	id->remote_qpn = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_QPN);
+	id->rq_psn = (uint32_t)urxe_mad_get(m, URXE_REQ_STARTING_PSN);
+	id->service_id = urxe_mad_get(m, URXE_REQ_SERVICE_ID);
+	id->qp_type = urxe_mad_get(m, URXE_REQ_TRANSPORT_SERVICE_TYPE) ? IBV_QPT_UC : IBV_QPT_RC;
+	id->retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RETRY_COUNT);
+	id->rnr_retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RNR_RETRY_COUNT);
+	urxe_cm_path_back(s->src, p);
+	p->flow_label = (uint32_t)urxe_mad_get(m, URXE_REQ_PRIMARY_FLOW_LABEL);
+	p->traffic_class = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_TRAFFIC_CLASS);
+	p->hop_limit = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_HOP_LIMIT);
+	p->sl = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_SL);
+	p->pkey = (uint16_t)urxe_mad_get(m, URXE_REQ_PKEY);
+	p->mtu = (uint8_t)urxe_mad_get(m, URXE_REQ_PATH_MTU);
+	p->ack_timeout = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_ACK_TIMEOUT);
+	/* What every kernel advertises says nothing about this path; anything else was chosen. */
+	if (p->ack_timeout && p->ack_timeout != URXE_CM_ADV_ACK_TIMEOUT)
+		id->ack_timeout = p->ack_timeout;
+	if (!p->hop_limit)
+		p->hop_limit = 64;
+	urxe_cm_index_peer(id);
+	urxe_cm_arm(id, id->cm->cfg.mra_after_ms * URXE_CM_MS);
+	s->ev.type = URXE_CM_EV_REQ_RECEIVED;
+	read_req(id, m, &s->ev);
+	s->ev.req.listen_id = s->listener;
+	return 0;
+}
+
+ACTION(dup_req_mra)
+{
+	id->cm->counters.duplicates++;
+	return issue_auto_mra(id, URXE_CM_ANSWER_REQ);
+}
+
+ACTION(tmo_mra_req)
+{
+	return issue_auto_mra(id, URXE_CM_ANSWER_REQ);
+}
+
+ACTION(mra_req)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	urxe_cm_issue_mra(id, URXE_CM_ANSWER_REQ, (uint8_t)r->reason, r->private_data,
+			  r->private_len);
+	urxe_cm_arm(id, id->cm->cfg.mra_again_ms * URXE_CM_MS);
+	return 0;
+}
+
+ACTION(rej_req)
+{
+	urxe_cm_issue_rej(id, URXE_CM_ANSWER_REQ, s->param);
+	return 0;
+}
+
+ACTION(drop_rcvd)
+{
+	struct urxe_cm_reply r = {.reason = URXE_CM_REJ_CONSUMER};
+
+	urxe_cm_issue_rej(id, URXE_CM_ANSWER_REQ, &r);
+	return 0;
+}
+
+ACTION(send_rep)
+{
+	const struct urxe_cm_conn *c = s->param;
+
+	if (check_private(c->private_data, c->private_len, URXE_REP_PRIVATE_LEN) ||
+	    c->rnr_retry_count > 7)
+		return EINVAL;
+	id->local_qpn = c->qpn;
+	id->sq_psn = c->psn;
+	id->responder_resources = c->responder_resources;
+	id->initiator_depth = c->initiator_depth;
+	urxe_cm_build_rep(id, c);
+	send_first(id);
+	return 0;
+}
+
+/* The REP got lost, or is under way: say it again, its timer goes on. */
+ACTION(resend)
+{
+	id->cm->counters.duplicates++;
+	urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	return URXE_CM_STAY;
+}
+
+ACTION(tmo_rtu_wait)
+{
+	send_first(id);
+	return 0;
+}
+
+/*
+ * The REP is out: the peer may think itself connected. REJ is not answered and may get lost, so
+ * go on as if disconnecting, until the peer says DREP.
+ */
+static void reject_connected(struct urxe_cm_id *id)
+{
+	urxe_cm_build_dreq(id, NULL, 0);
+	id->tries = 1;
+	id->quiet = true;
+	arm_try(id, id->cm->cfg.dreq_first_ms, id->cm->cfg.dreq_max_ms);
+}
+
+ACTION(drop_rep_sent)
+{
+	static const struct urxe_cm_reply consumer = {.reason = URXE_CM_REJ_CONSUMER};
+
+	id->rejected = true;
+	urxe_cm_issue_rej(id, URXE_CM_ANSWER_OTHER, s->param ? s->param : &consumer);
+	reject_connected(id);
+	return 0;
+}
+
+ACTION(tmo_rep)
+{
+	if (id->tries < id->cm->cfg.rep_tries) {
+		send_again(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
+		return URXE_CM_STAY;
+	}
+	rej_timeout(id, URXE_CM_ANSWER_OTHER);
+	reject_connected(id);
+	s->ev.type = URXE_CM_EV_REP_ERROR;
+	return 0;
+}
+
+ACTION(rtu)
+{
+	s->ev.type = URXE_CM_EV_RTU_RECEIVED;
+	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_RTU_PRIVATE_DATA);
+	s->ev.private_len = URXE_RTU_PRIVATE_LEN;
+	return 0;
+}
+
+ACTION(establish)
+{
+	s->ev.type = URXE_CM_EV_USER_ESTABLISHED;
+	return 0;
+}
+
+ACTION(is_established)
+{
+	return EISCONN;
+}
+
+/* ---- stale connections, 12.9.8.3.1 ---- */
+
+ACTION(dup_req_stale)
+{
+	urxe_cm_answer_rej(id->cm, s->src, s->mad, URXE_CM_REJ_STALE_CONN, NULL, 0);
+	return URXE_CM_STAY;
+}
+
+ACTION(stale)
+{
+	id->quiet = true;
+	s->ev.type = URXE_CM_EV_REJ_RECEIVED;
+	s->ev.rej.reason = URXE_CM_REJ_STALE_CONN;
+	return 0;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Ids of the IB CM: life, look-ups, timers. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <urcu-bp.h>
+
+#include "cm/cm_priv.h"
+#include "urxe/log.h"
+
+/* Fixed: a table that grows by itself has a thread of its own. At 10,000 ids three a bucket. */
+#define BUCKETS 4096
+
+void urxe_cm_config_default(struct urxe_cm_config *cfg)
+{
+	*cfg = (struct urxe_cm_config){
+		.first_ms = 200,
+		.max_ms = 1600,
+		.req_tries = 5,
+		.rep_tries = 8,
+		.dreq_first_ms = 100,
+		.dreq_max_ms = 800,
+		.dreq_tries = 5,
+		.mra_after_ms = 100,
+		.mra_again_ms = 2000,
+		.mra_service = 20, /* 4.3 s */
+		.timewait_ms = 1000,
+		.max_mtu = IBV_MTU_4096,
+		.max_rd_atom = 16,
+		.qp_ack_timeout = 16, /* 268 ms */
+	};
+}
+
+static unsigned long hash(const struct urxe_cm *cm, uint64_t v)
+{
+	v ^= cm->hash_seed;
+	v *= 0x9e3779b97f4a7c15ull;
+	return (unsigned long)(v ^ v >> 32);
+}
+
+static unsigned long key_hash(const struct urxe_cm *cm, const struct urxe_cm_key *k)
+{
+	uint64_t a, b;
+
+	memcpy(&a, k->gid.raw, 8);
+	memcpy(&b, k->gid.raw + 8, 8);
+	return hash(cm, hash(cm, hash(cm, a ^ k->num) ^ b) ^ k->guid);
+}
+
+static bool key_equal(const struct urxe_cm_id *id, uint32_t num, const struct urxe_cm_key *k)
+{
+	return num == k->num && id->remote_guid == k->guid &&
+	       !memcmp(&id->path.dgid, &k->gid, sizeof(k->gid));
+}
+
+static int match_local(struct cds_lfht_node *n, const void *key)
+{
+	return caa_container_of(n, struct urxe_cm_id, by_local)->local_comm_id ==
+	       *(const uint32_t *)key;
+}
+
+static int match_remote(struct cds_lfht_node *n, const void *key)
+{
+	struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_remote);
+
+	return key_equal(id, id->remote_comm_id, key);
+}
+
+static int match_qp(struct cds_lfht_node *n, const void *key)
+{
+	struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_qp);
+
+	return key_equal(id, id->remote_qpn, key);
+}
+
+static int match_service(struct cds_lfht_node *n, const void *key)
+{
+	return caa_container_of(n, struct urxe_cm_id, by_service)->service_id ==
+	       *(const uint64_t *)key;
+}
+
+static struct cds_lfht_node *find(struct cds_lfht *ht, unsigned long h, cds_lfht_match_fct match,
+				  const void *key)
+{
+	struct cds_lfht_iter iter;
+
+	rcu_read_lock();
+	cds_lfht_lookup(ht, h, match, key, &iter);
+	rcu_read_unlock();
+	return cds_lfht_iter_get_node(&iter);
+}
+
+static void add(struct cds_lfht *ht, unsigned long h, struct cds_lfht_node *node)
+{
+	cds_lfht_node_init(node);
+	rcu_read_lock();
+	cds_lfht_add(ht, h, node);
+	rcu_read_unlock();
+}
+
+/* All use is under the caller's lock: once unlinked, nobody reads the node any more. */
+static void del(struct cds_lfht *ht, struct cds_lfht_node *node)
+{
+	rcu_read_lock();
+	cds_lfht_del(ht, node);
+	rcu_read_unlock();
+}
+
+struct urxe_cm_id *urxe_cm_find_local(struct urxe_cm *cm, uint32_t comm_id)
+{
+	struct cds_lfht_node *n = find(cm->by_local, hash(cm, comm_id), match_local, &comm_id);
+
+	return n ? caa_container_of(n, struct urxe_cm_id, by_local) : NULL;
+}
+
+struct urxe_cm_id *urxe_cm_find_remote(struct urxe_cm *cm, const union ibv_gid *gid, uint64_t guid,
+				       uint32_t comm_id)
+{
+	struct urxe_cm_key key = {.gid = *gid, .guid = guid, .num = comm_id};
+	struct cds_lfht_node *n = find(cm->by_remote, key_hash(cm, &key), match_remote, &key);
+
+	return n ? caa_container_of(n, struct urxe_cm_id, by_remote) : NULL;
+}
+
+struct urxe_cm_id *urxe_cm_find_qp(struct urxe_cm *cm, const union ibv_gid *gid, uint64_t guid,
+				   uint32_t qpn)
+{
+	struct urxe_cm_key key = {.gid = *gid, .guid = guid, .num = qpn};
+	struct cds_lfht_node *n = find(cm->by_qp, key_hash(cm, &key), match_qp, &key);
+
+	return n ? caa_container_of(n, struct urxe_cm_id, by_qp) : NULL;
+}
+
+struct urxe_cm_id *urxe_cm_find_service(struct urxe_cm *cm, uint64_t service_id)
+{
+	struct cds_lfht_node *n =
+		find(cm->by_service, hash(cm, service_id), match_service, &service_id);
+
+	if (n)
+		return caa_container_of(n, struct urxe_cm_id, by_service);
+	for (struct urxe_cm_id *id = cm->masked; id; id = id->masked_next) {
+		if ((service_id & id->service_mask) == (id->service_id & id->service_mask))
+			return id;
+	}
+	return NULL;
+}
+
+int urxe_cm_index_listener(struct urxe_cm_id *id)
+{
+	struct urxe_cm *cm = id->cm;
+
+	if (urxe_cm_find_service(cm, id->service_id))
+		return EADDRINUSE;
+	if (id->service_mask != UINT64_MAX) {
+		id->masked_next = cm->masked;
+		cm->masked = id;
+		return 0;
+	}
+	add(cm->by_service, hash(cm, id->service_id), &id->by_service);
+	id->in_service = true;
+	return 0;
+}
+
+static void unindex_listener(struct urxe_cm_id *id)
+{
+	if (id->in_service) {
+		del(id->cm->by_service, &id->by_service);
+		id->in_service = false;
+	}
+	for (struct urxe_cm_id **p = &id->cm->masked; *p; p = &(*p)->masked_next) {
+		if (*p == id) {
+			*p = id->masked_next;
+			break;
+		}
+	}
+}
+
+void urxe_cm_index_peer(struct urxe_cm_id *id)
+{
+	struct urxe_cm_key key = {.gid = id->path.dgid, .guid = id->remote_guid};
+
+	if (!id->active && !id->in_remote) {
+		key.num = id->remote_comm_id;
+		add(id->cm->by_remote, key_hash(id->cm, &key), &id->by_remote);
+		id->in_remote = true;
+	}
+	if (!id->in_qp && id->remote_qpn) {
+		key.num = id->remote_qpn;
+		add(id->cm->by_qp, key_hash(id->cm, &key), &id->by_qp);
+		id->in_qp = true;
+	}
+}
+
+void urxe_cm_unindex_peer(struct urxe_cm_id *id)
+{
+	if (id->in_remote)
+		del(id->cm->by_remote, &id->by_remote);
+	if (id->in_qp)
+		del(id->cm->by_qp, &id->by_qp);
+	id->in_remote = id->in_qp = false;
+}
+
+/* The timers: a binary heap, each id knows its place. */
+static void heap_set(struct urxe_cm *cm, size_t pos, struct urxe_cm_id *id)
+{
+	cm->heap[pos] = id;
+	id->heap_pos = pos;
+}
+
+static void heap_up(struct urxe_cm *cm, size_t pos, struct urxe_cm_id *id)
+{
+	for (; pos > 1 && cm->heap[pos / 2]->deadline > id->deadline; pos /= 2)
+		heap_set(cm, pos, cm->heap[pos / 2]);
+	heap_set(cm, pos, id);
+}
+
+static void heap_down(struct urxe_cm *cm, size_t pos, struct urxe_cm_id *id)
+{
+	for (size_t child; (child = pos * 2) <= cm->heap_len; pos = child) {
+		if (child < cm->heap_len &&
+		    cm->heap[child + 1]->deadline < cm->heap[child]->deadline)
+			child++;
+		if (cm->heap[child]->deadline >= id->deadline)
+			break;
+		heap_set(cm, pos, cm->heap[child]);
+	}
+	heap_set(cm, pos, id);
+}
+
+void urxe_cm_cancel(struct urxe_cm_id *id)
+{
+	struct urxe_cm *cm = id->cm;
+	size_t pos = id->heap_pos;
+	struct urxe_cm_id *last;
+
+	if (!pos)
+		return;
+	id->heap_pos = 0;
+	last = cm->heap[cm->heap_len--];
+	if (last == id)
+		return;
+	if (pos > 1 && cm->heap[pos / 2]->deadline > last->deadline)
+		heap_up(cm, pos, last);
+	else
+		heap_down(cm, pos, last);
+}
+
+void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns)
+{
+	struct urxe_cm *cm = id->cm;
+
+	urxe_cm_cancel(id);
+	id->deadline = cm->ops->now(cm->arg) + delay_ns;
+	/* urxe_cm_new_id() has made room for one timer an id. */
+	heap_up(cm, ++cm->heap_len, id);
+}
+
+uint64_t urxe_cm_deadline(const struct urxe_cm *cm)
+{
+	return cm->heap_len ? cm->heap[1]->deadline : UINT64_MAX;
+}
+
+uint64_t urxe_cm_run(struct urxe_cm *cm)
+{
+	uint64_t now = cm->ops->now(cm->arg);
+
+	while (urxe_cm_deadline(cm) <= now) {
+		struct urxe_cm_step s = {0};
+		struct urxe_cm_id *id = cm->heap[1];
+
+		urxe_cm_cancel(id);
+		urxe_cm_do(id, URXE_CM_IN_TIMEOUT, &s);
+	}
+	return urxe_cm_deadline(cm);
+}
+
+static bool heap_room(struct urxe_cm *cm)
+{
+	struct urxe_cm_id **heap;
+	size_t room;
+
+	if (cm->n_ids + 2 <= cm->heap_room)
+		return true;
+	room = cm->heap_room ? cm->heap_room * 2 : 256;
+	heap = realloc(cm->heap, room * sizeof(*heap));
+	if (!heap)
+		return false;
+	cm->heap = heap;
+	cm->heap_room = room;
+	return true;
+}
+
+struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, void *context)
+{
+	struct urxe_cm_id *id;
+
+	if (!heap_room(cm))
+		return NULL;
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return NULL;
+	id->cm = cm;
+	id->handler = handler;
+	id->context = context;
+	do {
+		id->local_comm_id = cm->ops->comm_id(cm->arg);
+	} while (!id->local_comm_id || urxe_cm_find_local(cm, id->local_comm_id));
+	add(cm->by_local, hash(cm, id->local_comm_id), &id->by_local);
+	cm->n_ids++;
+	cm->counters.states[URXE_CM_IDLE]++;
+	return id;
+}
+
+void urxe_cm_free_id(struct urxe_cm_id *id)
+{
+	struct urxe_cm *cm = id->cm;
+
+	urxe_cm_cancel(id);
+	urxe_cm_unindex_peer(id);
+	unindex_listener(id);
+	del(cm->by_local, &id->by_local);
+	cm->n_ids--;
+	cm->counters.states[id->state]--;
+	free(id);
+}
+
+void urxe_cm_destroy(struct urxe_cm_id *id)
+{
+	struct urxe_cm_step s = {0};
+
+	if (id->orphan)
+		return;
+	id->orphan = true;
+	id->handler = NULL;
+	urxe_cm_do(id, URXE_CM_IN_DESTROY, &s);
+}
+
+void urxe_cm_set_handler(struct urxe_cm_id *id, urxe_cm_handler handler, void *context)
+{
+	id->handler = handler;
+	id->context = context;
+}
+
+enum urxe_cm_state urxe_cm_get_state(const struct urxe_cm_id *id)
+{
+	return id->state;
+}
+
+uint32_t urxe_cm_local_comm_id(const struct urxe_cm_id *id)
+{
+	return id->local_comm_id;
+}
+
+uint32_t urxe_cm_remote_comm_id(const struct urxe_cm_id *id)
+{
+	return id->remote_comm_id;
+}
+
+uint32_t urxe_cm_remote_qpn(const struct urxe_cm_id *id)
+{
+	return id->remote_qpn;
+}
+
+const struct urxe_cm_path *urxe_cm_get_path(const struct urxe_cm_id *id)
+{
+	return &id->path;
+}
+
+const struct urxe_cm_counters *urxe_cm_get_counters(const struct urxe_cm *cm)
+{
+	return &cm->counters;
+}
+
+bool urxe_cm_is_idle(const struct urxe_cm *cm)
+{
+	return !cm->n_ids;
+}
+
+uint64_t urxe_cm_new_tid(struct urxe_cm *cm)
+{
+	return (uint64_t)cm->tid_hi << 32 | cm->tid_lo++;
+}
+
+static void free_tables(struct urxe_cm *cm)
+{
+	struct cds_lfht **tables[] = {&cm->by_local, &cm->by_remote, &cm->by_qp, &cm->by_service};
+
+	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		if (*tables[i])
+			cds_lfht_destroy(*tables[i], NULL);
+	}
+	free(cm->heap);
+	free(cm);
+}
+
+struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
+			       const struct urxe_cm_config *cfg)
+{
+	struct urxe_cm *cm = calloc(1, sizeof(*cm));
+
+	if (!cm)
+		return NULL;
+	cm->ops = ops;
+	cm->arg = arg;
+	cm->cfg = *cfg;
+	cm->hash_seed = ops->random(arg);
+	cm->tid_hi = (uint32_t)ops->random(arg);
+	cm->by_local = cds_lfht_new(BUCKETS, BUCKETS, BUCKETS, 0, NULL);
+	cm->by_remote = cds_lfht_new(BUCKETS, BUCKETS, BUCKETS, 0, NULL);
+	cm->by_qp = cds_lfht_new(BUCKETS, BUCKETS, BUCKETS, 0, NULL);
+	cm->by_service = cds_lfht_new(64, 64, 64, 0, NULL);
+	if (!cm->by_local || !cm->by_remote || !cm->by_qp || !cm->by_service) {
+		free_tables(cm);
+		return NULL;
+	}
+	return cm;
+}
+
+static struct urxe_cm_id *first_id(struct urxe_cm *cm)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *n;
+
+	rcu_read_lock();
+	cds_lfht_first(cm->by_local, &iter);
+	rcu_read_unlock();
+	n = cds_lfht_iter_get_node(&iter);
+	return n ? caa_container_of(n, struct urxe_cm_id, by_local) : NULL;
+}
+
+void urxe_cm_destroy_all(struct urxe_cm *cm)
+{
+	struct urxe_cm_id *id;
+
+	while ((id = first_id(cm)))
+		urxe_cm_free_id(id);
+	free_tables(cm);
+}
+
+void urxe_cm_goodbye(struct urxe_cm *cm)
+{
+	struct cds_lfht_iter iter;
+	struct urxe_cm_id *id;
+	struct urxe_cm_id **ids = calloc(cm->n_ids + 1, sizeof(*ids));
+	size_t n = 0;
+
+	if (!ids)
+		return;
+	rcu_read_lock();
+	cds_lfht_for_each_entry(cm->by_local, &iter, id, by_local) ids[n++] = id;
+	rcu_read_unlock();
+	for (size_t i = 0; i < n; i++)
+		urxe_cm_destroy(ids[i]);
+	free(ids);
+}

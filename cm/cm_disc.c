@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The actions of the state table in cm_state.c: the end of a connection, and timewait. */
+#include <errno.h>
+
+#include "cm/cm_priv.h"
+
+#define ACTION(name) int urxe_cm_act_##name(struct urxe_cm_id *id, struct urxe_cm_step *s)
+
+static void arm_dreq(struct urxe_cm_id *id)
+{
+	const struct urxe_cm_config *cfg = &id->cm->cfg;
+	uint64_t ms = (uint64_t)cfg->dreq_first_ms << (id->tries > 16 ? 16 : id->tries - 1);
+
+	urxe_cm_arm(id, (ms < cfg->dreq_max_ms ? ms : cfg->dreq_max_ms) * URXE_CM_MS);
+}
+
+static void start_dreq(struct urxe_cm_id *id, const void *data, uint8_t len)
+{
+	urxe_cm_build_dreq(id, data, len);
+	id->tries = 1;
+	urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	arm_dreq(id);
+}
+
+/* An event that ends the connection is told once. */
+static void tell_end(struct urxe_cm_id *id, struct urxe_cm_step *s, enum urxe_cm_event_type type)
+{
+	if (!id->quiet)
+		s->ev.type = type;
+	id->quiet = true;
+}
+
+ACTION(send_dreq)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	start_dreq(id, r->private_data, r->private_len);
+	return 0;
+}
+
+ACTION(drop_connected)
+{
+	start_dreq(id, NULL, 0);
+	return 0;
+}
+
+/* The peer is on with another connection: ours is over, though it may still answer. */
+ACTION(stale_connected)
+{
+	start_dreq(id, NULL, 0);
+	return 0;
+}
+
+ACTION(tmo_dreq)
+{
+	if (id->tries < id->cm->cfg.dreq_tries) {
+		id->tries++;
+		id->cm->counters.retried[URXE_MAD_DREQ - URXE_MAD_REQ]++;
+		urxe_cm_send_mad(id->cm, &id->path, id->mad);
+		arm_dreq(id);
+		return URXE_CM_STAY;
+	}
+	tell_end(id, s, URXE_CM_EV_DREQ_ERROR);
+	return 0;
+}
+
+/* DREP; or REJ, from a peer that knows no such connection. */
+ACTION(drep)
+{
+	if (urxe_mad_get(s->mad, URXE_HDR_ATTR_ID) == URXE_MAD_DREP) {
+		s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_DREP_PRIVATE_DATA);
+		s->ev.private_len = URXE_DREP_PRIVATE_LEN;
+	}
+	tell_end(id, s, URXE_CM_EV_DREP_RECEIVED);
+	return 0;
+}
+
+static void read_dreq(struct urxe_cm_id *id, struct urxe_cm_step *s)
+{
+	id->dreq_tid = urxe_mad_get(s->mad, URXE_HDR_TID);
+	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_DREQ_PRIVATE_DATA);
+	s->ev.private_len = URXE_DREQ_PRIVATE_LEN;
+	tell_end(id, s, URXE_CM_EV_DREQ_RECEIVED);
+}
+
+ACTION(dreq)
+{
+	read_dreq(id, s);
+	if (id->orphan) {
+		urxe_cm_issue_drep(id, NULL, 0);
+		urxe_cm_set_state(id, URXE_CM_TIMEWAIT);
+		return URXE_CM_STAY;
+	}
+	return 0;
+}
+
+/* Both sides disconnect at once: each answers the other's DREQ. */
+ACTION(dreq_crossed)
+{
+	read_dreq(id, s);
+	urxe_cm_issue_drep(id, NULL, 0);
+	return 0;
+}
+
+ACTION(send_drep)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	urxe_cm_issue_drep(id, r->private_data, r->private_len);
+	return 0;
+}
+
+ACTION(drop_dreq_rcvd)
+{
+	urxe_cm_issue_drep(id, NULL, 0);
+	return 0;
+}
+
+ACTION(dreq_again)
+{
+	id->cm->counters.duplicates++;
+	id->dreq_tid = urxe_mad_get(s->mad, URXE_HDR_TID);
+	urxe_cm_issue_drep(id, NULL, 0);
+	return URXE_CM_STAY;
+}
+
+/* An RTU for a REP that was taken back. */
+ACTION(late_rtu)
+{
+	struct urxe_cm_reply r = {.reason = URXE_CM_REJ_CONSUMER};
+
+	if (id->rejected)
+		urxe_cm_issue_rej(id, URXE_CM_ANSWER_OTHER, &r);
+	return URXE_CM_STAY;
+}
+
+ACTION(tmo_timewait)
+{
+	s->ev.type = URXE_CM_EV_TIMEWAIT_EXIT;
+	return 0;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Inside of the IB CM; read cm_state.c first: it holds the one table. */
+#ifndef URXE_CM_CM_PRIV_H
+#define URXE_CM_CM_PRIV_H
+
+#include <urcu/rculfhash.h>
+
+#include "cm/cm.h"
+
+#define URXE_CM_MS 1000000ull
+
+/* Advertised, as the kernel's CM does (RoCE): response times 4.096 us << 20, 15 retries. */
+#define URXE_CM_ADV_RESPONSE_TIMEOUT 20
+#define URXE_CM_ADV_RETRIES	     15
+#define URXE_CM_ADV_ACK_DELAY	     15
+#define URXE_CM_ADV_ACK_TIMEOUT	     19
+#define URXE_CM_ADV_LID		     0xffff
+
+struct urxe_cm_key {
+	union ibv_gid gid; /* the peer's address */
+	uint64_t guid;
+	uint32_t num; /* comm id or QPN */
+};
+
+struct urxe_cm_id {
+	struct urxe_cm *cm;
+	urxe_cm_handler handler; /* NULL: its owner is gone */
+	void *context;
+	enum urxe_cm_state state;
+	unsigned refs; /* steps that run on it; freed after the last */
+	bool orphan, dead;
+	bool active;   /* sent the REQ */
+	bool rejected; /* TIMEWAIT after a REJ of ours: say it again when asked */
+	bool quiet;    /* the end of the connection was told: no second event */
+
+	struct cds_lfht_node by_local, by_remote, by_qp, by_service;
+	bool in_remote, in_qp, in_service;
+	struct urxe_cm_id *masked_next; /* listeners for a range of service ids */
+
+	uint32_t local_comm_id, remote_comm_id;
+	uint64_t remote_guid;
+	uint32_t local_qpn, remote_qpn;
+	uint64_t service_id, service_mask;
+	uint64_t tid; /* of the REQ or SIDR_REQ */
+	uint64_t dreq_tid;
+	struct urxe_cm_path path;
+	enum ibv_qp_type qp_type;
+	uint32_t sq_psn, rq_psn;
+	uint8_t responder_resources, initiator_depth; /* own */
+	uint8_t offered_depth;			      /* initiator depth of our REQ */
+	uint8_t retry_count, rnr_retry_count;
+	uint8_t ack_timeout; /* of the QP; 0: the default */
+
+	uint8_t mad[URXE_MAD_LEN]; /* what is retransmitted: REQ, REP, RTU, DREQ */
+	unsigned tries;
+	uint64_t deadline;
+	size_t heap_pos; /* 0: no timer */
+};
+
+struct urxe_cm {
+	const struct urxe_cm_ops *ops;
+	void *arg;
+	struct urxe_cm_config cfg;
+	struct cds_lfht *by_local;   /* every id, by local comm id */
+	struct cds_lfht *by_remote;  /* passive ids, by the REQ's sender: finds duplicates */
+	struct cds_lfht *by_qp;	     /* by remote QP: finds stale connections */
+	struct cds_lfht *by_service; /* listeners */
+	struct urxe_cm_id *masked;
+	struct urxe_cm_id **heap; /* timers, [1..heap_len], earliest first */
+	size_t heap_len, heap_room;
+	size_t n_ids;
+	uint64_t hash_seed;
+	uint32_t tid_hi, tid_lo;
+	struct urxe_cm_counters counters;
+};
+
+/** What a step works on, and what it leaves to be told. */
+struct urxe_cm_step {
+	const uint8_t *mad; /* came in, or NULL */
+	const struct urxe_cm_source *src;
+	struct urxe_cm_id *listener;
+	const void *param; /* of a call: urxe_cm_req, urxe_cm_conn, urxe_cm_reply */
+	struct urxe_cm_event ev;
+};
+
+/** Parameters of the calls that send a reply. */
+struct urxe_cm_reply {
+	uint16_t reason; /* REJ reason, MRA service time-out, SIDR status */
+	const void *ari;
+	uint8_t ari_len;
+	const void *private_data;
+	uint8_t private_len;
+	uint32_t qpn, qkey; /* SIDR_REP */
+	const struct urxe_cm_path *path; /* SIDR_REQ */
+	uint64_t service_id, mask;
+};
+
+/* An action's other results than 0 (take the table's next state) and an errno (refused). */
+#define URXE_CM_STAY (-1)
+
+typedef int (*urxe_cm_action)(struct urxe_cm_id *id, struct urxe_cm_step *s);
+
+/* cm_state.c */
+int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step *s);
+void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state);
+/** urxe_cm_allows - has the table an entry for this? */
+bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in);
+
+/* cm_core.c: ids, look-ups, timers */
+void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns);
+void urxe_cm_cancel(struct urxe_cm_id *id);
+void urxe_cm_free_id(struct urxe_cm_id *id);
+void urxe_cm_index_peer(struct urxe_cm_id *id);
+void urxe_cm_unindex_peer(struct urxe_cm_id *id);
+int urxe_cm_index_listener(struct urxe_cm_id *id);
+struct urxe_cm_id *urxe_cm_find_local(struct urxe_cm *cm, uint32_t comm_id);
+struct urxe_cm_id *urxe_cm_find_remote(struct urxe_cm *cm, const union ibv_gid *gid, uint64_t guid,
+				       uint32_t comm_id);
+struct urxe_cm_id *urxe_cm_find_qp(struct urxe_cm *cm, const union ibv_gid *gid, uint64_t guid,
+				   uint32_t qpn);
+struct urxe_cm_id *urxe_cm_find_service(struct urxe_cm *cm, uint64_t service_id);
+uint64_t urxe_cm_new_tid(struct urxe_cm *cm);
+
+/* cm_msg.c: messages out */
+void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const uint8_t *mad);
+void urxe_cm_put_private(uint8_t *mad, enum urxe_mad_field_id field, const void *data, uint8_t len);
+void urxe_cm_build_req(struct urxe_cm_id *id, const struct urxe_cm_req *req);
+void urxe_cm_build_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *rep);
+void urxe_cm_build_rtu(struct urxe_cm_id *id, const void *data, uint8_t len);
+void urxe_cm_build_dreq(struct urxe_cm_id *id, const void *data, uint8_t len);
+void urxe_cm_issue_drep(struct urxe_cm_id *id, const void *data, uint8_t len);
+void urxe_cm_issue_mra(struct urxe_cm_id *id, enum urxe_cm_answered what, uint8_t service,
+		       const void *data, uint8_t len);
+void urxe_cm_issue_rej(struct urxe_cm_id *id, enum urxe_cm_answered what,
+		       const struct urxe_cm_reply *r);
+/** urxe_cm_answer_rej - reject a MAD that belongs to no id. */
+void urxe_cm_answer_rej(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
+			uint16_t reason, const void *ari, uint8_t ari_len);
+/** urxe_cm_answer_drep - answer a DREQ that belongs to no id. */
+void urxe_cm_answer_drep(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad);
+void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *path);
+
+/* cm_act.c: the actions of the table */
+#define URXE_CM_ACTIONS(A)                                                                         \
+	A(listen)                                                                                  \
+	A(send_req)                                                                                \
+	A(send_rep)                                                                                \
+	A(send_rtu)                                                                                \
+	A(rej_req)                                                                                 \
+	A(rej_rep)                                                                                 \
+	A(rej_own_req)                                                                             \
+	A(mra_req)                                                                                 \
+	A(mra_rep)                                                                                 \
+	A(send_dreq)                                                                               \
+	A(send_drep)                                                                               \
+	A(establish)                                                                               \
+	A(is_established)                                                                          \
+	A(drop_req)                                                                                \
+	A(drop_rcvd)                                                                               \
+	A(drop_rep_sent)                                                                           \
+	A(drop_rep_rcvd)                                                                           \
+	A(drop_connected)                                                                          \
+	A(drop_dreq_rcvd)                                                                          \
+	A(nothing)                                                                                 \
+	A(req)                                                                                     \
+	A(dup_req_mra)                                                                             \
+	A(resend)                                                                                  \
+	A(dup_req_stale)                                                                           \
+	A(mra)                                                                                     \
+	A(rej)                                                                                     \
+	A(rej_connected)                                                                           \
+	A(rep)                                                                                     \
+	A(dup_rep_mra)                                                                             \
+	A(dup_rep_rtu)                                                                             \
+	A(late_rep)                                                                                \
+	A(rtu)                                                                                     \
+	A(late_rtu)                                                                                \
+	A(dreq)                                                                                    \
+	A(dreq_crossed)                                                                            \
+	A(dreq_again)                                                                              \
+	A(drep)                                                                                    \
+	A(stale)                                                                                   \
+	A(stale_connected)                                                                         \
+	A(tmo_req)                                                                                 \
+	A(tmo_rep_wait)                                                                            \
+	A(tmo_mra_req)                                                                             \
+	A(tmo_mra_rep)                                                                             \
+	A(tmo_rep)                                                                                 \
+	A(tmo_rtu_wait)                                                                            \
+	A(tmo_dreq)                                                                                \
+	A(tmo_timewait)                                                                            \
+	A(send_sidr_req)                                                                           \
+	A(send_sidr_rep)                                                                           \
+	A(drop_sidr)                                                                               \
+	A(sidr_req)                                                                                \
+	A(sidr_rep)                                                                                \
+	A(tmo_sidr)
+#define URXE_CM_DECLARE(name) int urxe_cm_act_##name(struct urxe_cm_id *id, struct urxe_cm_step *s);
+URXE_CM_ACTIONS(URXE_CM_DECLARE)
+#undef URXE_CM_DECLARE
+
+#endif

@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The IB CM's state table from outside: an id is brought into every state with MADs made by
+ * hand, and given every call and every MAD there, from its peer and from others.
+ */
+#include "harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cm/cm.h"
+#include "urxe/wire.h"
+
+#define PEER_COMM 0x0badcafeu
+#define PEER_QPN  0x4711u
+#define PEER_GUID 0x1122334455667788ull
+#define OWN_QPN	  0x99u
+#define SERVICE	  0x0000000001061e61ull
+
+struct rig {
+	struct urxe_cm *cm;
+	struct urxe_cm_id *listener, *id;
+	struct urxe_cm_source src;
+	uint64_t now;
+	uint64_t rand;
+	uint8_t sent[URXE_MAD_LEN]; /* the last one */
+	unsigned n_sent, n_events;
+	enum urxe_cm_event_type event; /* the last one */
+	uint16_t reason;
+	struct urxe_cm_id *told; /* who got it */
+	int verdict;		 /* what the handler returns */
+};
+
+static void rig_send(void *arg, const struct urxe_cm_path *path, const uint8_t *mad)
+{
+	struct rig *r = arg;
+
+	memcpy(r->sent, mad, URXE_MAD_LEN);
+	r->n_sent++;
+}
+
+static uint64_t rig_now(void *arg)
+{
+	return ((struct rig *)arg)->now;
+}
+
+static uint64_t rig_random(void *arg)
+{
+	struct rig *r = arg;
+
+	r->rand = r->rand * 6364136223846793005ull + 1442695040888963407ull;
+	return r->rand ^ r->rand >> 29;
+}
+
+static uint32_t rig_comm_id(void *arg)
+{
+	return (uint32_t)rig_random(arg) | 1;
+}
+
+static const struct urxe_cm_ops rig_ops = {rig_send, rig_now, rig_random, rig_comm_id};
+
+static int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
+{
+	struct rig *r = context;
+
+	r->event = ev->type;
+	r->told = id;
+	r->n_events++;
+	if (ev->type == URXE_CM_EV_REQ_RECEIVED || ev->type == URXE_CM_EV_SIDR_REQ_RECEIVED)
+		r->id = id;
+	if (ev->type == URXE_CM_EV_REJ_RECEIVED)
+		r->reason = ev->rej.reason;
+	return r->verdict;
+}
+
+static void rig_open(struct rig *r)
+{
+	struct urxe_cm_config cfg;
+
+	memset(r, 0, sizeof(*r));
+	urxe_cm_config_default(&cfg);
+	cfg.ca_guid = 0x5054;
+	r->now = 1000;
+	r->rand = 42;
+	r->cm = urxe_cm_create(&rig_ops, r, &cfg);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(r->cm);
+	r->src.qpn = 1;
+	memset(r->src.sgid.raw, 0x22, 16);
+	memset(r->src.dgid.raw, 0x11, 16);
+	r->listener = urxe_cm_new_id(r->cm, rig_handler, r);
+	CU_ASSERT_EQUAL(urxe_cm_listen(r->listener, SERVICE, UINT64_MAX), 0);
+}
+
+static void rig_close(struct rig *r)
+{
+	urxe_cm_destroy_all(r->cm);
+}
+
+/* A MAD of the peer's for r->id. */
+static void peer_mad(struct rig *r, enum urxe_cm_input in, uint8_t *m)
+{
+	uint32_t own = r->id ? urxe_cm_local_comm_id(r->id) : 0;
+	static const enum urxe_mad_attr attr[] = {
+		[URXE_CM_IN_REQ] = URXE_MAD_REQ,
+		[URXE_CM_IN_MRA_REQ] = URXE_MAD_MRA,
+		[URXE_CM_IN_MRA_REP] = URXE_MAD_MRA,
+		[URXE_CM_IN_REJ] = URXE_MAD_REJ,
+		[URXE_CM_IN_REP] = URXE_MAD_REP,
+		[URXE_CM_IN_RTU] = URXE_MAD_RTU,
+		[URXE_CM_IN_DREQ] = URXE_MAD_DREQ,
+		[URXE_CM_IN_DREP] = URXE_MAD_DREP,
+		[URXE_CM_IN_SIDR_REQ] = URXE_MAD_SIDR_REQ,
+		[URXE_CM_IN_SIDR_REP] = URXE_MAD_SIDR_REP,
+	};
+
+	urxe_mad_init(m, attr[in], 77);
+	if (in == URXE_CM_IN_SIDR_REP)
+		urxe_mad_put(m, URXE_SIDR_REP_REQUEST_ID, own);
+	else
+		urxe_mad_put(m, URXE_REP_LOCAL_COMM_ID, PEER_COMM);
+	switch (in) {
+	case URXE_CM_IN_REQ:
+		urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE);
+		urxe_mad_put(m, URXE_REQ_LOCAL_CA_GUID, PEER_GUID);
+		urxe_mad_put(m, URXE_REQ_LOCAL_QPN, PEER_QPN);
+		urxe_mad_put(m, URXE_REQ_PATH_MTU, IBV_MTU_1024);
+		urxe_mad_put(m, URXE_REQ_STARTING_PSN, 0xabc);
+		urxe_mad_put(m, URXE_REQ_RESPONDER_RESOURCES, 3);
+		urxe_mad_put(m, URXE_REQ_INITIATOR_DEPTH, 2);
+		urxe_mad_put(m, URXE_REQ_RETRY_COUNT, 6);
+		urxe_mad_put(m, URXE_REQ_RNR_RETRY_COUNT, 5);
+		urxe_mad_put(m, URXE_REQ_PRIMARY_ACK_TIMEOUT, 19);
+		memcpy(urxe_mad_bytes(m, URXE_REQ_PRIMARY_LOCAL_GID), r->src.sgid.raw, 16);
+		memcpy(urxe_mad_bytes(m, URXE_REQ_PRIMARY_REMOTE_GID), r->src.dgid.raw, 16);
+		return;
+	case URXE_CM_IN_SIDR_REQ:
+		urxe_mad_put(m, URXE_SIDR_REQ_SERVICE_ID, SERVICE);
+		return;
+	case URXE_CM_IN_SIDR_REP:
+		urxe_mad_put(m, URXE_SIDR_REP_SERVICE_ID, SERVICE);
+		return;
+	case URXE_CM_IN_MRA_REQ:
+	case URXE_CM_IN_MRA_REP:
+		urxe_mad_put(m, URXE_MRA_MESSAGE_MRAED, in == URXE_CM_IN_MRA_REP);
+		urxe_mad_put(m, URXE_MRA_SERVICE_TIMEOUT, 20);
+		break;
+	case URXE_CM_IN_REP:
+		urxe_mad_put(m, URXE_REP_LOCAL_QPN, PEER_QPN);
+		urxe_mad_put(m, URXE_REP_STARTING_PSN, 0xabc);
+		urxe_mad_put(m, URXE_REP_LOCAL_CA_GUID, PEER_GUID);
+		urxe_mad_put(m, URXE_REP_RESPONDER_RESOURCES, 3);
+		urxe_mad_put(m, URXE_REP_INITIATOR_DEPTH, 2);
+		urxe_mad_put(m, URXE_REP_RNR_RETRY_COUNT, 5);
+		break;
+	case URXE_CM_IN_DREQ:
+		urxe_mad_put(m, URXE_DREQ_REMOTE_QPN, OWN_QPN);
+		break;
+	default:
+		break;
+	}
+	urxe_mad_put(m, URXE_REP_REMOTE_COMM_ID, own);
+}
+
+static void peer_says(struct rig *r, enum urxe_cm_input in)
+{
+	uint8_t m[URXE_MAD_LEN];
+
+	peer_mad(r, in, m);
+	urxe_cm_recv(r->cm, &r->src, m, sizeof(m));
+}
+
+static struct urxe_cm_path rig_path(const struct rig *r)
+{
+	struct urxe_cm_path p = {
+		.mtu = IBV_MTU_1024, .hop_limit = 64, .pkey = 0xffff, .port_num = 1};
+
+	p.sgid = r->src.dgid;
+	p.dgid = r->src.sgid;
+	return p;
+}
+
+static int do_call(struct rig *r, enum urxe_cm_input in)
+{
+	struct urxe_cm_path path = rig_path(r);
+	struct urxe_cm_req req = {.path = path, .service_id = SERVICE, .qp_type = IBV_QPT_RC};
+	struct urxe_cm_conn *c = &req.conn;
+
+	c->qpn = OWN_QPN;
+	c->psn = 0x123;
+	c->responder_resources = 4;
+	c->initiator_depth = 4;
+	c->retry_count = 7;
+	c->rnr_retry_count = 7;
+	switch (in) {
+	case URXE_CM_IN_LISTEN:
+		return urxe_cm_listen(r->id, SERVICE + 1, UINT64_MAX);
+	case URXE_CM_IN_SEND_REQ:
+		return urxe_cm_send_req(r->id, &req);
+	case URXE_CM_IN_SEND_REP:
+		return urxe_cm_send_rep(r->id, c);
+	case URXE_CM_IN_SEND_RTU:
+		return urxe_cm_send_rtu(r->id, NULL, 0);
+	case URXE_CM_IN_SEND_REJ:
+		return urxe_cm_send_rej(r->id, URXE_CM_REJ_CONSUMER, NULL, 0, "no", 2);
+	case URXE_CM_IN_SEND_MRA:
+		return urxe_cm_send_mra(r->id, 20, NULL, 0);
+	case URXE_CM_IN_SEND_DREQ:
+		return urxe_cm_send_dreq(r->id, NULL, 0);
+	case URXE_CM_IN_SEND_DREP:
+		return urxe_cm_send_drep(r->id, NULL, 0);
+	case URXE_CM_IN_ESTABLISH:
+		return urxe_cm_notify_established(r->id);
+	case URXE_CM_IN_SEND_SIDR_REQ:
+		return urxe_cm_send_sidr_req(r->id, &path, SERVICE, NULL, 0);
+	case URXE_CM_IN_SEND_SIDR_REP:
+		return urxe_cm_send_sidr_rep(r->id, URXE_CM_SIDR_SUCCESS, OWN_QPN, 1, NULL, 0);
+	default:
+		CU_FAIL("no such call");
+		return 0;
+	}
+}
+
+/* How each state is reached: the state before it, and the input that leads on. */
+static const struct {
+	enum urxe_cm_state from;
+	enum urxe_cm_input in;
+} way[URXE_CM_N_STATES] = {
+	[URXE_CM_LISTEN] = {URXE_CM_IDLE, URXE_CM_IN_LISTEN},
+	[URXE_CM_REQ_SENT] = {URXE_CM_IDLE, URXE_CM_IN_SEND_REQ},
+	[URXE_CM_REP_WAIT] = {URXE_CM_REQ_SENT, URXE_CM_IN_MRA_REQ},
+	[URXE_CM_REP_RCVD] = {URXE_CM_REQ_SENT, URXE_CM_IN_REP},
+	[URXE_CM_MRA_REP_SENT] = {URXE_CM_REP_RCVD, URXE_CM_IN_SEND_MRA},
+	[URXE_CM_REQ_RCVD] = {URXE_CM_IDLE, URXE_CM_IN_REQ},
+	[URXE_CM_MRA_REQ_SENT] = {URXE_CM_REQ_RCVD, URXE_CM_IN_SEND_MRA},
+	[URXE_CM_REP_SENT] = {URXE_CM_REQ_RCVD, URXE_CM_IN_SEND_REP},
+	[URXE_CM_MRA_REP_RCVD] = {URXE_CM_REP_SENT, URXE_CM_IN_MRA_REP},
+	[URXE_CM_ESTABLISHED] = {URXE_CM_REP_SENT, URXE_CM_IN_RTU},
+	[URXE_CM_DREQ_SENT] = {URXE_CM_ESTABLISHED, URXE_CM_IN_SEND_DREQ},
+	[URXE_CM_DREQ_RCVD] = {URXE_CM_ESTABLISHED, URXE_CM_IN_DREQ},
+	[URXE_CM_TIMEWAIT] = {URXE_CM_DREQ_SENT, URXE_CM_IN_DREP},
+	[URXE_CM_SIDR_REQ_SENT] = {URXE_CM_IDLE, URXE_CM_IN_SEND_SIDR_REQ},
+	[URXE_CM_SIDR_REQ_RCVD] = {URXE_CM_IDLE, URXE_CM_IN_SIDR_REQ},
+};
+
+static void bring_to(struct rig *r, enum urxe_cm_state state)
+{
+	if (state == URXE_CM_IDLE) {
+		r->id = urxe_cm_new_id(r->cm, rig_handler, r);
+		return;
+	}
+	bring_to(r, way[state].from);
+	if (way[state].in >= URXE_CM_IN_REQ) {
+		/* A REQ makes its own id. */
+		if (way[state].from == URXE_CM_IDLE) {
+			urxe_cm_destroy(r->id);
+			r->id = NULL;
+		}
+		peer_says(r, way[state].in);
+	} else {
+		CU_ASSERT_EQUAL(do_call(r, way[state].in), 0);
+	}
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r->id), state);
+}
+
+/* What is expected to move, written down from IBTA 12.9.7; everything else must not. */
+#define MOVE(s, i, n)                                    \
+	{                                                \
+		URXE_CM_##s, URXE_CM_IN_##i, URXE_CM_##n \
+	}
+static const struct {
+	enum urxe_cm_state state;
+	enum urxe_cm_input in;
+	enum urxe_cm_state next;
+} moves[] = {
+	MOVE(IDLE, LISTEN, LISTEN),
+	MOVE(IDLE, SEND_REQ, REQ_SENT),
+	MOVE(IDLE, SEND_SIDR_REQ, SIDR_REQ_SENT),
+	MOVE(REQ_SENT, SEND_REJ, IDLE),
+	MOVE(REQ_SENT, MRA_REQ, REP_WAIT),
+	MOVE(REQ_SENT, REJ, IDLE),
+	MOVE(REQ_SENT, REP, REP_RCVD),
+	MOVE(REP_WAIT, SEND_REJ, IDLE),
+	MOVE(REP_WAIT, MRA_REQ, REP_WAIT),
+	MOVE(REP_WAIT, REJ, IDLE),
+	MOVE(REP_WAIT, REP, REP_RCVD),
+	MOVE(REP_RCVD, SEND_RTU, ESTABLISHED),
+	MOVE(REP_RCVD, SEND_REJ, TIMEWAIT),
+	MOVE(REP_RCVD, SEND_MRA, MRA_REP_SENT),
+	MOVE(REP_RCVD, REJ, TIMEWAIT),
+	MOVE(REP_RCVD, REP, MRA_REP_SENT),
+	MOVE(REP_RCVD, DREQ, DREQ_RCVD),
+	MOVE(REP_RCVD, REQ, TIMEWAIT), /* the peer's QP in a new REQ: stale */
+	MOVE(MRA_REP_SENT, REQ, TIMEWAIT),
+	MOVE(MRA_REP_SENT, SEND_RTU, ESTABLISHED),
+	MOVE(MRA_REP_SENT, SEND_REJ, TIMEWAIT),
+	MOVE(MRA_REP_SENT, SEND_MRA, MRA_REP_SENT),
+	MOVE(MRA_REP_SENT, REJ, TIMEWAIT),
+	MOVE(MRA_REP_SENT, DREQ, DREQ_RCVD),
+	MOVE(REQ_RCVD, SEND_REP, REP_SENT),
+	MOVE(REQ_RCVD, SEND_REJ, IDLE),
+	MOVE(REQ_RCVD, SEND_MRA, MRA_REQ_SENT),
+	MOVE(REQ_RCVD, REQ, MRA_REQ_SENT),
+	MOVE(REQ_RCVD, REJ, IDLE),
+	MOVE(MRA_REQ_SENT, SEND_REP, REP_SENT),
+	MOVE(MRA_REQ_SENT, SEND_REJ, IDLE),
+	MOVE(MRA_REQ_SENT, SEND_MRA, MRA_REQ_SENT),
+	MOVE(MRA_REQ_SENT, REJ, IDLE),
+	MOVE(REP_SENT, SEND_REJ, DREQ_SENT),
+	MOVE(REP_SENT, ESTABLISH, ESTABLISHED),
+	MOVE(REP_SENT, MRA_REP, MRA_REP_RCVD),
+	MOVE(REP_SENT, REJ, TIMEWAIT),
+	MOVE(REP_SENT, RTU, ESTABLISHED),
+	MOVE(REP_SENT, DREQ, DREQ_RCVD),
+	MOVE(MRA_REP_RCVD, SEND_REJ, DREQ_SENT),
+	MOVE(MRA_REP_RCVD, ESTABLISH, ESTABLISHED),
+	MOVE(MRA_REP_RCVD, REJ, TIMEWAIT),
+	MOVE(MRA_REP_RCVD, RTU, ESTABLISHED),
+	MOVE(MRA_REP_RCVD, DREQ, DREQ_RCVD),
+	MOVE(ESTABLISHED, SEND_DREQ, DREQ_SENT),
+	MOVE(ESTABLISHED, REJ, TIMEWAIT),
+	MOVE(ESTABLISHED, DREQ, DREQ_RCVD),
+	MOVE(DREQ_SENT, REJ, TIMEWAIT),
+	MOVE(DREQ_SENT, DREQ, TIMEWAIT),
+	MOVE(DREQ_SENT, DREP, TIMEWAIT),
+	MOVE(DREQ_RCVD, SEND_DREP, TIMEWAIT),
+	MOVE(SIDR_REQ_SENT, SIDR_REP, IDLE),
+	MOVE(SIDR_REQ_RCVD, SEND_SIDR_REP, IDLE),
+};
+
+static bool moves_to(enum urxe_cm_state state, enum urxe_cm_input in, enum urxe_cm_state *next)
+{
+	for (unsigned i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
+		if (moves[i].state == state && moves[i].in == in) {
+			*next = moves[i].next;
+			return true;
+		}
+	}
+	*next = state;
+	return false;
+}
+
+static bool is_mad(enum urxe_cm_input in)
+{
+	return in >= URXE_CM_IN_REQ && in < URXE_CM_IN_STALE;
+}
+
+static void every_state_every_input(void)
+{
+	for (unsigned st = 0; st < URXE_CM_N_STATES; st++) {
+		for (unsigned in = 0; in < URXE_CM_IN_STALE; in++) {
+			enum urxe_cm_state next;
+			bool known = moves_to(st, in, &next);
+			struct urxe_cm_id *id;
+			struct rig r;
+			int ret = 0;
+
+			if (in == URXE_CM_IN_DESTROY)
+				continue;
+			rig_open(&r);
+			bring_to(&r, st);
+			id = r.id;
+			if (is_mad(in))
+				peer_says(&r, in);
+			else
+				ret = do_call(&r, in);
+			if (urxe_cm_get_state(id) != next || (!is_mad(in) && (ret == 0) != known))
+				printf("\n%s x %s: now %s, returned %d\n", urxe_cm_state_names[st],
+				       urxe_cm_input_names[in],
+				       urxe_cm_state_names[urxe_cm_get_state(id)], ret);
+			CU_ASSERT_EQUAL(urxe_cm_get_state(id), next);
+			if (!is_mad(in))
+				CU_ASSERT_EQUAL(ret == 0, known);
+			rig_close(&r);
+		}
+	}
+}
+
+/* From another address, to another address, from another QP: nothing moves, nothing is told. */
+static void strangers(void)
+{
+	for (unsigned st = URXE_CM_REQ_SENT; st < URXE_CM_N_STATES; st++) {
+		for (unsigned in = URXE_CM_IN_REQ; in < URXE_CM_IN_STALE; in++) {
+			for (unsigned wrong = 0; wrong < 4; wrong++) {
+				uint8_t m[URXE_MAD_LEN];
+				struct urxe_cm_id *id;
+				struct rig r;
+				unsigned events;
+
+				rig_open(&r);
+				bring_to(&r, st);
+				id = r.id;
+				peer_mad(&r, in, m);
+				if (wrong == 0)
+					r.src.sgid.raw[15]++;
+				else if (wrong == 1)
+					r.src.dgid.raw[15]++;
+				else if (wrong == 2)
+					r.src.qpn = 2;
+				else if (in == URXE_CM_IN_REQ || in == URXE_CM_IN_SIDR_REQ ||
+					 st <= URXE_CM_REP_WAIT || in == URXE_CM_IN_SIDR_REP)
+					goto next; /* a first message: any comm id is right */
+				else
+					urxe_mad_put(m, URXE_REP_LOCAL_COMM_ID, PEER_COMM + 1);
+				events = r.n_events;
+				urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+				CU_ASSERT_EQUAL(urxe_cm_get_state(id), st);
+				/* A SIDR request from elsewhere is a new one. */
+				if (in != URXE_CM_IN_SIDR_REQ)
+					CU_ASSERT_EQUAL(r.n_events, events);
+			next:
+				rig_close(&r);
+			}
+		}
+	}
+}
+
+/* Destroying an id in any state ends in no id, within bounded time, with a silent peer. */
+static void destroy_anywhere(void)
+{
+	for (unsigned st = 0; st < URXE_CM_N_STATES; st++) {
+		struct rig r;
+		unsigned events;
+
+		rig_open(&r);
+		bring_to(&r, st);
+		events = r.n_events;
+		urxe_cm_destroy(r.id);
+		urxe_cm_destroy(r.listener);
+		for (unsigned i = 0; i < 100 && !urxe_cm_is_idle(r.cm); i++) {
+			r.now += 100 * 1000000;
+			urxe_cm_run(r.cm);
+		}
+		CU_ASSERT(urxe_cm_is_idle(r.cm));
+		CU_ASSERT_EQUAL(r.n_events, events);
+		CU_ASSERT_EQUAL(urxe_cm_deadline(r.cm), UINT64_MAX);
+		rig_close(&r);
+	}
+}
+
+/* A handler that says no in any state: the same. */
+static void handler_says_no(void)
+{
+	for (unsigned st = URXE_CM_REQ_SENT; st < URXE_CM_N_STATES; st++) {
+		for (unsigned in = URXE_CM_IN_REQ; in < URXE_CM_IN_STALE; in++) {
+			struct urxe_cm_id *id;
+			struct rig r;
+			unsigned events;
+
+			rig_open(&r);
+			bring_to(&r, st);
+			id = r.id;
+			r.verdict = 1;
+			r.told = NULL;
+			events = r.n_events;
+			peer_says(&r, in);
+			if (r.told != id)
+				urxe_cm_destroy(id);
+			urxe_cm_destroy(r.listener);
+			for (unsigned i = 0; i < 100 && !urxe_cm_is_idle(r.cm); i++) {
+				r.now += 100 * 1000000;
+				urxe_cm_run(r.cm);
+			}
+			CU_ASSERT(r.n_events <= events + 1);
+			CU_ASSERT(urxe_cm_is_idle(r.cm));
+			rig_close(&r);
+		}
+	}
+}
+
+/* A dead peer is reported in seconds, in every state that waits for one. */
+static void dead_peer(void)
+{
+	static const struct {
+		enum urxe_cm_state state;
+		enum urxe_cm_event_type event;
+		unsigned max_ms, sends;
+	} c[] = {
+		{URXE_CM_REQ_SENT, URXE_CM_EV_REQ_ERROR, 5000, 5},
+		{URXE_CM_REP_SENT, URXE_CM_EV_REP_ERROR, 10000, 8},
+		{URXE_CM_DREQ_SENT, URXE_CM_EV_DREQ_ERROR, 2500, 5},
+		{URXE_CM_TIMEWAIT, URXE_CM_EV_TIMEWAIT_EXIT, 1100, 0},
+		{URXE_CM_REP_WAIT, URXE_CM_EV_REQ_ERROR, 10000, 5},
+		{URXE_CM_SIDR_REQ_SENT, URXE_CM_EV_SIDR_REQ_ERROR, 5000, 5},
+	};
+
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct rig r;
+		unsigned ms = 0;
+
+		rig_open(&r);
+		bring_to(&r, c[i].state);
+		r.n_events = 0;
+		for (; !r.n_events && ms < 60000; ms += 10) {
+			r.now += 10 * 1000000;
+			urxe_cm_run(r.cm);
+		}
+		CU_ASSERT_EQUAL(r.event, c[i].event);
+		CU_ASSERT(ms <= c[i].max_ms);
+		rig_close(&r);
+	}
+}
+
+/* A consumer that does not answer: MRA by itself, again and again, with growing patience at none.
+ */
+static void auto_mra(void)
+{
+	static const enum urxe_cm_state states[] = {URXE_CM_REQ_RCVD, URXE_CM_REP_RCVD};
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct urxe_cm_counters *c;
+		struct rig r;
+
+		rig_open(&r);
+		bring_to(&r, states[i]);
+		c = urxe_cm_get_counters(r.cm);
+		r.now += 50 * 1000000;
+		urxe_cm_run(r.cm);
+		CU_ASSERT_EQUAL(c->sent[URXE_MAD_MRA - URXE_MAD_REQ], 0);
+		r.now += 60 * 1000000;
+		urxe_cm_run(r.cm);
+		CU_ASSERT_EQUAL(c->sent[URXE_MAD_MRA - URXE_MAD_REQ], 1);
+		CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_MRA_MESSAGE_MRAED), i);
+		for (unsigned n = 0; n < 60; n++) {
+			r.now += 1000ull * 1000000;
+			urxe_cm_run(r.cm);
+		}
+		CU_ASSERT_EQUAL(c->sent[URXE_MAD_MRA - URXE_MAD_REQ], 31);
+		/* It can still go on. */
+		CU_ASSERT_EQUAL(do_call(&r, i ? URXE_CM_IN_SEND_RTU : URXE_CM_IN_SEND_REP), 0);
+		rig_close(&r);
+	}
+}
+
+/* A REQ with the QP of a connection: that one is over, and the REQ is rejected as stale. */
+static void stale_connection(void)
+{
+	struct urxe_cm_id *old;
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r);
+	bring_to(&r, URXE_CM_ESTABLISHED);
+	old = r.id;
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_put(m, URXE_REQ_LOCAL_COMM_ID, PEER_COMM + 5);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(urxe_cm_get_state(old), URXE_CM_DREQ_SENT);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_ATTR_ID), URXE_MAD_REJ);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REASON), URXE_CM_REJ_STALE_CONN);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REMOTE_COMM_ID), PEER_COMM + 5);
+	/* The peer says DREP for what it does not know; after timewait it may come in. */
+	peer_says(&r, URXE_CM_IN_DREP);
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_DREP_RECEIVED);
+	r.now += 1500ull * 1000000;
+	urxe_cm_run(r.cm);
+	CU_ASSERT_EQUAL(urxe_cm_get_state(old), URXE_CM_IDLE);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REQ_RECEIVED);
+	CU_ASSERT_PTR_NOT_EQUAL(r.id, old);
+
+	/* The same QPN from another address is another QP. */
+	rig_close(&r);
+	rig_open(&r);
+	bring_to(&r, URXE_CM_ESTABLISHED);
+	old = r.id;
+	r.src.sgid.raw[0]++;
+	peer_says(&r, URXE_CM_IN_REQ);
+	CU_ASSERT_EQUAL(urxe_cm_get_state(old), URXE_CM_ESTABLISHED);
+	CU_ASSERT_PTR_NOT_EQUAL(r.id, old);
+	rig_close(&r);
+}
+
+static void req_rejections(void)
+{
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r);
+#define EXPECT_REJ(why)                                                                    \
+	do {                                                                               \
+		r.n_sent = r.n_events = 0;                                                 \
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));                                  \
+		CU_ASSERT_EQUAL(r.n_sent, 1);                                              \
+		CU_ASSERT_EQUAL(r.n_events, 0);                                            \
+		CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_ATTR_ID), URXE_MAD_REJ);     \
+		CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_TID), 77);                   \
+		CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REASON), why);               \
+		CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_LOCAL_COMM_ID), 0);          \
+		CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REMOTE_COMM_ID), PEER_COMM); \
+	} while (0)
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 9);
+	EXPECT_REJ(URXE_CM_REJ_INVALID_SERVICE_ID);
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_put(m, URXE_REQ_TRANSPORT_SERVICE_TYPE, 3);
+	EXPECT_REJ(URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_bytes(m, URXE_REQ_PRIMARY_REMOTE_GID)[3] ^= 1;
+	EXPECT_REJ(URXE_CM_REJ_INVALID_GID);
+	/* Malformed ones get no answer. */
+	for (unsigned i = 0; i < 4; i++) {
+		peer_mad(&r, URXE_CM_IN_REQ, m);
+		urxe_mad_put(m,
+			     i == 0   ? URXE_REQ_LOCAL_COMM_ID
+			     : i == 1 ? URXE_REQ_LOCAL_QPN
+			     : i == 2 ? URXE_REQ_PATH_MTU
+				      : URXE_HDR_METHOD,
+			     0);
+		r.n_sent = 0;
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+		CU_ASSERT_EQUAL(r.n_sent, 0);
+	}
+	/* Unknown comm ids: REP is rejected, DREQ answered. */
+	peer_mad(&r, URXE_CM_IN_REP, m);
+	urxe_mad_put(m, URXE_REP_REMOTE_COMM_ID, 0x55);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REASON), URXE_CM_REJ_INVALID_COMM_ID);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_MESSAGE_REJECTED), URXE_CM_ANSWER_REP);
+	peer_mad(&r, URXE_CM_IN_DREQ, m);
+	urxe_mad_put(m, URXE_REP_REMOTE_COMM_ID, 0x55);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_ATTR_ID), URXE_MAD_DREP);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_DREP_LOCAL_COMM_ID), 0x55);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_DREP_REMOTE_COMM_ID), PEER_COMM);
+	/* Any length but a MAD's whole one. */
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	r.n_sent = r.n_events = 0;
+	for (unsigned len = 0; len < URXE_MAD_LEN; len++)
+		urxe_cm_recv(r.cm, &r.src, m, len);
+	CU_ASSERT_EQUAL(r.n_sent + r.n_events, 0);
+	rig_close(&r);
+}
+
+/* REJ 4 before we answered names no comm id of ours, but the peer's GUID. */
+static void rej_by_guid(void)
+{
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r);
+	bring_to(&r, URXE_CM_REQ_RCVD);
+	peer_mad(&r, URXE_CM_IN_REJ, m);
+	urxe_mad_put(m, URXE_REJ_REMOTE_COMM_ID, 0);
+	urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_TIMEOUT);
+	urxe_mad_put(m, URXE_REJ_REJECTED_INFO_LENGTH, 8);
+	urxe_put64(urxe_mad_bytes(m, URXE_REJ_ARI), PEER_GUID + 1);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_REQ_RCVD);
+	urxe_put64(urxe_mad_bytes(m, URXE_REJ_ARI), PEER_GUID);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_IDLE);
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REJ_RECEIVED);
+	CU_ASSERT_EQUAL(r.reason, URXE_CM_REJ_TIMEOUT);
+	rig_close(&r);
+}
+
+static void qp_attributes(void)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT};
+	int mask;
+	struct rig r;
+
+	rig_open(&r);
+	bring_to(&r, URXE_CM_IDLE);
+	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), EINVAL);
+	rig_close(&r);
+	rig_open(&r);
+	bring_to(&r, URXE_CM_REQ_SENT);
+	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
+	CU_ASSERT_EQUAL(mask, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT);
+	a.qp_state = IBV_QPS_RTR;
+	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), EINVAL);
+	rig_close(&r);
+	rig_open(&r);
+	bring_to(&r, URXE_CM_REP_RCVD);
+	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
+	CU_ASSERT_EQUAL(a.dest_qp_num, PEER_QPN);
+	CU_ASSERT_EQUAL(a.rq_psn, 0xabc);
+	CU_ASSERT_EQUAL(a.path_mtu, IBV_MTU_1024);
+	CU_ASSERT_EQUAL(a.max_dest_rd_atomic, 2);
+	CU_ASSERT_FALSE(memcmp(&a.ah_attr.grh.dgid, &r.src.sgid, 16));
+	a.qp_state = IBV_QPS_RTS;
+	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
+	CU_ASSERT_EQUAL(a.sq_psn, 0x123);
+	CU_ASSERT_EQUAL(a.max_rd_atomic, 3);
+	CU_ASSERT_EQUAL(a.retry_cnt, 7);
+	CU_ASSERT_EQUAL(a.rnr_retry, 5);
+	CU_ASSERT_EQUAL(a.timeout, 16);
+	urxe_cm_set_ack_timeout(r.id, 21);
+	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
+	CU_ASSERT_EQUAL(a.timeout, 21);
+	rig_close(&r);
+	/* The passive side before it accepts, as librdmacm asks for them. */
+	rig_open(&r);
+	bring_to(&r, URXE_CM_REQ_RCVD);
+	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
+	CU_ASSERT_EQUAL(a.retry_cnt, 6);
+	CU_ASSERT_EQUAL(a.rnr_retry, 5);
+	CU_ASSERT_EQUAL(a.timeout, 16);
+	rig_close(&r);
+}
+
+static void limits(void)
+{
+	static const uint8_t data[255];
+	struct urxe_cm_conn c = {.qpn = OWN_QPN, .private_data = data, .private_len = 197};
+	struct rig r;
+
+	rig_open(&r);
+	bring_to(&r, URXE_CM_REQ_RCVD);
+	CU_ASSERT_EQUAL(urxe_cm_send_rej(r.id, 28, NULL, 0, data, 149), EINVAL);
+	CU_ASSERT_EQUAL(urxe_cm_send_rej(r.id, 28, data, 73, NULL, 0), EINVAL);
+	CU_ASSERT_EQUAL(urxe_cm_send_mra(r.id, 32, NULL, 0), EINVAL);
+	CU_ASSERT_EQUAL(urxe_cm_send_mra(r.id, 20, data, 223), EINVAL);
+	CU_ASSERT_EQUAL(urxe_cm_send_rep(r.id, &c), EINVAL);
+	c.private_len = 196;
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_REQ_RCVD);
+	CU_ASSERT_EQUAL(urxe_cm_send_rep(r.id, &c), 0);
+	/* Two listeners for one service. */
+	CU_ASSERT_EQUAL(urxe_cm_listen(urxe_cm_new_id(r.cm, rig_handler, &r), SERVICE, UINT64_MAX),
+			EADDRINUSE);
+	rig_close(&r);
+}
+
+URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(strangers), T(destroy_anywhere),
+	       T(handler_says_no), T(dead_peer), T(auto_mra), T(stale_connection),
+	       T(req_rejections), T(rej_by_guid), T(qp_attributes), T(limits))
