@@ -90,3 +90,13 @@ int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index)
 
 	return urxe_port_gid(to_urxe_dev(ctx)->port, sgid_index, &e) ? -1 : e.prefix_len;
 }
+
+int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gid)
+{
+	struct urxe_gid_entry e;
+	int err = urxe_port_gid(to_urxe_dev(ctx)->port, sgid_index, &e);
+
+	if (!err)
+		memcpy(gid->raw, e.gid, sizeof(gid->raw));
+	return err;
+}
