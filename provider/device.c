@@ -1,30 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Devices: made from the configuration when first asked for, brought up when the
- * first QP wants to talk, dead in a child forked after that.
+ * A device: made on a port, brought up when the first QP wants to talk.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "netio/link_ethdev.h"
 #include "provider.h"
 #include "rcu.h"
-#include "urxedv.h"
 
 #ifdef URXE_TSAN
 char urxe_rcu_tsan_order;
 #endif
-
-/* The device list of the process: the only global state. */
-static struct {
-	pthread_mutex_t lock;
-	bool loaded;
-	int error; /* of the configuration */
-	unsigned n;
-	struct urxe_device *devices[URXE_CONFIG_MAX_DEVICES];
-} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void device_identify(struct urxe_device *dev)
 {
@@ -132,107 +120,4 @@ out:
 struct urxe_port *urxe_context_port(struct ibv_context *ctx)
 {
 	return to_urxe_dev(ctx)->port;
-}
-
-/*
- * A child shares the port's memory with its parent, and has none of its threads: a device
- * that was up is dead there. One that was only opened is as good as new.
- */
-static void fork_prepare(void)
-{
-	pthread_mutex_lock(&registry.lock);
-}
-
-static void fork_parent(void)
-{
-	pthread_mutex_unlock(&registry.lock);
-}
-
-static void fork_child(void)
-{
-	for (unsigned i = 0; i < registry.n; i++) {
-		struct urxe_device *dev = registry.devices[i];
-
-		if (atomic_load(&dev->started))
-			atomic_store(&dev->dead, true);
-		else
-			pthread_mutex_init(&dev->mutex, NULL);
-	}
-	pthread_mutex_unlock(&registry.lock);
-}
-
-static int registry_load(void)
-{
-	struct urxe_config *cfg = calloc(1, sizeof(*cfg));
-	char line[512] = "";
-	int err;
-
-	if (!cfg)
-		return ENOMEM;
-	err = urxe_abi_check();
-	if (err)
-		goto out;
-	err = urxe_config_load(cfg, line, sizeof(line));
-	if (err) {
-		urxe_err("configuration: %s", line);
-		goto out;
-	}
-	urxe_log_set_level(cfg->log);
-	for (unsigned i = 0; i < cfg->num_devices; i++) {
-		const struct urxe_link_ops *ops;
-		void *arg;
-
-		urxe_link_select(&cfg->devices[i], &ops, &arg);
-		err = urxe_device_create(&registry.devices[registry.n], &cfg->devices[i], ops, arg,
-					 true);
-		if (err) {
-			urxe_err("device %s: %s", cfg->devices[i].name, strerror(err));
-			break;
-		}
-		registry.n++;
-	}
-	if (registry.n)
-		pthread_atfork(fork_prepare, fork_parent, fork_child);
-out:
-	free(cfg);
-	return err;
-}
-
-struct ibv_device **urxedv_get_device_list(int *num_devices)
-{
-	struct ibv_device **list = NULL;
-	int err;
-
-	pthread_mutex_lock(&registry.lock);
-	if (!registry.loaded) {
-		registry.error = registry_load();
-		registry.loaded = true;
-	}
-	err = registry.error;
-	if (!err) {
-		list = calloc(registry.n + 1, sizeof(struct ibv_device *));
-		if (!list)
-			err = ENOMEM;
-		else
-			for (unsigned i = 0; i < registry.n; i++)
-				list[i] = &registry.devices[i]->vdev.device;
-	}
-	if (num_devices)
-		*num_devices = list ? (int)registry.n : 0;
-	pthread_mutex_unlock(&registry.lock);
-	if (!list)
-		errno = err;
-	return list;
-}
-
-void urxedv_free_device_list(struct ibv_device **list)
-{
-	free(list);
-}
-
-bool urxedv_is_supported(struct ibv_device *device)
-{
-	struct verbs_device *vdev = (struct verbs_device *)device;
-
-	return vdev && vdev->ops == &urxe_device_ops;
 }

@@ -17,6 +17,7 @@
 
 #include <infiniband/verbs.h>
 #include <urcu/list.h>
+#include <urcu/urcu-bp.h>
 
 #include "abi/abi_check.h"
 #include "abi/rdma_driver.h"
@@ -436,6 +437,7 @@ struct urxe_qp {
 	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
 	uint32_t async_events;
 	struct cds_list_head mcast; /* groups it is attached to */
+	struct rcu_head rcu;
 };
 
 static inline struct urxe_qp *to_urxe_qp(struct ibv_qp *qp)

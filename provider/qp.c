@@ -75,14 +75,14 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 	return qp->resp.rwqe ? 0 : ENOMEM;
 }
 
-static void qp_free(struct urxe_qp *qp)
+/* What a QP owns; nobody looks at it once the QP is marked destroyed. */
+static void qp_free_parts(struct urxe_qp *qp)
 {
 	urxe_path_destroy(qp->path);
 	free(qp->resp.res);
 	free(qp->resp.rwqe);
 	urxe_rq_fini(&qp->own_rq);
 	free(qp->sq.ring);
-	free(qp);
 }
 
 /* dev->mutex held */
@@ -189,8 +189,10 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_pd *ibpd, struct ibv_qp_init_at
 	return qp;
 
 fail:
-	if (qp)
-		qp_free(qp);
+	if (qp) {
+		qp_free_parts(qp);
+		free(qp);
+	}
 	atomic_fetch_sub(&dev->num_qp, 1);
 	errno = err;
 	return NULL;
@@ -224,18 +226,10 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 	return qp;
 }
 
-struct qp_rcu {
-	struct rcu_head head;
-	struct urxe_qp *qp;
-};
-
 static void qp_free_rcu(struct rcu_head *head)
 {
-	struct qp_rcu *r = urxe_container_of(head, struct qp_rcu, head);
-
 	URXE_RCU_ACQUIRE();
-	qp_free(r->qp);
-	free(r);
+	free(urxe_container_of(head, struct urxe_qp, rcu));
 }
 
 /* After this nobody new finds it; who found it before sees that it is destroyed. */
@@ -257,12 +251,10 @@ int urxe_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
 	struct urxe_device *dev = qp->dev;
-	struct qp_rcu *r;
 	uint32_t events;
 
 	if (!cds_list_empty(&qp->mcast))
 		return EBUSY; /* attached to multicast groups */
-	r = malloc(sizeof(*r));
 	qp_unpublish(qp);
 	urxe_spin_lock(&qp->lock);
 	qp->destroyed = true;
@@ -284,14 +276,10 @@ int urxe_destroy_qp(struct ibv_qp *ibqp)
 	pthread_cond_destroy(&ibqp->cond);
 	qp_hold_objects(qp, -1);
 	atomic_fetch_sub(&dev->num_qp, 1);
-	if (r) {
-		r->qp = qp;
-		URXE_RCU_RELEASE();
-		urcu_bp_call_rcu(&r->head, qp_free_rcu);
-	} else {
-		urxe_rcu_synchronize();
-		qp_free(qp);
-	}
+	qp_free_parts(qp);
+	/* Somebody may have found it just before, and is about to see that it is destroyed. */
+	URXE_RCU_RELEASE();
+	urcu_bp_call_rcu(&qp->rcu, qp_free_rcu);
 	return 0;
 }
 
