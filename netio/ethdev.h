@@ -49,6 +49,8 @@ struct ethdev {
 	/* The control thread's. */
 	struct urxe_eal_watch watch;
 	bool probed, was_up;
+	uint64_t peer_mark; /* which incarnation of the peer's socket the last probe failed on */
+	unsigned seeks;
 	uint64_t since_ns; /* of the last start, or of the first failed attempt */
 
 	/* The waiter's (one thread). */
@@ -71,7 +73,10 @@ void ethdev_watch(void *arg);
 /** ethdev_hold - keep the data path out (or let it in again). Control thread. */
 void ethdev_hold(struct ethdev *e, bool hold);
 
-/** ethdev_wait, ethdev_up - as in netio/link.h. */
+/** ethdev_nudge_vhost - make DPDK's vhost thread look at its sockets now. Control thread. */
+void ethdev_nudge_vhost(void);
+
+/** ethdev_wait - as in netio/link.h. */
 void ethdev_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt);
 
 #endif

@@ -209,6 +209,8 @@ static int start(struct ethdev *e)
 	ret = rte_eth_dev_start(e->port);
 	if (e->kind->gated)
 		urxe_gate_unlock();
+	if (!ret && !strcmp(e->kind->driver, "net_vhost"))
+		ethdev_nudge_vhost();
 	e->since_ns = mono_ns();
 	return -ret;
 }
@@ -350,7 +352,10 @@ void ethdev_unplug(struct ethdev *e)
 		return;
 	if (e->present)
 		stop(e);
-	/* virtio_user finds its peer dead in an alarm, which must not outlive the port. */
+	/* virtio_user finds its peer dead in alarms, and none may outlive the port. The first one
+	 * takes its interrupt away; those that were set before that are over after the second
+	 * barrier. */
+	urxe_eal_alarm_barrier();
 	urxe_eal_alarm_barrier();
 	if (e->kind->gated)
 		urxe_gate_lock();
@@ -369,11 +374,33 @@ void ethdev_unplug(struct ethdev *e)
 
 /* ---- watch ---- */
 
+/* What tells a socket file from the one that was there before; 0: none. */
+static uint64_t peer_mark(const struct ethdev *e)
+{
+	char path[256];
+	struct stat st;
+
+	if (e->kind->revive != URXE_REVIVE_REPLUG ||
+	    !urxe_devargs_get(e->devargs, "path", path, sizeof(path)) || stat(path, &st))
+		return 0;
+	return (uint64_t)st.st_ino << 20 ^ (uint64_t)st.st_ctim.tv_sec << 30 ^
+	       (uint64_t)st.st_ctim.tv_nsec ^ 1;
+}
+
 static void seek(struct ethdev *e, uint64_t now)
 {
+	uint64_t mark = peer_mark(e);
 	char err[256];
-	int ret = ethdev_plug(e, err, sizeof(err));
+	int ret = ENOTCONN;
 
+	/* A failed probe is dear and noisy: only now and then on a socket that is missing or dead.
+	 */
+	if (mark != e->peer_mark)
+		e->seeks = 0;
+	e->peer_mark = mark;
+	e->seeks++;
+	if (e->kind->revive != URXE_REVIVE_REPLUG || (mark && e->seeks < 4) || e->seeks % 50 == 0)
+		ret = ethdev_plug(e, err, sizeof(err));
 	if (!ret) {
 		e->watch.interval_ns = WATCH_SEEK_NS;
 		return;
