@@ -439,9 +439,9 @@ void urxe_neigh_duplicate(struct urxe_lane *lane, const uint8_t gid[16], const u
 	char buf[46];
 
 	urxe_count(lane, URXE_CNT_neigh_duplicate, 1);
-	if (last && now - last < WARN_INTERVAL)
+	if (last && now < last + WARN_INTERVAL)
 		return;
-	atomic_store(&port->dup_warned, now | 1);
+	atomic_store(&port->dup_warned, now ? now : 1);
 	urxe_warn("%s: %s is also used by %02x:%02x:%02x:%02x:%02x:%02x", port->cfg.name,
 		  urxe_gid_print(gid, buf, sizeof(buf)), mac[0], mac[1], mac[2], mac[3], mac[4],
 		  mac[5]);
