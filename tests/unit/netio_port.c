@@ -98,7 +98,7 @@ static void routes(void)
 			continue;
 		}
 		CU_ASSERT_EQUAL_FATAL(err, 0);
-		CU_ASSERT_EQUAL(own, c[i].own);
+		CU_ASSERT_EQUAL((int)own, c[i].own);
 		gid_of(c[i].next, want);
 		CU_ASSERT_EQUAL(memcmp(next, want, 16), 0);
 	}
