@@ -55,15 +55,19 @@ void urxe_progress_forget(struct urxe_qp *qp)
 	urxe_spin_unlock(&s->lock);
 }
 
-/* Let a QP send; qp->lock, lane and RCU held. True: it wants another turn. */
+/*
+ * Let a QP send; qp->lock, lane and RCU held. True: it wants another turn. Requests go before
+ * responses: where an answer of the application's is on its way, the ACK comes in the same burst,
+ * and the peer needs to look once for both.
+ */
 static bool serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	bool more;
 
 	if (qp->destroyed)
 		return false;
-	more = urxe_responder_run(qp, lane);
-	return urxe_requester_run(qp, lane, now) || more;
+	more = urxe_requester_run(qp, lane, now);
+	return urxe_responder_run(qp, lane) || more;
 }
 
 static void serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
@@ -173,6 +177,25 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 	return qp;
 }
 
+/*
+ * One answer for all that a QP received in the burst. A plain ACK waits for the next turn: by
+ * then the application may have something to send that it can go with.
+ */
+static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+{
+	bool more = false;
+
+	urxe_spin_lock(&qp->lock);
+	if (!qp->destroyed)
+		more = urxe_requester_run(qp, lane, now);
+	if (urxe_responder_urgent(qp))
+		more |= urxe_responder_run(qp, lane);
+	more |= qp->resp.ack_due;
+	urxe_spin_unlock(&qp->lock);
+	if (more)
+		urxe_progress_defer(qp);
+}
+
 static unsigned receive_burst(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_packet pkts[URXE_RX_BURST];
@@ -190,9 +213,8 @@ static unsigned receive_burst(struct urxe_device *dev, struct urxe_lane *lane, u
 	}
 	if (n)
 		urxe_lane_release(lane, pkts, n);
-	/* One answer for all that a QP received in the burst. */
 	for (unsigned t = 0; t < nt; t++)
-		serve_locked(touched[t], lane, now);
+		after_burst(touched[t], lane, now);
 	return n;
 }
 
@@ -281,9 +303,9 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane)
 	unsigned n;
 
 	urxe_rcu_read_lock();
-	n = receive_burst(dev, lane, now);
 	if (atomic_load_explicit(&s->npending, memory_order_relaxed))
 		run_pending(dev, lane, now);
+	n = receive_burst(dev, lane, now);
 	if (now >= atomic_load_explicit(&s->next_timer, memory_order_relaxed))
 		n += run_timers(dev, lane, now);
 	urxe_rcu_read_unlock();
@@ -322,7 +344,8 @@ void urxe_progress_kick(struct urxe_qp *qp)
 
 	if (!lane) {
 		urxe_progress_defer(qp);
-		/* Whoever held the lane may have looked at the list just before. */
+		atomic_store(&dev->sched.contended, true);
+		/* Whoever held the lane may have looked just before. */
 		lane = take_lane(dev);
 		if (!lane)
 			return;
@@ -333,9 +356,12 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	urxe_lane_unlock(lane);
 	if (more)
 		urxe_progress_defer(qp);
-	/* Those who found the lane taken meanwhile, and we for the rest, need somebody's turn. */
-	if (atomic_load(&dev->sched.npending) ||
-	    atomic_load_explicit(&qp->scq->armed, memory_order_relaxed) ||
-	    atomic_load_explicit(&qp->rcq->armed, memory_order_relaxed))
+	/*
+	 * Who waits for an event will not drive, and who found the lane taken meanwhile needs
+	 * somebody's turn. All others poll.
+	 */
+	if (atomic_load_explicit(&qp->scq->armed, memory_order_relaxed) ||
+	    atomic_load_explicit(&qp->rcq->armed, memory_order_relaxed) ||
+	    (atomic_load(&dev->sched.contended) && atomic_exchange(&dev->sched.contended, false)))
 		urxe_service_nudge(dev);
 }

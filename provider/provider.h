@@ -82,6 +82,7 @@ struct urxe_sched {
 	struct urxe_spin lock;
 	struct cds_list_head pending;
 	atomic_uint npending;
+	atomic_bool contended; /* a sender found the lane taken by another sender */
 	struct urxe_timer_heap timers;
 	_Atomic uint64_t next_timer; /* the earliest, URXE_NEVER when none */
 	_Atomic uint64_t next_tick;  /* of netio's neighbours */
@@ -601,6 +602,11 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			    const struct urxe_opcode_info *op, uint64_t now);
 /** urxe_responder_run - send responses that are due; true when it stopped for want of room. */
 bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane);
+/** urxe_responder_urgent - is there more to send than a plain ACK, which may wait a turn? */
+static inline bool urxe_responder_urgent(const struct urxe_qp *qp)
+{
+	return qp->resp.res_pending || qp->resp.nak_due;
+}
 /** urxe_responder_nak - a NAK is due at the expected PSN. */
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome);
 /** urxe_responder_fatal - a NAK that ends the QP; @status for the receive WQE in use, if any. */

@@ -70,7 +70,7 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 	struct urxe_service_thread *s = &dev->service;
 	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
 	bool driven = polls != st->polls;
-	uint64_t until, ns;
+	uint64_t until, ns, max;
 
 	st->polls = polls;
 	if (atomic_exchange(&s->nudged, false)) {
@@ -79,14 +79,11 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 	}
 	if (now < st->busy_until)
 		return 0;
-	if (driven) {
-		ns = BACKOFF_NS;
-	} else {
-		ns = st->sleep;
-		st->sleep = st->sleep * 2 > SLEEP_MAX_NS ? SLEEP_MAX_NS : st->sleep * 2;
-		if (st->interrupt && ns == SLEEP_MAX_NS)
-			ns = SLEEP_INTR_NS;
-	}
+	max = driven ? BACKOFF_NS : SLEEP_MAX_NS;
+	ns = st->sleep < max ? st->sleep : max;
+	st->sleep = ns * 2 > max ? max : ns * 2;
+	if (!driven && st->interrupt && ns == max)
+		ns = SLEEP_INTR_NS;
 	if (now < atomic_load_explicit(&s->resolve_until, memory_order_relaxed) && ns > RESOLVE_NS)
 		ns = RESOLVE_NS;
 	until = atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed);
