@@ -27,16 +27,16 @@ struct urxe_port_config {
 	char port[256]; /* vdev devargs ("net_vhost0,iface=..."), PCI address, or "loop" */
 	bool has_mac;
 	uint8_t mac[6];
-	uint32_t mtu; /* as given: an RDMA path MTU, or an L3 MTU; default 1500 */
+	uint32_t mtu;  /* as given: an RDMA path MTU, or an L3 MTU; default 1500 */
 	uint16_t vlan; /* 1..4094 or URXE_NO_VLAN (0xffff) */
 	struct urxe_config_ip ips[URXE_CONFIG_MAX_IPS];
 	unsigned num_ips;
 	bool has_gw4, has_gw6;
 	uint8_t gw4[16], gw6[16];
-	char pcap[256]; /* capture file, "" for none */
+	char pcap[256];			    /* capture file, "" for none */
 	double drop, dup, reorder, corrupt; /* fault injection, 0..1 */
-	uint64_t seed; /* of the fault injection; 0: random */
-	unsigned queues; /* rx/tx queue pairs (lanes) wanted; 0: 1 */
+	uint64_t seed;			    /* of the fault injection; 0: random */
+	unsigned queues;		    /* rx/tx queue pairs (lanes) wanted; 0: 1 */
 };
 
 struct urxe_config {
@@ -54,6 +54,66 @@ struct urxe_config {
  * Returns 0, or EINVAL with one line in @err that names key, what was found, what is accepted.
  */
 int urxe_config_load(struct urxe_config *cfg, char *err, size_t errlen);
+
+/*
+ * The steps of urxe_config_load(), for `urxe run`, whose flags are one more layer.
+ */
+
+/** Where a setting comes from; a higher one goes before a lower one. */
+enum urxe_config_layer {
+	URXE_CONFIG_FILE,
+	URXE_CONFIG_VARIABLE,
+	URXE_CONFIG_FLAG
+};
+
+/** One key = value, not yet looked at. */
+struct urxe_config_setting {
+	char device[64]; /* section; "" for the default device, "urxe" for global keys */
+	char key[64];
+	char value[1024];
+	char where[300]; /* for errors: "--mtu", "URXE_MTU", "urxe.ini:12" */
+	enum urxe_config_layer layer;
+};
+
+struct urxe_config_settings {
+	struct urxe_config_setting *list;
+	unsigned num;
+	bool forced_device;	 /* a device was named that has no key yet */
+	char default_device[64]; /* whom flags and variables without a name mean; "" : the first */
+};
+
+/** urxe_config_add - append a setting; strings are copied. 0, or EINVAL (@err) or ENOMEM. */
+int urxe_config_add(struct urxe_config_settings *s, enum urxe_config_layer layer,
+		    const char *device, const char *key, const char *value, const char *where,
+		    char *err, size_t errlen);
+
+/** urxe_config_add_text - all of an INI document; @name is what errors call it. 0 or EINVAL. */
+int urxe_config_add_text(struct urxe_config_settings *s, const char *text, const char *name,
+			 char *err, size_t errlen);
+
+/** urxe_config_add_file - all of an INI file. 0 or EINVAL. */
+int urxe_config_add_file(struct urxe_config_settings *s, const char *path, char *err,
+			 size_t errlen);
+
+/** urxe_config_add_env - the URXE_* variables of @env (as environ). 0 or EINVAL. */
+int urxe_config_add_env(struct urxe_config_settings *s, char *const *env, char *err, size_t errlen);
+
+/** urxe_config_resolve - settings to configuration, checked throughout. 0, EINVAL (@err), ENOMEM.
+ */
+int urxe_config_resolve(const struct urxe_config_settings *s, struct urxe_config *cfg, char *err,
+			size_t errlen);
+
+/** urxe_config_settings_free - free the list. */
+void urxe_config_settings_free(struct urxe_config_settings *s);
+
+/** urxe_config_print - the INI document of a configuration, to be freed; NULL: no memory. */
+char *urxe_config_print(const struct urxe_config *cfg);
+
+/** urxe_config_is_key - is it a key of the table; @global: does it stand in [urxe]? */
+bool urxe_config_is_key(const char *key, bool *global);
+
+/** urxe_config_key_names - the names of all keys, device keys first; ends with NULL. */
+const char *const *urxe_config_key_names(void);
 
 /** urxe_config_l3_mtu - bytes of IP packet the port must carry for this configuration. */
 uint32_t urxe_config_l3_mtu(const struct urxe_port_config *cfg);

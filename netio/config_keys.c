@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The keys, what each accepts, and how it is read.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "netio/config_keys.h"
+#include "netio/port.h"
+
+static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+static bool parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)s[0]))
+		return false;
+	errno = 0;
+	*out = strtoull(s, &end, 0);
+	return !errno && !*end && *out >= min && *out <= max;
+}
+
+/* The application's locale has no say in what "0.01" means. */
+static bool parse_rate(const char *s, double *out)
+{
+	static locale_t c;
+	char *end;
+
+	if (!c)
+		c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	if (!isdigit((unsigned char)s[0]) && s[0] != '.')
+		return false;
+	*out = c ? strtod_l(s, &end, c) : strtod(s, &end);
+	return !*end && *out >= 0 && *out <= 1;
+}
+
+static bool parse_string(const char *s, char *out, size_t len)
+{
+	if (!s[0] || strlen(s) >= len)
+		return false;
+	for (const char *p = s; *p; p++) {
+		if (iscntrl((unsigned char)*p))
+			return false;
+	}
+	strcpy(out, s);
+	return true;
+}
+
+/* ---- addresses ---- */
+
+static bool parse_addr(const char *s, uint8_t gid[16], bool *ipv4)
+{
+	struct in_addr a4;
+
+	if (inet_pton(AF_INET, s, &a4) == 1) {
+		memcpy(gid, v4_mapped, 12);
+		memcpy(gid + 12, &a4, 4);
+		*ipv4 = true;
+		return true;
+	}
+	*ipv4 = false;
+	return inet_pton(AF_INET6, s, gid) == 1 && memcmp(gid, v4_mapped, 12) != 0;
+}
+
+static bool unicast4(const uint8_t *a, unsigned len)
+{
+	uint32_t v = (uint32_t)a[0] << 24 | (uint32_t)a[1] << 16 | (uint32_t)a[2] << 8 | a[3];
+	uint32_t host = len < 32 ? v & (0xffffffffu >> len) : 0;
+
+	if (a[0] == 0 || a[0] == 127 || a[0] >= 224)
+		return false;
+	/* neither the network's own address nor its broadcast address */
+	return len > 30 || (host != 0 && host != 0xffffffffu >> len);
+}
+
+static bool unicast6(const uint8_t *a)
+{
+	static const uint8_t zero[15];
+
+	return a[0] != 0xff && (memcmp(a, zero, 15) != 0 || a[15] > 1);
+}
+
+static bool parse_ip(const char *s, struct urxe_config_ip *ip)
+{
+	const char *slash = strchr(s, '/');
+	char addr[64];
+	uint64_t len;
+
+	if (!slash || slash == s || (size_t)(slash - s) >= sizeof(addr))
+		return false;
+	snprintf(addr, sizeof(addr), "%.*s", (int)(slash - s), s);
+	if (!parse_addr(addr, ip->gid, &ip->ipv4) ||
+	    !parse_u64(slash + 1, 1, ip->ipv4 ? 32 : 128, &len))
+		return false;
+	ip->prefix_len = (uint8_t)len;
+	return ip->ipv4 ? unicast4(ip->gid + 12, (unsigned)len) : unicast6(ip->gid);
+}
+
+const char *urxe_config_ip_print(const uint8_t gid[16], bool ipv4, char buf[64])
+{
+	return ipv4 ? inet_ntop(AF_INET, gid + 12, buf, 64) : inet_ntop(AF_INET6, gid, buf, 64);
+}
+
+/* ---- one function a key ---- */
+
+static bool key_port(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return parse_string(v, dev->port, sizeof(dev->port)) && isalnum((unsigned char)v[0]) &&
+	       !strpbrk(v, " \t;");
+}
+
+static bool key_ip(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	if (dev->num_ips == URXE_CONFIG_MAX_IPS || !parse_ip(v, &dev->ips[dev->num_ips]))
+		return false;
+	dev->num_ips++;
+	return true;
+}
+
+static bool key_gw(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	uint8_t gid[16];
+	bool ipv4, *has;
+
+	if (!parse_addr(v, gid, &ipv4))
+		return false;
+	if (ipv4 ? !unicast4(gid + 12, 32) : !unicast6(gid))
+		return false;
+	has = ipv4 ? &dev->has_gw4 : &dev->has_gw6;
+	if (*has)
+		return false;
+	*has = true;
+	memcpy(ipv4 ? dev->gw4 : dev->gw6, gid, 16);
+	return true;
+}
+
+static bool key_mac(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	unsigned b[6], any = 0;
+	int n = 0;
+
+	if (strlen(v) != 17 ||
+	    sscanf(v, "%2x:%2x:%2x:%2x:%2x:%2x%n", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &n) !=
+		    6 ||
+	    n != 17)
+		return false;
+	for (unsigned i = 0; i < 6; i++) {
+		dev->mac[i] = (uint8_t)b[i];
+		any |= b[i];
+	}
+	dev->has_mac = true;
+	return any && !(b[0] & 1);
+}
+
+static bool key_mtu(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	uint64_t n;
+
+	if (!parse_u64(v, 256, 9600, &n) || (n < 576 && n != 256 && n != 512))
+		return false;
+	dev->mtu = (uint32_t)n;
+	return true;
+}
+
+static bool key_vlan(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	uint64_t n;
+
+	if (!parse_u64(v, 1, 4094, &n))
+		return false;
+	dev->vlan = (uint16_t)n;
+	return true;
+}
+
+static bool key_pcap(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return parse_string(v, dev->pcap, sizeof(dev->pcap));
+}
+
+static bool key_drop(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return parse_rate(v, &dev->drop);
+}
+
+static bool key_dup(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return parse_rate(v, &dev->dup);
+}
+
+static bool key_reorder(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return parse_rate(v, &dev->reorder);
+}
+
+static bool key_corrupt(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return parse_rate(v, &dev->corrupt);
+}
+
+static bool key_seed(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return parse_u64(v, 0, UINT64_MAX, &dev->seed);
+}
+
+static bool key_queues(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	uint64_t n;
+
+	if (!parse_u64(v, 1, 64, &n))
+		return false;
+	dev->queues = (unsigned)n;
+	return true;
+}
+
+static bool key_log(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return !urxe_log_level_parse(v, &cfg->log);
+}
+
+static bool key_eal(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	return parse_string(v, cfg->eal_args, sizeof(cfg->eal_args));
+}
+
+#define RATE "a rate from 0 to 1"
+
+static const struct urxe_config_key keys[] = {
+	{"port", false, false, key_port,
+	 "DPDK device arguments (net_vhost0,iface=PATH ...), a PCI address (0000:03:00.0), or "
+	 "loop"},
+	{"ip", false, true, key_ip, "a unicast host address ADDR/LEN, IPv4 or IPv6; 32 at most"},
+	{"gw", false, true, key_gw, "a unicast address, one of each family at most"},
+	{"mac", false, false, key_mac, "a unicast MAC xx:xx:xx:xx:xx:xx"},
+	{"mtu", false, false, key_mtu,
+	 "256, 512, 1024, 2048 or 4096 (RDMA path MTU), or 576 to 9600 (bytes of IP packet)"},
+	{"vlan", false, false, key_vlan, "1 to 4094"},
+	{"pcap", false, false, key_pcap, "a file name, of 255 bytes at most"},
+	{"drop", false, false, key_drop, RATE},
+	{"dup", false, false, key_dup, RATE},
+	{"reorder", false, false, key_reorder, RATE},
+	{"corrupt", false, false, key_corrupt, RATE},
+	{"seed", false, false, key_seed, "a number"},
+	{"queues", false, false, key_queues, "1 to 64"},
+	{"log", true, false, key_log, "none, err, warn, info or debug"},
+	{"eal", true, false, key_eal, "DPDK EAL arguments, of 255 bytes at most"},
+};
+
+#define NUM_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+const struct urxe_config_key *urxe_config_key_find(const char *name)
+{
+	for (unsigned i = 0; i < NUM_KEYS; i++) {
+		if (!strcmp(keys[i].name, name))
+			return &keys[i];
+	}
+	return NULL;
+}
+
+bool urxe_config_is_key(const char *name, bool *global)
+{
+	const struct urxe_config_key *k = urxe_config_key_find(name);
+
+	if (k && global)
+		*global = k->global;
+	return k != NULL;
+}
+
+const char *const *urxe_config_key_names(void)
+{
+	static const char *names[NUM_KEYS + 1];
+
+	for (unsigned i = 0; i < NUM_KEYS; i++)
+		names[i] = keys[i].name;
+	return names;
+}

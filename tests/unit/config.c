@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "netio/config.h"
+#include "netio/devargs.h"
+#include "netio/port.h"
+
+static char err[512];
+static struct urxe_config cfg;
+
+static int from_text(const char *text)
+{
+	struct urxe_config_settings s = {0};
+	int ret = urxe_config_add_text(&s, text, "test.ini", err, sizeof(err));
+
+	if (!ret)
+		ret = urxe_config_resolve(&s, &cfg, err, sizeof(err));
+	urxe_config_settings_free(&s);
+	return ret;
+}
+
+static void whole_file(void)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 0x1f};
+
+	CU_ASSERT_EQUAL_FATAL(
+		from_text("# a comment\n; another\n[urxe]\nlog = debug\neal = --foo 1\n"
+			  "\n[urxe0]\n  port = net_vhost0,iface=/tmp/x\r\n"
+			  "ip = 10.0.0.1/24, fd00::1/64\nip=10.0.1.1/24\n"
+			  "gw = 10.0.0.254 fd00::ff\nmac = 02:00:00:00:00:1F\n"
+			  "mtu = 4096\nvlan = 7\npcap = /tmp/a b.pcap\ndrop = 0.01\n"
+			  "dup=.5\nreorder = 1\ncorrupt = 0\nseed = 0x10\nqueues = 4\n"
+			  "[second]\nport = loop"),
+		0);
+	CU_ASSERT_EQUAL(cfg.num_devices, 2);
+	CU_ASSERT_EQUAL(cfg.log, URXE_LOG_DEBUG);
+	CU_ASSERT_STRING_EQUAL(cfg.eal_args, "--foo 1");
+	CU_ASSERT_STRING_EQUAL(cfg.devices[0].name, "urxe0");
+	CU_ASSERT_STRING_EQUAL(cfg.devices[0].port, "net_vhost0,iface=/tmp/x");
+	CU_ASSERT_EQUAL(cfg.devices[0].num_ips, 3);
+	CU_ASSERT_EQUAL(cfg.devices[0].ips[0].gid[10], 0xff);
+	CU_ASSERT_EQUAL(cfg.devices[0].ips[0].gid[15], 1);
+	CU_ASSERT_TRUE(cfg.devices[0].ips[0].ipv4);
+	CU_ASSERT_EQUAL(cfg.devices[0].ips[1].prefix_len, 64);
+	CU_ASSERT_FALSE(cfg.devices[0].ips[1].ipv4);
+	CU_ASSERT_TRUE(cfg.devices[0].has_gw4 && cfg.devices[0].has_gw6);
+	CU_ASSERT_EQUAL(memcmp(cfg.devices[0].mac, mac, 6), 0);
+	CU_ASSERT_EQUAL(cfg.devices[0].mtu, 4096);
+	CU_ASSERT_EQUAL(cfg.devices[0].vlan, 7);
+	CU_ASSERT_STRING_EQUAL(cfg.devices[0].pcap, "/tmp/a b.pcap");
+	CU_ASSERT_EQUAL(cfg.devices[0].drop, 0.01);
+	CU_ASSERT_EQUAL(cfg.devices[0].dup, 0.5);
+	CU_ASSERT_EQUAL(cfg.devices[0].reorder, 1);
+	CU_ASSERT_EQUAL(cfg.devices[0].seed, 16);
+	CU_ASSERT_EQUAL(cfg.devices[0].queues, 4);
+	CU_ASSERT_STRING_EQUAL(cfg.devices[1].name, "second");
+	CU_ASSERT_EQUAL(cfg.devices[1].mtu, 1500);
+	CU_ASSERT_EQUAL(cfg.devices[1].vlan, URXE_NO_VLAN);
+}
+
+static void print_and_read_again(void)
+{
+	struct urxe_config first;
+	char *text;
+
+	whole_file();
+	first = cfg;
+	text = urxe_config_print(&cfg);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+	CU_ASSERT_EQUAL(from_text(text), 0);
+	CU_ASSERT_EQUAL(memcmp(&first, &cfg, sizeof(cfg)), 0);
+	free(text);
+}
+
+#define DEV "[urxe0]\nport = loop\n"
+
+/* Each: a document, and what the one line about it must contain. */
+static void errors(void)
+{
+	static const struct {
+		const char *text, *says;
+	} c[] = {
+		{"[urxe0]\nprot = loop\n", "found key 'prot'"},
+		{"port = loop\n", "before any section"},
+		{"[urxe0\nport = loop\n", "test.ini:1"},
+		{"[urxe0]\nport\n", "test.ini:2"},
+		{"[urxe0]\nip = 10.0.0.1/24\n", "port: found none"},
+		{"[urxe0]\nport = \n", "found ''"},
+		{"[urxe0]\nport = loop\nport = loop\n", "accepted: one value"},
+		{DEV DEV, "twice"},
+		{"[urxe]\nport = loop\n", "in [urxe]"},
+		{DEV "log = info\n", "accepted: in [urxe]"},
+		{"[urxe]\nlog = loud\n", "found 'loud'"},
+		{"[0bad]\nport = loop\n", "device name '0bad'"},
+		{"[a b]\nport = loop\n", "device name"},
+		{"[abcdefghijklmnopqrstuvwxyz0123456]\nport = loop\n", "device name"},
+		{DEV "ip = 10.0.0.1\n", "found '10.0.0.1'"},
+		{DEV "ip = 10.0.0.1/33\n", "ADDR/LEN"},
+		{DEV "ip = 10.0.0.1/0\n", "ADDR/LEN"},
+		{DEV "ip = 10.0.0.0/24\n", "10.0.0.0/24"},
+		{DEV "ip = 10.0.0.255/24\n", "10.0.0.255/24"},
+		{DEV "ip = 0.0.0.0/8\n", "unicast"},
+		{DEV "ip = 127.0.0.1/8\n", "unicast"},
+		{DEV "ip = 224.0.0.1/8\n", "unicast"},
+		{DEV "ip = 255.255.255.255/32\n", "unicast"},
+		{DEV "ip = ::/64\n", "unicast"},
+		{DEV "ip = ::1/128\n", "unicast"},
+		{DEV "ip = ff02::1/64\n", "unicast"},
+		{DEV "ip = ::ffff:10.0.0.1/96\n", "unicast"},
+		{DEV "ip = 10.0.0.1/24,10.0.0.2/24x\n", "found '10.0.0.2/24x'"},
+		{DEV "ip = 10.0.0.1/24 10.0.0.1/16\n", "found 10.0.0.1 twice"},
+		{DEV "ip = fd00::1/64\n[b]\nport = loop\nip = fd00::1/64\n", "found fd00::1 twice"},
+		{DEV "ip = 10.0.0.1/24\ngw = 10.0.1.1\n", "on the prefix"},
+		{DEV "ip = 10.0.0.1/24\ngw = 10.0.0.1\n", "its own address"},
+		{DEV "ip = 10.0.0.1/24\ngw = 10.0.0.2 10.0.0.3\n", "one of each family"},
+		{DEV "gw = fd00::1\n", "on the prefix"},
+		{DEV "mac = 01:00:00:00:00:01\n", "unicast MAC"},
+		{DEV "mac = 00:00:00:00:00:00\n", "unicast MAC"},
+		{DEV "mac = 2:0:0:0:0:1\n", "unicast MAC"},
+		{DEV "mac = 02:00:00:00:00:0g\n", "unicast MAC"},
+		{DEV "mtu = 575\n", "found '575'"},
+		{DEV "mtu = 9601\n", "found '9601'"},
+		{DEV "mtu = -1\n", "found '-1'"},
+		{DEV "mtu = 1500x\n", "found '1500x'"},
+		{DEV "mtu = 1200\nip = fd00::1/64\n", "at least 1280"},
+		{DEV "vlan = 0\n", "1 to 4094"},
+		{DEV "vlan = 4095\n", "1 to 4094"},
+		{DEV "drop = 1.1\n", "from 0 to 1"},
+		{DEV "drop = nan\n", "from 0 to 1"},
+		{DEV "drop = 0,5\n", "from 0 to 1"},
+		{DEV "dup = -0.1\n", "from 0 to 1"},
+		{DEV "corrupt = 1e99\n", "from 0 to 1"},
+		{DEV "seed = abc\n", "a number"},
+		{DEV "seed = 99999999999999999999\n", "a number"},
+		{DEV "queues = 0\n", "1 to 64"},
+		{"[a]\nport = net_vhost0,iface=/a\n[b]\nport = net_vhost0,iface=/b\n",
+		 "port of its own"},
+		{DEV "pcap = /tmp/x\n[b]\nport = loop\npcap = /tmp/x\n", "file of its own"},
+	};
+
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		err[0] = '\0';
+		CU_ASSERT_EQUAL(from_text(c[i].text), EINVAL);
+		if (!strstr(err, c[i].says))
+			printf("\n  %u: '%s' does not say '%s'\n", i, err, c[i].says);
+		CU_ASSERT_PTR_NOT_NULL(strstr(err, c[i].says));
+		CU_ASSERT_PTR_NOT_NULL(strstr(err, "accepted: "));
+		CU_ASSERT_PTR_NULL(strchr(err, '\n'));
+	}
+}
+
+static void accepted(void)
+{
+	static const char *const c[] = {
+		"",
+		"\n\n# nothing\n",
+		"[urxe]\n",
+		DEV "ip = 10.0.0.0/31\n",
+		DEV "ip = 10.0.0.5/32\n",
+		DEV "ip = fe80::1/64\ngw = fe80::2\n",
+		DEV "mtu = 256\nip = fd00::1/64\n",
+		DEV "mtu = 576\n",
+		DEV "mtu = 9600\n",
+		"[a]\nport = loop\n[b]\nport = loop\n",
+		"[a]\nport = 03:00.0\n",
+	};
+
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++)
+		CU_ASSERT_EQUAL(from_text(c[i]), 0);
+}
+
+static void long_lines(void)
+{
+	char text[2000];
+
+	snprintf(text, sizeof(text), DEV "pcap = /%0*d\n", 300, 0);
+	CU_ASSERT_EQUAL(from_text(text), EINVAL);
+	snprintf(text, sizeof(text), DEV "pcap = /%0*d\n", 1500, 0);
+	CU_ASSERT_EQUAL(from_text(text), EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, "test.ini:3"));
+}
+
+static void layers(void)
+{
+	char *env[] = {"URXE_MTU=2048", "URXE_IP=10.0.0.2/24",
+		       "URXE_DROP=",	"URXELESS=1",
+		       "OTHER=2",	NULL};
+	struct urxe_config_settings s = {0};
+
+	CU_ASSERT_EQUAL(urxe_config_add_text(&s,
+					     "[one]\nport = loop\nmtu = 1024\nip = 10.0.0.1/24\n"
+					     "vlan = 5\n[two]\nport = loop\nmtu = 512\n",
+					     "f", err, sizeof(err)),
+			0);
+	CU_ASSERT_EQUAL(urxe_config_add_env(&s, env, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(urxe_config_add(&s, URXE_CONFIG_FLAG, "two", "mtu", "4096", "--mtu", err,
+					sizeof(err)),
+			0);
+	CU_ASSERT_EQUAL(urxe_config_resolve(&s, &cfg, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(cfg.num_devices, 2);
+	CU_ASSERT_EQUAL(cfg.devices[0].mtu, 2048); /* a variable goes before the file */
+	CU_ASSERT_EQUAL(cfg.devices[0].num_ips, 1);
+	CU_ASSERT_EQUAL(cfg.devices[0].ips[0].gid[15], 2);
+	CU_ASSERT_EQUAL(cfg.devices[0].vlan, 5);
+	CU_ASSERT_EQUAL(cfg.devices[1].mtu, 4096); /* a flag before either */
+	urxe_config_settings_free(&s);
+}
+
+static void variables(void)
+{
+	char *typo[] = {"URXE_PROT=loop", NULL};
+	char *named[] = {"URXE_DEVICE=mine", "URXE_PORT=loop", "URXE_READY_FILE=/x", NULL};
+	char *none[] = {"PATH=/bin", "URXE_BUILD=/x", "URXE_LOG=info", NULL};
+	struct urxe_config_settings s = {0};
+
+	CU_ASSERT_EQUAL(urxe_config_add_env(&s, typo, err, sizeof(err)), EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, "URXE_PORT"));
+	urxe_config_settings_free(&s);
+	CU_ASSERT_EQUAL(urxe_config_add_env(&s, named, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(urxe_config_resolve(&s, &cfg, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(cfg.num_devices, 1);
+	CU_ASSERT_STRING_EQUAL(cfg.devices[0].name, "mine");
+	urxe_config_settings_free(&s);
+	CU_ASSERT_EQUAL(urxe_config_add_env(&s, none, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(urxe_config_resolve(&s, &cfg, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(cfg.num_devices, 0);
+	CU_ASSERT_EQUAL(cfg.log, URXE_LOG_INFO);
+	urxe_config_settings_free(&s);
+}
+
+static void load(void)
+{
+	setenv("URXE_PORT", "loop", 1);
+	setenv("URXE_IP", "10.0.0.9/24", 1);
+	CU_ASSERT_EQUAL(urxe_config_load(&cfg, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(cfg.num_devices, 1);
+	setenv("URXE_CONFIG_TEXT", "[x]\nport = loop\n", 1); /* goes before all else */
+	CU_ASSERT_EQUAL(urxe_config_load(&cfg, err, sizeof(err)), 0);
+	CU_ASSERT_STRING_EQUAL(cfg.devices[0].name, "x");
+	CU_ASSERT_EQUAL(cfg.devices[0].num_ips, 0);
+	unsetenv("URXE_CONFIG_TEXT");
+	setenv("URXE_CONFIG", "/nowhere/at.all", 1);
+	CU_ASSERT_EQUAL(urxe_config_load(&cfg, err, sizeof(err)), EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, "/nowhere/at.all"));
+	unsetenv("URXE_CONFIG");
+	unsetenv("URXE_PORT");
+	unsetenv("URXE_IP");
+	CU_ASSERT_EQUAL(urxe_config_load(&cfg, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(cfg.num_devices, 0);
+}
+
+static void devargs(void)
+{
+	struct urxe_port_config p = {.port = "net_af_packet0,iface=veth0"};
+	char out[512], small[32];
+
+	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 4200, out, sizeof(out), err, sizeof(err)), 0);
+	CU_ASSERT_STRING_EQUAL(out, "net_af_packet0,iface=veth0,framesz=4608,blocksz=36864,"
+				    "framecnt=512,qdisc_bypass=1");
+	strcpy(p.port, "net_memif0,role=client,bsize=9000");
+	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 1500, out, sizeof(out), err, sizeof(err)), 0);
+	CU_ASSERT_STRING_EQUAL(out, "net_memif0,role=client,bsize=9000,rsize=10");
+	strcpy(p.port, "net_virtio_user0,path=/x,server=1");
+	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 1500, out, sizeof(out), err, sizeof(err)),
+			EOPNOTSUPP);
+	strcpy(p.port, "net_virtio_user0,path=/x,server=0");
+	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 1500, out, sizeof(out), err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 1500, small, sizeof(small), err, sizeof(err)),
+			E2BIG);
+	CU_ASSERT_TRUE(urxe_devargs_pci("3:0.1", out, sizeof(out)));
+	CU_ASSERT_STRING_EQUAL(out, "0000:03:00.1");
+	CU_ASSERT_TRUE(urxe_devargs_pci("0001:af:1f.7,arg=1", out, sizeof(out)));
+	CU_ASSERT_STRING_EQUAL(out, "0001:af:1f.7");
+	CU_ASSERT_FALSE(urxe_devargs_pci("net_vhost0,iface=0000:03:00.0", out, sizeof(out)));
+	CU_ASSERT_STRING_EQUAL(urxe_devargs_kind("net_memif3,x")->driver, "net_memif");
+	CU_ASSERT_STRING_EQUAL(urxe_devargs_kind("0000:00:03.0")->driver, "");
+}
+
+URXE_TEST_MAIN("config", T(whole_file), T(print_and_read_again), T(errors), T(accepted),
+	       T(long_lines), T(layers), T(variables), T(load), T(devargs))
