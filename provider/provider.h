@@ -413,7 +413,7 @@ struct urxe_qp {
 	uint8_t type; /* enum ibv_qp_type; GSI is a UD QP */
 	bool gsi;
 	bool sq_sig_all;
-	bool destroyed;
+	atomic_bool destroyed;
 	bool last_wqe_reached;
 	bool sq_draining; /* SQD: the drained event is owed */
 	bool sqd_notify;

@@ -65,7 +65,7 @@ struct service_state {
 
 /* How long to sleep now; 0: not at all. */
 static uint64_t service_pause(struct urxe_device *dev, struct service_state *st, uint64_t now,
-			      uint64_t gsi_next)
+			      uint64_t gsi_next, bool traffic)
 {
 	struct urxe_service_thread *s = &dev->service;
 	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
@@ -73,8 +73,15 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 	uint64_t until, ns, max;
 
 	st->polls = polls;
-	if (atomic_exchange(&s->nudged, false)) {
+	if (atomic_load_explicit(&s->nudged, memory_order_relaxed) &&
+	    atomic_exchange(&s->nudged, false)) {
 		st->busy_until = now + SPIN_NS;
+		st->sleep = SLEEP_MIN_NS;
+	}
+	if (traffic) {
+		/* Found what callers had no time for; while they come back, it is theirs. */
+		if (!driven)
+			st->busy_until = now + SPIN_NS;
 		st->sleep = SLEEP_MIN_NS;
 	}
 	if (now < st->busy_until)
@@ -121,12 +128,7 @@ static void *service_main(void *arg)
 		uint64_t now = urxe_port_now(dev->port);
 		uint64_t gsi_next = urxe_service_run_gsi(dev, now), ns;
 
-		if (n > 0) {
-			st.busy_until = now + SPIN_NS;
-			st.sleep = SLEEP_MIN_NS;
-			continue;
-		}
-		ns = service_pause(dev, &st, now, gsi_next);
+		ns = service_pause(dev, &st, now, gsi_next, n > 0);
 		if (ns)
 			service_sleep(dev, &st, ns);
 		else
