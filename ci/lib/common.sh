@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# For the scripts of ci/ to source: where things are, and how they are built.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$top" || exit 1
+# Somebody's LD_PRELOAD or urxe configuration is not what is under test.
+unset LD_PRELOAD LD_LIBRARY_PATH URXE_PROVIDER
+for name in ${!URXE_@}; do
+	case $name in
+	URXE_BUILD | URXE_SHARED) ;;
+	*) unset "$name" ;;
+	esac
+done
+unset name
+
+die() {
+	echo "$(basename "$0"): $*" >&2
+	exit 1
+}
+
+# build_dir KIND: plain, asan or tsan; $URXE_BUILD moves them all
+build_dir() {
+	local base=${URXE_BUILD:-$top/build}
+
+	if [ "$1" = plain ]; then
+		echo "$base"
+	else
+		echo "$base-$1"
+	fi
+}
+
+# build KIND: sets up the folder unless it is, and builds all
+build() {
+	local kind=$1 dir args
+
+	dir=$(build_dir "$kind")
+	case $kind in
+	plain) args=() ;;
+	asan) args=(-Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1) ;;
+	tsan) args=(-Db_sanitize=thread -Dbuildtype=debug -Doptimization=1) ;;
+	*) die "no build is called '$kind' (plain, asan, tsan are)" ;;
+	esac
+	if [ ! -f "$dir/build.ninja" ]; then
+		quietly meson setup "${args[@]}" "$dir" "$top" || return
+	fi
+	quietly ninja -C "$dir"
+}
+
+# quietly CMD...: shows the output when it fails
+quietly() {
+	local log status
+
+	log=$(mktemp)
+	"$@" >"$log" 2>&1 </dev/null
+	status=$?
+	[ $status = 0 ] || cat "$log" >&2
+	rm -f "$log"
+	return $status
+}
