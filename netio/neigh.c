@@ -26,6 +26,7 @@ static const uint64_t ask_interval[] = {100 * URXE_MSEC, 200 * URXE_MSEC, 400 * 
 #define PROBE_INTERVAL URXE_SEC
 #define PROBE_TRIES    3
 #define HOLD_TIME      URXE_SEC	       /* after a failure */
+#define DOUBT_TIME     (10 * URXE_MSEC) /* between questions that a transport causes */
 #define LINGER_TIME    (60 * URXE_SEC) /* of an entry that nobody refers to */
 #define ANNOUNCEMENTS  2	       /* RFC 5227 2.3 */
 #define ANNOUNCE_GAP   (2 * URXE_SEC)
@@ -204,6 +205,22 @@ int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
 			   1);
 	ask(lane, &q);
 	return err;
+}
+
+void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n)
+{
+	struct urxe_port *port = lane->port;
+	uint64_t now = urxe_port_now(port);
+	struct question q = {false};
+
+	/* Not PROBE: that would ask the suspect itself. Whoever answers, RFC 4861 7.2.5 judges. */
+	urxe_spin_lock(&port->neigh.lock);
+	if (state_of(n) >= NEIGH_STALE && now >= n->doubt) {
+		n->doubt = now + DOUBT_TIME;
+		question_for(&q, n, false);
+	}
+	urxe_spin_unlock(&port->neigh.lock);
+	ask(lane, &q);
 }
 
 /* The state timed out. True: the entry is to be freed. */

@@ -118,6 +118,12 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 	return 0;
 }
 
+void urxe_path_suspect(struct urxe_lane *lane, struct urxe_path *path)
+{
+	if (path->kind == PATH_WIRE)
+		urxe_neigh_suspect(lane, path->neigh);
+}
+
 void urxe_path_destroy(struct urxe_path *path)
 {
 	if (!path)

@@ -220,6 +220,15 @@ struct urxe_path_attr {
 int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 		     struct urxe_path **path);
 
+/**
+ * urxe_path_suspect - the transport has reason to doubt the neighbour (a retransmission time-out)
+ *
+ * Everybody is asked for the neighbour's MAC, at a bounded rate, while the one known stays in
+ * use: one that was learned wrongly, or has changed, heals before a QP's retries are used up. Needs
+ * the lane's lock. Of a path without a neighbour (own address, group) it does nothing.
+ */
+void urxe_path_suspect(struct urxe_lane *lane, struct urxe_path *path);
+
 /** urxe_path_destroy - free; the caller knows that no lane uses it. NULL is fine. */
 void urxe_path_destroy(struct urxe_path *path);
 

@@ -70,6 +70,7 @@ struct urxe_neigh {
 	unsigned tries;
 	uint64_t due;  /* when the state times out, or URXE_NEVER */
 	uint64_t hold; /* FAILED: no new attempt before */
+	uint64_t doubt; /* no new question of urxe_neigh_suspect() before */
 };
 
 #define NEIGH_BUCKETS 256
@@ -109,6 +110,8 @@ int urxe_neigh_get(struct urxe_port *port, const uint8_t gid[16], unsigned sgid_
 void urxe_neigh_put(struct urxe_port *port, struct urxe_neigh *n);
 /** urxe_neigh_use - slow path of a sender: *word is usable upon 0; EINPROGRESS, EHOSTUNREACH. */
 int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word);
+/** urxe_neigh_suspect - ask everybody for the MAC, which stays in use; at a bounded rate. */
+void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n);
 void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6],
 		      unsigned heard);
 uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now);

@@ -272,7 +272,7 @@ static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, uint
 		urxe_spin_lock(&qp->lock);
 		qp->timer_at = 0;
 		if (!qp->destroyed && qp->type == IBV_QPT_RC)
-			urxe_requester_timeout(qp, now);
+			urxe_requester_timeout(qp, lane, now);
 		urxe_spin_unlock(&qp->lock);
 		serve_locked(qp, lane, now);
 	}

@@ -585,7 +585,7 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 /** urxe_requester_go_back - begin again at a PSN that was sent before. */
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn);
 /** urxe_requester_timeout - the timer of the QP has come. */
-void urxe_requester_timeout(struct urxe_qp *qp, uint64_t now);
+void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 /** urxe_requester_complete - complete the oldest WQE. */
 void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status);
 /** urxe_requester_arm - (re)start or stop the retransmission timer after progress. */

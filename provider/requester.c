@@ -338,7 +338,7 @@ void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
 	}
 }
 
-void urxe_requester_timeout(struct urxe_qp *qp, uint64_t now)
+void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
 
@@ -361,6 +361,8 @@ void urxe_requester_timeout(struct urxe_qp *qp, uint64_t now)
 		return;
 	}
 	r->retries--;
+	/* Perhaps the neighbour is not where we think. */
+	urxe_path_suspect(lane, qp->path);
 	r->gone_back = false;
 	urxe_requester_go_back(qp, r->una);
 	urxe_requester_arm(qp, now);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A neighbour whose MAC was learned wrongly, or has changed, under a connected QP: the
+ * retransmission time-out has netio ask again, and the QP lives.
+ */
+#include <string.h>
+
+#include "harness.h"
+#include "pair.h"
+
+static const struct pair_params params = {.seed = 7, .link = {.latency = 5000}, .timeout = 12};
+
+/* Somebody claims b's address. */
+static void poison(struct pair *p, struct urxe_sim_end *evil)
+{
+	struct urxe_port_info info;
+	uint8_t f[60] = {0};
+
+	urxe_port_query(p->a.dev->port, &info);
+	memcpy(f, info.mac, 6);
+	memcpy(f + 6, "\x02\xee\xee\xee\xee\xee", 6);
+	memcpy(f + 12, "\x08\x06\x00\x01\x08\x00\x06\x04\x00\x02", 10);
+	memcpy(f + 22, f + 6, 6);
+	memcpy(f + 28, "\x0a\x00\x00\x02", 4);
+	memcpy(f + 32, info.mac, 6);
+	memcpy(f + 38, "\x0a\x00\x00\x01", 4);
+	CU_ASSERT_EQUAL(urxe_sim_send(evil, f, sizeof(f)), 0);
+	pair_settle(p, 100000);
+}
+
+static uint64_t counter(struct side *s, const char *name)
+{
+	const char *const *names;
+	uint64_t v[256];
+	unsigned n = urxe_port_counters(s->dev->port, &names, v, 256);
+
+	for (unsigned i = 0; i < n; i++)
+		if (!strcmp(names[i], name))
+			return v[i];
+	return UINT64_MAX;
+}
+
+static void test_poisoned(void)
+{
+	static uint8_t frame[2048];
+	struct urxe_sim_end *evil;
+	uint8_t mac[6];
+	struct ibv_ah_attr ah;
+	struct ibv_wc wc;
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	pair_meet(&p);
+	evil = urxe_sim_end(p.sim, &params.link);
+	poison(&p, evil);
+	ah = pair_path(&p.a, &p.b);
+	CU_ASSERT_EQUAL(urxe_port_resolve(p.a.dev->port, 0, ah.grh.dgid.raw, mac), 0);
+	CU_ASSERT_EQUAL(memcmp(mac, "\x02\xee\xee\xee\xee\xee", 6), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 100, &p.b, 0, IBV_SEND_SIGNALED),
+			0);
+	CU_ASSERT_FATAL(pair_wait(&p, p.a.cq, &wc));
+	CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+	CU_ASSERT(pair_stat(&p.a, URXE_STAT_TIMEOUTS) > 0);
+	pair_settle(&p, 1000000);
+	while (urxe_sim_recv(evil, frame, sizeof(frame)))
+		;
+	pair_close(&p);
+}
+
+/* Nobody answers at all: questions are asked, but not one a time-out of each QP. */
+static void test_bounded(void)
+{
+	struct pair_params pp = params;
+	uint64_t asked, timeouts;
+	struct ibv_wc wc;
+	struct ibv_qp *qps[16], *qpb[16];
+	struct pair p;
+
+	pp.timeout = 8; /* 1 ms: raised to the least that we wait */
+	pair_open(&p, &pp, IBV_QPT_RC);
+	pair_meet(&p);
+	for (unsigned i = 0; i < 16; i++) {
+		qps[i] = pair_qp(&p.a, &pp, IBV_QPT_RC);
+		qpb[i] = pair_qp(&p.b, &pp, IBV_QPT_RC);
+		pair_connect(&p, &p.a, qps[i], &p.b, qpb[i], &pp);
+	}
+	urxe_sim_end_up(p.b.end, false);
+	asked = counter(&p.a, "neigh_asked");
+	for (unsigned i = 0; i < 16; i++) {
+		struct ibv_qp *own = p.a.qp;
+
+		p.a.qp = qps[i];
+		pair_post(&p.a, IBV_WR_RDMA_WRITE, i, 0, 100, &p.b, 0, IBV_SEND_SIGNALED);
+		p.a.qp = own;
+	}
+	for (unsigned i = 0; i < 16; i++) {
+		CU_ASSERT_FATAL(pair_wait(&p, p.a.cq, &wc));
+		CU_ASSERT_EQUAL(wc.status, IBV_WC_RETRY_EXC_ERR);
+	}
+	timeouts = pair_stat(&p.a, URXE_STAT_TIMEOUTS);
+	asked = counter(&p.a, "neigh_asked") - asked;
+	CU_ASSERT(timeouts >= 16 * 8);
+	CU_ASSERT(asked >= 1 && asked <= 8);
+	for (unsigned i = 0; i < 16; i++) {
+		ibv_destroy_qp(qps[i]);
+		ibv_destroy_qp(qpb[i]);
+	}
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("neigh_heal", T(test_poisoned), T(test_bounded))
