@@ -328,6 +328,11 @@ ACTION(req)
 	id->remote_qpn = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_QPN);
 	id->rq_psn = (uint32_t)urxe_mad_get(m, URXE_REQ_STARTING_PSN);
 	id->service_id = urxe_mad_get(m, URXE_REQ_SERVICE_ID);
+	/* Until the consumer says otherwise in its REP: what the peer can do, if we can. */
+	id->responder_resources =
+		(uint8_t)min64(urxe_mad_get(m, URXE_REQ_INITIATOR_DEPTH), id->cm->cfg.max_rd_atom);
+	id->initiator_depth = (uint8_t)min64(urxe_mad_get(m, URXE_REQ_RESPONDER_RESOURCES),
+					     id->cm->cfg.max_rd_atom);
 	id->qp_type = urxe_mad_get(m, URXE_REQ_TRANSPORT_SERVICE_TYPE) ? IBV_QPT_UC : IBV_QPT_RC;
 	id->retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RETRY_COUNT);
 	id->rnr_retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RNR_RETRY_COUNT);

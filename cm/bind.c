@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Own addresses and port numbers of ids. */
+#include <errno.h>
+#include <string.h>
+
+#include "cm/cma.h"
+#include "provider/gsi.h"
+
+static enum urxe_ident_space space_of(enum rdma_port_space ps)
+{
+	switch (ps) {
+	case RDMA_PS_UDP:
+		return URXE_IDENT_UDP;
+	case RDMA_PS_IB:
+		return URXE_IDENT_IB;
+	case RDMA_PS_IPOIB:
+		return URXE_IDENT_IPOIB;
+	default:
+		return URXE_IDENT_TCP;
+	}
+}
+
+void urxe_cma_release_port(struct urxe_cma_id *id)
+{
+	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {
+		int err;
+		struct urxe_cma_dev *dev;
+
+		if (!id->claims[i])
+			continue;
+		dev = urxe_cma_device(i, &err);
+		urxe_ident_port_release(urxe_gsi_ident(dev->verbs), id->claims[i]);
+		id->claims[i] = NULL;
+	}
+}
+
+static int claim_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev, const union ibv_gid *gid,
+		    uint16_t *port)
+{
+	unsigned flags = id->reuse ? URXE_IDENT_PORT_REUSE : 0;
+
+	if (id->id.route.addr.src_addr.sa_family == AF_INET)
+		flags |= URXE_IDENT_PORT_V4;
+	else if (id->afonly)
+		flags |= URXE_IDENT_PORT_V6ONLY;
+	return urxe_ident_port_claim(urxe_gsi_ident(dev->verbs), space_of(id->id.ps), gid->raw,
+				     flags, port, &id->claims[dev->index]);
+}
+
+int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid, uint16_t *port)
+{
+	uint16_t wanted = *port;
+	int err = 0;
+
+	if (id->dev)
+		return claim_on(id, id->dev, gid, port);
+	/* The same number on all devices: an ephemeral one of the first may be taken elsewhere. */
+	for (unsigned tries = 0; tries < 64; tries++) {
+		*port = wanted;
+		err = 0;
+		for (unsigned i = 0; !err && i < urxe_cma_num_devices(); i++) {
+			struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
+
+			if (dev)
+				err = claim_on(id, dev, gid, port);
+		}
+		if (!err)
+			return 0;
+		urxe_cma_release_port(id);
+		if (wanted || err != EADDRINUSE)
+			break;
+	}
+	return err;
+}
+
+/* The device of an own address, or of a loopback address: any with an address of the family. */
+static int find_device(struct urxe_cma_id *id, const struct sockaddr *addr, union ibv_gid *gid)
+{
+	bool loopback = urxe_cma_addr_loopback(addr);
+	union ibv_gid wanted;
+	int err = 0;
+
+	urxe_cma_addr_gid(addr, &wanted);
+	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {
+		struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
+		unsigned index;
+		int own;
+
+		if (!dev)
+			continue;
+		if (loopback) {
+			if (urxe_gsi_route(dev->verbs, &wanted, &index, gid))
+				continue;
+			own = (int)index;
+		} else {
+			own = urxe_agent_own_gid(dev, &wanted);
+			*gid = wanted;
+		}
+		if (own < 0)
+			continue;
+		urxe_cma_attach(id, dev);
+		id->sgid_index = (uint8_t)own;
+		id->sgid = *gid;
+		id->has_sgid = true;
+		id->loopback = loopback;
+		return 0;
+	}
+	return err ? err : EADDRNOTAVAIL;
+}
+
+static void unbind(struct urxe_cma_id *id)
+{
+	memset(&id->id.route.addr.src_storage, 0, sizeof(id->id.route.addr.src_storage));
+	id->id.verbs = NULL;
+	id->id.pd = NULL;
+	id->dev = NULL;
+	id->has_sgid = id->loopback = false;
+}
+
+int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr)
+{
+	struct sockaddr *src = &id->id.route.addr.src_addr;
+	union ibv_gid gid = {{0}};
+	uint16_t port = urxe_cma_addr_port(addr);
+	int err = 0;
+
+	if (id->state != URXE_CMA_IDLE)
+		return EINVAL;
+	if (!urxe_cma_addr_any(addr))
+		err = find_device(id, addr, &gid);
+	if (err)
+		return err;
+	memcpy(src, addr, urxe_cma_addr_len(addr));
+	err = urxe_cma_claim_port(id, &gid, &port);
+	if (err) {
+		unbind(id);
+		return err;
+	}
+	urxe_cma_addr_set_port(src, port);
+	id->id.route.addr.addr.ibaddr.sgid = gid;
+	id->state = URXE_CMA_BOUND;
+	return 0;
+}
+
+URXE_CMA_API int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	int err;
+
+	if (!id || !urxe_cma_addr_len(addr))
+		return urxe_cma_ret(EINVAL);
+	err = urxe_cma_enter();
+	if (!err) {
+		err = urxe_cma_bind(to_cma_id(id), addr);
+		urxe_cma_leave();
+	}
+	return urxe_cma_ret(err);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Event channels. The descriptor is readable while events wait: one byte lies in a socket pair
+ * from the first event queued until the last is taken, however many there are. A reader takes the
+ * byte before it looks, and puts it back when there is more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cm/cma.h"
+#include "urxe/log.h"
+
+struct urxe_cma_channel *urxe_cma_channel_create(void)
+{
+	struct urxe_cma_channel *ch = calloc(1, sizeof(*ch));
+	int fds[2];
+
+	if (!ch)
+		return NULL;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds)) {
+		free(ch);
+		return NULL;
+	}
+	ch->channel.fd = fds[0];
+	ch->wake_fd = fds[1];
+	CDS_INIT_LIST_HEAD(&ch->events);
+	return ch;
+}
+
+void urxe_cma_channel_free(struct urxe_cma_channel *ch)
+{
+	close(ch->channel.fd);
+	close(ch->wake_fd);
+	free(ch);
+}
+
+URXE_CMA_API struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct urxe_cma_channel *ch;
+	int err = urxe_cma_enter();
+
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	urxe_cma_leave();
+	ch = urxe_cma_channel_create();
+	return ch ? &ch->channel : NULL;
+}
+
+URXE_CMA_API void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	if (channel)
+		urxe_cma_channel_free(to_cma_channel(channel));
+}
+
+/*
+ * Locked. Make the descriptor tell the truth. Bytes that readers have read and not yet accounted
+ * for count as there: those readers look next.
+ */
+static void set_token(struct urxe_cma_channel *ch)
+{
+	bool wanted = !cds_list_empty(&ch->events);
+	char buf[16];
+	ssize_t n;
+
+	if (wanted && !ch->bytes) {
+		if (send(ch->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+			urxe_err("event channel: %s", strerror(errno));
+		ch->bytes++;
+	} else if (!wanted && ch->bytes) {
+		n = recv(ch->channel.fd, buf, sizeof(buf), MSG_DONTWAIT);
+		if (n > 0)
+			ch->bytes -= (unsigned)n;
+	}
+}
+
+struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
+					  int status)
+{
+	struct urxe_cma_event *ev = calloc(1, sizeof(*ev));
+
+	if (!ev) {
+		urxe_err("rdma_cm: out of memory: %s is lost", rdma_event_str(type));
+		return NULL;
+	}
+	ev->owner = id;
+	ev->event.id = &id->id;
+	ev->event.event = type;
+	ev->event.status = status;
+	return ev;
+}
+
+void urxe_cma_event_data(struct urxe_cma_event *ev, const void **data, uint8_t *data_len,
+			 const void *src, uint8_t len)
+{
+	if (!src || !len)
+		return;
+	memcpy(ev->private_data, src, len);
+	*data = ev->private_data;
+	*data_len = len;
+}
+
+void urxe_cma_event_post(struct urxe_cma_event *ev)
+{
+	struct urxe_cma_channel *ch = ev->owner->channel;
+
+	urxe_debug("rdma_cm: %s status %d", rdma_event_str(ev->event.event), ev->event.status);
+	cds_list_add_tail(&ev->entry, &ch->events);
+	set_token(ch);
+}
+
+void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct urxe_cma_event *ev = urxe_cma_event_new(id, type, status);
+
+	if (ev)
+		urxe_cma_event_post(ev);
+}
+
+/* Does the event go where the id goes? A request goes with its listener. */
+static bool belongs(const struct urxe_cma_event *ev, const struct urxe_cma_id *id)
+{
+	return ev->owner == id;
+}
+
+void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
+{
+	struct urxe_cma_channel *from = id->channel;
+	struct urxe_cma_event *ev, *next;
+
+	cds_list_for_each_entry_safe (ev, next, &from->events, entry) {
+		if (!belongs(ev, id))
+			continue;
+		cds_list_del(&ev->entry);
+		cds_list_add_tail(&ev->entry, &to->events);
+	}
+	set_token(from);
+	set_token(to);
+}
+
+void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans)
+{
+	struct urxe_cma_channel *ch = id->channel;
+	struct urxe_cma_event *ev, *next;
+
+	cds_list_for_each_entry_safe (ev, next, &ch->events, entry) {
+		if (!belongs(ev, id))
+			continue;
+		cds_list_del(&ev->entry);
+		if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			struct urxe_cma_id *child = to_cma_id(ev->event.id);
+
+			cds_list_del(&child->all);
+			cds_list_add_tail(&child->all, orphans);
+		}
+		free(ev);
+	}
+	set_token(ch);
+}
+
+/* Locked. Take the first event off the channel; NULL when there is none. */
+static struct urxe_cma_event *take(struct urxe_cma_channel *ch)
+{
+	struct urxe_cma_event *ev;
+
+	if (cds_list_empty(&ch->events))
+		return NULL;
+	ev = cds_list_first_entry(&ch->events, struct urxe_cma_event, entry);
+	cds_list_del(&ev->entry);
+	ev->owner->events_out++;
+	if (ev->event.event == RDMA_CM_EVENT_DISCONNECTED)
+		ev->owner->disconnect_taken = true;
+	if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		struct urxe_cma_id *child = to_cma_id(ev->event.id);
+
+		ev->owner->pending--;
+		/* The listener may have moved since. */
+		if (child->channel != ch) {
+			urxe_cma_events_move(child, ch);
+			child->channel = ch;
+			child->id.channel = &ch->channel;
+		}
+	}
+	return ev;
+}
+
+static void ack(struct urxe_cma_event *ev)
+{
+	pthread_mutex_lock(&urxe_cma_lock);
+	ev->owner->events_out--;
+	pthread_cond_broadcast(&urxe_cma_acked);
+	pthread_mutex_unlock(&urxe_cma_lock);
+	free(ev);
+}
+
+/* A request to a synchronous listener: the new id gets a channel of its own. */
+static int give_channel(struct urxe_cma_event *ev)
+{
+	struct urxe_cma_id *child = to_cma_id(ev->event.id);
+	struct urxe_cma_channel *ch;
+
+	if (ev->event.event != RDMA_CM_EVENT_CONNECT_REQUEST || !ev->owner->sync)
+		return 0;
+	ch = urxe_cma_channel_create();
+	if (!ch) {
+		int err = errno;
+
+		rdma_destroy_id(&child->id);
+		return err;
+	}
+	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_events_move(child, ch);
+	child->channel = ch;
+	child->id.channel = &ch->channel;
+	child->sync = true;
+	pthread_mutex_unlock(&urxe_cma_lock);
+	return 0;
+}
+
+URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct urxe_cma_channel *ch;
+	struct urxe_cma_event *ev = NULL;
+	char buf[16];
+
+	if (!channel || !event)
+		return urxe_cma_ret(EINVAL);
+	ch = to_cma_channel(channel);
+	while (!ev) {
+		ssize_t n = read(channel->fd, buf, sizeof(buf));
+		int err;
+
+		if (n <= 0)
+			return n ? -1 : urxe_cma_ret(ENODEV);
+		err = urxe_cma_enter();
+		if (err)
+			return urxe_cma_ret(err);
+		ch->bytes -= (unsigned)n;
+		ev = take(ch);
+		set_token(ch);
+		urxe_cma_leave();
+		if (ev && give_channel(ev)) {
+			ack(ev);
+			ev = NULL;
+		}
+	}
+	*event = &ev->event;
+	return 0;
+}
+
+URXE_CMA_API int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	if (!event)
+		return urxe_cma_ret(EINVAL);
+	ack(caa_container_of(event, struct urxe_cma_event, event));
+	return 0;
+}
+
+int urxe_cma_complete(struct rdma_cm_id *id)
+{
+	int status;
+
+	if (!to_cma_id(id)->sync)
+		return 0;
+	if (id->event) {
+		rdma_ack_cm_event(id->event);
+		id->event = NULL;
+	}
+	if (rdma_get_cm_event(id->channel, &id->event))
+		return -1;
+	status = id->event->status;
+	if (!status)
+		return 0;
+	if (id->event->event == RDMA_CM_EVENT_REJECTED)
+		status = ECONNREFUSED;
+	return urxe_cma_ret(status < 0 ? -status : status);
+}
+
+URXE_CMA_API const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+#define NAME(x) [RDMA_CM_EVENT_##x] = "RDMA_CM_EVENT_" #x
+	static const char *const names[] = {
+		NAME(ADDR_RESOLVED),  NAME(ADDR_ERROR),	     NAME(ROUTE_RESOLVED),
+		NAME(ROUTE_ERROR),    NAME(CONNECT_REQUEST), NAME(CONNECT_RESPONSE),
+		NAME(CONNECT_ERROR),  NAME(UNREACHABLE),     NAME(REJECTED),
+		NAME(ESTABLISHED),    NAME(DISCONNECTED),    NAME(DEVICE_REMOVAL),
+		NAME(MULTICAST_JOIN), NAME(MULTICAST_ERROR), NAME(ADDR_CHANGE),
+		NAME(TIMEWAIT_EXIT),
+	};
+#undef NAME
+
+	if ((unsigned)event >= sizeof(names) / sizeof(names[0]) || !names[event])
+		return "UNKNOWN EVENT";
+	return names[event];
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Inside of librdmacm.so.1: what stands behind the structs of <rdma/rdma_cma.h>.
+ *
+ * One lock (urxe_cma_lock) guards all of it: devices, agents with their IB CMs, ids, channels.
+ * It is never held while waiting; verbs are called under it (the provider calls nothing of ours
+ * with a lock held but the agent's poll, which takes it first). Functions marked "locked" want it
+ * held. They return 0 or a positive errno; only what rdma_cma.h declares returns -1 and errno.
+ */
+#ifndef URXE_CM_CMA_H
+#define URXE_CM_CMA_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <urcu/list.h>
+
+#include "cm/cm.h"
+#include "netio/identity.h"
+
+#define URXE_CMA_MAX_DEVICES 16
+#define URXE_CMA_MAX_BACKLOG 1024
+#define URXE_CMA_API	     __attribute__((visibility("default")))
+
+struct urxe_cma_id;
+
+/** A urxe device of this process, open while the library is loaded. */
+struct urxe_cma_dev {
+	struct ibv_device *device;
+	struct ibv_context *verbs;
+	struct ibv_pd *pd; /* id->pd where the application gave none */
+	struct ibv_device_attr attr;
+	struct urxe_agent *agent; /* NULL until the CM is first needed */
+	struct cds_list_head services;
+	unsigned index;
+};
+
+struct urxe_cma_channel {
+	struct rdma_event_channel channel; /* first */
+	int wake_fd;			   /* the other end of channel.fd */
+	struct cds_list_head events;	   /* not yet taken */
+	unsigned bytes; /* written to say so, and not yet accounted for by a reader */
+};
+
+struct urxe_cma_event {
+	struct rdma_cm_event event; /* first */
+	struct urxe_cma_id *owner;  /* counts it until acked: the listener, of a request */
+	struct cds_list_head entry;
+	uint8_t private_data[256];
+};
+
+enum urxe_cma_state {
+	URXE_CMA_IDLE,
+	URXE_CMA_BOUND,
+	URXE_CMA_ADDR_QUERY,
+	URXE_CMA_ADDR_RESOLVED,
+	URXE_CMA_ROUTE_RESOLVED,
+	URXE_CMA_CONNECT,    /* REQ sent, or request accepted, or further */
+	URXE_CMA_REQUEST,    /* a request that waits for accept or reject */
+	URXE_CMA_DISCONNECT, /* DISCONNECTED was told */
+	URXE_CMA_LISTEN,
+};
+
+struct urxe_cma_id {
+	struct rdma_cm_id id; /* first */
+	struct urxe_cma_channel *channel;
+	struct urxe_cma_dev *dev; /* NULL: not bound to one */
+	struct cds_list_head all; /* in the library's list of ids */
+	enum urxe_cma_state state;
+	bool sync; /* the channel is its own, calls wait */
+
+	/* events */
+	unsigned events_out; /* taken by the application, not acked */
+	bool disconnect_told, disconnect_taken;
+
+	/* address */
+	union ibv_gid sgid, dgid; /* on the wire */
+	uint8_t sgid_index;
+	bool has_sgid; /* bound to an address (not the wildcard) */
+	bool loopback; /* bound to 127.0.0.1 or ::1 */
+	bool afonly, reuse;
+	uint8_t tos;
+	bool tos_set;
+	uint8_t ack_timeout;
+	bool ack_timeout_set;
+	uint8_t path_mtu;		    /* enum ibv_mtu, 0: the port's */
+	void *claims[URXE_CMA_MAX_DEVICES]; /* the port number, on each device's identity */
+
+	/* listening */
+	int backlog, pending; /* requests not yet taken */
+	struct urxe_cma_binding *bindings;
+	struct ibv_qp_init_attr *qp_init_attr; /* of rdma_create_ep, for get_request */
+
+	/* resolving */
+	struct cds_list_head resolving; /* in the agent's list */
+	bool in_resolving;
+	uint64_t resolve_deadline;
+
+	/* connecting */
+	struct urxe_cm_id *cm;
+	bool passive, established;
+	uint32_t psn; /* own starting PSN */
+	uint8_t initiator_depth, responder_resources;
+	struct urxe_cm_req *last_req; /* to ask again with a smaller MTU */
+	uint8_t req_data[URXE_REQ_PRIVATE_LEN];
+	struct ibv_ece local_ece, remote_ece;
+	void *connect; /* private data of rdma_create_ep */
+	size_t connect_len;
+	uint32_t sidr_qkey;
+};
+
+/** The listener of one service id on one device, and the ids that share it. */
+struct urxe_cma_service {
+	struct cds_list_head entry; /* in dev->services */
+	struct urxe_cma_dev *dev;
+	uint64_t service_id;
+	struct urxe_cm_id *cm;
+	struct cds_list_head bindings;
+};
+
+/** An id's part in a service. */
+struct urxe_cma_binding {
+	struct cds_list_head entry;    /* in service->bindings */
+	struct urxe_cma_binding *next; /* of the id */
+	struct urxe_cma_service *service;
+	struct urxe_cma_id *id;
+};
+
+static inline struct urxe_cma_id *to_cma_id(struct rdma_cm_id *id)
+{
+	return caa_container_of(id, struct urxe_cma_id, id);
+}
+
+static inline struct urxe_cma_channel *to_cma_channel(struct rdma_event_channel *channel)
+{
+	return caa_container_of(channel, struct urxe_cma_channel, channel);
+}
+
+/** urxe_cma_ret - an errno as rdma_cma.h wants it. */
+int urxe_cma_ret(int err);
+
+/* ---- lib.c ---- */
+
+extern pthread_mutex_t urxe_cma_lock;
+/** signalled when an event was acked */
+extern pthread_cond_t urxe_cma_acked;
+
+/**
+ * urxe_cma_enter - take the lock, with the devices known
+ *
+ * 0, or an errno without the lock: ENODEV when no urxe device is configured, in a child forked
+ * after the CM was started, and when the process is exiting.
+ */
+int urxe_cma_enter(void);
+void urxe_cma_leave(void);
+unsigned urxe_cma_num_devices(void);
+/** urxe_cma_device - device by index, opened. Locked. NULL and *err when it cannot be opened. */
+struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err);
+/** urxe_cma_ids - all ids, for the process's end. Locked. */
+extern struct cds_list_head urxe_cma_ids;
+
+/* ---- agent.c: the GSI of a device ---- */
+
+/** urxe_agent_get - the device's agent, started. Locked. 0 or errno. */
+int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent);
+struct urxe_cm *urxe_agent_cm(struct urxe_agent *agent);
+/** urxe_agent_resolve - have urxe_cma_resolve_done() called when @id's neighbour is known. Locked.
+ */
+void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_cma_id *id);
+void urxe_agent_resolve_cancel(struct urxe_cma_id *id);
+/** urxe_agent_kick - timers may have become earlier. Locked. */
+void urxe_agent_kick(struct urxe_agent *agent);
+/** urxe_agent_own_gid - index of an own GID, or -1. Locked. */
+int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid);
+/** urxe_agent_stop - say goodbye to all peers and free everything. Not locked; at exit. */
+void urxe_agent_stop(struct urxe_cma_dev *dev);
+
+/* ---- channel.c ---- */
+
+struct urxe_cma_channel *urxe_cma_channel_create(void);
+void urxe_cma_channel_free(struct urxe_cma_channel *ch);
+/** urxe_cma_event_new - NULL when out of memory. */
+struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
+					  int status);
+/** urxe_cma_event_data - private data of the event: a copy. */
+void urxe_cma_event_data(struct urxe_cma_event *ev, const void **data, uint8_t *data_len,
+			 const void *src, uint8_t len);
+/** urxe_cma_event_post - queue it on its owner's channel. Locked. */
+void urxe_cma_event_post(struct urxe_cma_event *ev);
+/** urxe_cma_tell - an event without parameters. Locked. */
+void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int status);
+/** urxe_cma_events_move - pending events of @id go to another channel. Locked. */
+void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to);
+/** urxe_cma_events_purge - forget pending events of @id; requests among them are put in @orphans.
+ */
+void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans);
+/** urxe_cma_complete - a synchronous id waits for its next event and keeps it. Not locked. */
+int urxe_cma_complete(struct rdma_cm_id *id);
+
+/* ---- addr.c ---- */
+
+/** urxe_cma_addr_len - of an AF_INET or AF_INET6 address; 0 for others and NULL. */
+socklen_t urxe_cma_addr_len(const struct sockaddr *sa);
+void urxe_cma_addr_gid(const struct sockaddr *sa, union ibv_gid *gid);
+void urxe_cma_gid_addr(const union ibv_gid *gid, int family, uint16_t port, struct sockaddr *sa);
+uint16_t urxe_cma_addr_port(const struct sockaddr *sa); /* host order */
+void urxe_cma_addr_set_port(struct sockaddr *sa, uint16_t port);
+bool urxe_cma_addr_any(const struct sockaddr *sa);
+bool urxe_cma_addr_loopback(const struct sockaddr *sa);
+bool urxe_cma_addr_mcast(const struct sockaddr *sa);
+
+/* ---- id.c ---- */
+
+struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
+				    enum rdma_port_space ps, enum ibv_qp_type qp_type);
+/** urxe_cma_id_end - take it out of everything; what is left is memory. Locked. */
+void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans);
+void urxe_cma_id_free(struct urxe_cma_id *id);
+/** urxe_cma_attach - bind the id to a device. Locked. */
+void urxe_cma_attach(struct urxe_cma_id *id, struct urxe_cma_dev *dev);
+int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		       enum rdma_port_space ps, enum ibv_qp_type qp_type);
+
+/* ---- bind.c ---- */
+
+/** urxe_cma_bind - bind to an address (wildcard allowed) and port (0: ephemeral). Locked. */
+int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr);
+/** urxe_cma_claim_port - the id's port number, on its device or, unbound, on all. Locked. */
+int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid, uint16_t *port);
+void urxe_cma_release_port(struct urxe_cma_id *id);
+
+/* ---- resolve.c ---- */
+
+/** urxe_cma_resolve_done - the neighbour is known (0), or will not be (errno). Locked. */
+void urxe_cma_resolve_done(struct urxe_cma_id *id, int err);
+/** urxe_cma_set_path_rec - id->route.path_rec of the path as it stands. Locked. */
+int urxe_cma_set_path_rec(struct urxe_cma_id *id);
+uint32_t urxe_cma_flow_label(const struct urxe_cma_id *id);
+
+/* ---- listen.c ---- */
+
+void urxe_cma_unlisten(struct urxe_cma_id *id);
+
+/* ---- conn.c ---- */
+
+int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
+/** urxe_cma_path - the path as it goes to the IB CM. Locked. */
+void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path);
+
+/* ---- sidr.c: RDMA_PS_UDP ---- */
+
+int urxe_cma_sidr_connect(struct urxe_cma_id *id, const struct rdma_conn_param *param);
+int urxe_cma_sidr_accept(struct urxe_cma_id *id, const struct rdma_conn_param *param);
+int urxe_cma_sidr_reject(struct urxe_cma_id *id, const void *data, uint8_t len);
+int urxe_cma_sidr_request(struct urxe_cma_id *id, struct urxe_cma_event *event,
+			  const struct urxe_cm_event *ev);
+
+/* ---- qp.c ---- */
+
+/** urxe_cma_qp_to_rts - the QP on the id, if any, to RTR and RTS. Locked. */
+int urxe_cma_qp_to_rts(struct urxe_cma_id *id);
+/** urxe_cma_qp_to_err - the QP on the id, if any, to ERR. Locked. */
+int urxe_cma_qp_to_err(struct urxe_cma_id *id);
+int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int *mask);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* librdmacm's one lock, its devices, and its ends: fork and exit. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cm/cma.h"
+#include "provider/gsi.h"
+#include "urxe/log.h"
+#include "urxedv.h"
+
+pthread_mutex_t urxe_cma_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t urxe_cma_acked = PTHREAD_COND_INITIALIZER;
+CDS_LIST_HEAD(urxe_cma_ids);
+
+/* What the API forces to be global. Guarded by the lock. */
+static struct {
+	bool loaded;
+	bool dead; /* a child of a parent with agents, or the process is exiting */
+	unsigned n;
+	struct urxe_cma_dev devices[URXE_CMA_MAX_DEVICES];
+} lib;
+
+int urxe_cma_ret(int err)
+{
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+/*
+ * A child has the parent's memory, but none of its threads, and the port is the parent's. What
+ * was not started in the parent may be started in the child.
+ */
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&urxe_cma_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&urxe_cma_lock);
+}
+
+static void fork_child(void)
+{
+	for (unsigned i = 0; i < lib.n; i++) {
+		if (lib.devices[i].agent)
+			lib.dead = true;
+	}
+	pthread_mutex_init(&urxe_cma_lock, NULL);
+	pthread_cond_init(&urxe_cma_acked, NULL);
+}
+
+static int load(void)
+{
+	struct ibv_device **list;
+	int n;
+
+	if (lib.loaded)
+		return lib.n ? 0 : ENODEV;
+	list = urxedv_get_device_list(&n);
+	if (!list)
+		return ENODEV; /* urxedv has said why */
+	for (int i = 0; i < n && lib.n < URXE_CMA_MAX_DEVICES; i++) {
+		struct urxe_cma_dev *dev = &lib.devices[lib.n];
+
+		dev->device = list[i];
+		dev->index = lib.n++;
+		CDS_INIT_LIST_HEAD(&dev->services);
+	}
+	urxedv_free_device_list(list);
+	lib.loaded = true;
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	return lib.n ? 0 : ENODEV;
+}
+
+int urxe_cma_enter(void)
+{
+	int err;
+
+	pthread_mutex_lock(&urxe_cma_lock);
+	err = lib.dead ? ENODEV : load();
+	if (err)
+		pthread_mutex_unlock(&urxe_cma_lock);
+	return err;
+}
+
+void urxe_cma_leave(void)
+{
+	pthread_mutex_unlock(&urxe_cma_lock);
+}
+
+unsigned urxe_cma_num_devices(void)
+{
+	return lib.n;
+}
+
+static int open_device(struct urxe_cma_dev *dev)
+{
+	int err;
+
+	if (dev->verbs)
+		return 0;
+	dev->verbs = ibv_open_device(dev->device);
+	if (!dev->verbs)
+		return errno ? errno : ENODEV;
+	err = ibv_query_device(dev->verbs, &dev->attr);
+	if (!err) {
+		dev->pd = ibv_alloc_pd(dev->verbs);
+		if (dev->pd)
+			return 0;
+		err = errno;
+	}
+	ibv_close_device(dev->verbs);
+	dev->verbs = NULL;
+	return err;
+}
+
+struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err)
+{
+	if (i >= lib.n) {
+		*err = ENODEV;
+		return NULL;
+	}
+	*err = open_device(&lib.devices[i]);
+	return *err ? NULL : &lib.devices[i];
+}
+
+URXE_CMA_API struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	struct ibv_context **list = NULL;
+	unsigned n = 0;
+	int err = urxe_cma_enter();
+
+	if (num_devices)
+		*num_devices = 0;
+	if (!err) {
+		list = calloc(lib.n + 1, sizeof(struct ibv_context *));
+		if (!list)
+			err = ENOMEM;
+		for (unsigned i = 0; list && i < lib.n; i++) {
+			struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
+
+			if (dev)
+				list[n++] = dev->verbs;
+		}
+		urxe_cma_leave();
+	}
+	if (!list) {
+		errno = err;
+		return NULL;
+	}
+	if (num_devices)
+		*num_devices = (int)n;
+	return list;
+}
+
+URXE_CMA_API void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}
+
+/*
+ * The process ends: peers hear of it at once instead of by time-out. The lock may be held by a
+ * thread that is no more; then there is nothing to be done.
+ */
+__attribute__((destructor)) static void lib_exit(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_nsec += 200000000;
+	ts.tv_sec += ts.tv_nsec / 1000000000;
+	ts.tv_nsec %= 1000000000;
+	if (pthread_mutex_timedlock(&urxe_cma_lock, &ts))
+		return;
+	if (lib.dead) {
+		pthread_mutex_unlock(&urxe_cma_lock);
+		return;
+	}
+	lib.dead = true;
+	pthread_mutex_unlock(&urxe_cma_lock);
+	for (unsigned i = 0; i < lib.n; i++)
+		urxe_agent_stop(&lib.devices[i]);
+}

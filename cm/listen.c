@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Listening ids, and requests on their way to one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cm/cma.h"
+#include "provider/gsi.h"
+#include "urxe/log.h"
+
+/* How well does a listener suit a request? 0: not at all. */
+static unsigned suits(const struct urxe_cma_id *id, const struct urxe_cma_dev *dev,
+		      const struct urxe_ip_cm_hdr *h)
+{
+	int family = id->id.route.addr.src_addr.sa_family;
+	union ibv_gid src;
+
+	if (id->loopback) {
+		memcpy(src.raw, h->src, 16);
+		return (family == AF_INET) == (h->ip_version == 4) &&
+				       urxe_agent_own_gid(dev, &src) >= 0
+			       ? 2
+			       : 0;
+	}
+	if (id->has_sgid)
+		return memcmp(id->sgid.raw, h->dst, 16) ? 0 : 3;
+	if (family == AF_INET)
+		return h->ip_version == 4;
+	return h->ip_version == 6 || !id->afonly;
+}
+
+static struct urxe_cma_id *find_listener(const struct urxe_cma_service *svc,
+					 const struct urxe_ip_cm_hdr *h)
+{
+	struct urxe_cma_binding *b;
+	struct urxe_cma_id *best = NULL;
+	unsigned best_suits = 0;
+
+	cds_list_for_each_entry (b, &svc->bindings, entry) {
+		unsigned s = suits(b->id, svc->dev, h);
+
+		if (s > best_suits) {
+			best = b->id;
+			best_suits = s;
+		}
+	}
+	return best;
+}
+
+static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_cma_id *listener,
+				     const struct urxe_ip_cm_hdr *h,
+				     const struct urxe_cm_path *path)
+{
+	struct urxe_cma_id *id = urxe_cma_id_new(listener->channel, listener->id.context,
+						 listener->id.ps, listener->id.qp_type);
+	struct rdma_addr *a;
+
+	if (!id)
+		return NULL;
+	a = &id->id.route.addr;
+	urxe_cma_attach(id, svc->dev);
+	id->passive = true;
+	id->state = URXE_CMA_REQUEST;
+	id->sgid = path->sgid;
+	id->dgid = path->dgid;
+	id->sgid_index = path->sgid_index;
+	id->has_sgid = true;
+	id->tos = path->traffic_class;
+	id->path_mtu = path->mtu;
+	id->ack_timeout = listener->ack_timeout;
+	id->ack_timeout_set = listener->ack_timeout_set;
+	id->psn = (uint32_t)urxe_gsi_random(svc->dev->verbs) & 0xffffff;
+	urxe_cma_gid_addr((const union ibv_gid *)(const void *)h->dst,
+			  h->ip_version == 4 ? AF_INET : AF_INET6,
+			  urxe_cma_addr_port(&listener->id.route.addr.src_addr), &a->src_addr);
+	urxe_cma_gid_addr((const union ibv_gid *)(const void *)h->src,
+			  h->ip_version == 4 ? AF_INET : AF_INET6, h->src_port, &a->dst_addr);
+	a->addr.ibaddr.sgid = id->sgid;
+	a->addr.ibaddr.dgid = id->dgid;
+	if (urxe_cma_set_path_rec(id)) {
+		urxe_cma_id_free(id);
+		return NULL;
+	}
+	return id;
+}
+
+static void fill_conn(struct urxe_cma_id *id, struct urxe_cma_event *e,
+		      const struct urxe_cm_event *ev)
+{
+	const struct urxe_cm_conn *c = &ev->req.conn;
+	struct rdma_conn_param *p = &e->event.param.conn;
+
+	/* Seen from here: what the peer can answer is what we may ask, and the other way. */
+	id->initiator_depth = c->responder_resources;
+	id->responder_resources = c->initiator_depth;
+	id->remote_ece.vendor_id = c->ece.vendor_id;
+	id->remote_ece.options = c->ece.attr_mod;
+	p->responder_resources = id->responder_resources;
+	p->initiator_depth = id->initiator_depth;
+	p->flow_control = c->flow_control;
+	p->retry_count = c->retry_count;
+	p->rnr_retry_count = c->rnr_retry_count;
+	p->srq = c->srq;
+	p->qp_num = c->qpn;
+	urxe_cma_event_data(e, &p->private_data, &p->private_data_len,
+			    (const uint8_t *)c->private_data + URXE_IP_CM_HDR_LEN,
+			    (uint8_t)(c->private_len - URXE_IP_CM_HDR_LEN));
+}
+
+/* Say no without asking anyone; the id goes. */
+static int refuse(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, uint16_t reason)
+{
+	if (ev->type == URXE_CM_EV_SIDR_REQ_RECEIVED)
+		urxe_cm_send_sidr_rep(cm,
+				      reason == URXE_CM_REJ_INVALID_SERVICE_ID
+					      ? URXE_CM_SIDR_UNSUPPORTED
+					      : URXE_CM_SIDR_REJECT,
+				      0, 0, NULL, 0);
+	else
+		urxe_cm_send_rej(cm, reason, NULL, 0, NULL, 0);
+	return 1;
+}
+
+/* A REQ or SIDR_REQ for the service: find the listener, and make an id of it. */
+static int request(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
+{
+	struct urxe_cma_service *svc = context;
+	bool sidr = ev->type == URXE_CM_EV_SIDR_REQ_RECEIVED;
+	const struct urxe_cm_path *path = urxe_cm_get_path(cm);
+	struct urxe_cma_id *listener, *id;
+	struct urxe_cma_event *e;
+	struct urxe_ip_cm_hdr h;
+
+	if (!sidr && ev->type != URXE_CM_EV_REQ_RECEIVED)
+		return 0;
+	if (urxe_ip_cm_hdr_get(ev->private_data, &h))
+		return refuse(cm, ev, URXE_CM_REJ_CONSUMER);
+	/* Who says that it is somebody else in the header is not to be believed. */
+	if (memcmp(h.src, path->dgid.raw, 16) || memcmp(h.dst, path->sgid.raw, 16))
+		return refuse(cm, ev, URXE_CM_REJ_INVALID_GID);
+	listener = find_listener(svc, &h);
+	if (!listener)
+		return refuse(cm, ev, URXE_CM_REJ_INVALID_SERVICE_ID);
+	if (!sidr && ev->req.qp_type != listener->id.qp_type)
+		return refuse(cm, ev, URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
+	if (listener->pending >= listener->backlog)
+		return refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES);
+	id = new_child(svc, listener, &h, path);
+	e = id ? urxe_cma_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0) : NULL;
+	if (!e) {
+		if (id)
+			urxe_cma_id_free(id);
+		return refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES);
+	}
+	id->cm = cm;
+	urxe_cm_set_handler(cm, urxe_cma_conn_handler, id);
+	cds_list_add_tail(&id->all, &urxe_cma_ids);
+	if (sidr)
+		urxe_cma_sidr_request(id, e, ev);
+	else
+		fill_conn(id, e, ev);
+	e->owner = listener;
+	e->event.listen_id = &listener->id;
+	listener->pending++;
+	urxe_cma_event_post(e);
+	return 0;
+}
+
+static struct urxe_cma_service *get_service(struct urxe_cma_dev *dev, uint64_t service_id, int *err)
+{
+	struct urxe_cma_service *svc;
+	struct urxe_agent *agent;
+
+	cds_list_for_each_entry (svc, &dev->services, entry) {
+		if (svc->service_id == service_id)
+			return svc;
+	}
+	*err = urxe_agent_get(dev, &agent);
+	if (*err)
+		return NULL;
+	svc = calloc(1, sizeof(*svc));
+	if (!svc) {
+		*err = ENOMEM;
+		return NULL;
+	}
+	svc->dev = dev;
+	svc->service_id = service_id;
+	CDS_INIT_LIST_HEAD(&svc->bindings);
+	svc->cm = urxe_cm_new_id(urxe_agent_cm(agent), request, svc);
+	*err = svc->cm ? urxe_cm_listen(svc->cm, service_id, UINT64_MAX) : ENOMEM;
+	if (*err) {
+		if (svc->cm)
+			urxe_cm_destroy(svc->cm);
+		free(svc);
+		return NULL;
+	}
+	cds_list_add_tail(&svc->entry, &dev->services);
+	return svc;
+}
+
+static void put_service(struct urxe_cma_service *svc)
+{
+	if (!cds_list_empty(&svc->bindings))
+		return;
+	urxe_cm_destroy(svc->cm);
+	cds_list_del(&svc->entry);
+	free(svc);
+}
+
+static int listen_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev)
+{
+	uint64_t service_id = urxe_ip_cm_service_id(
+		(uint8_t)id->id.ps, urxe_cma_addr_port(&id->id.route.addr.src_addr));
+	struct urxe_cma_service *svc;
+	struct urxe_cma_binding *b;
+	int err;
+
+	err = urxe_ident_port_listen(urxe_gsi_ident(dev->verbs), id->claims[dev->index]);
+	if (err)
+		return err;
+	svc = get_service(dev, service_id, &err);
+	if (!svc)
+		return err;
+	b = calloc(1, sizeof(*b));
+	if (!b) {
+		put_service(svc);
+		return ENOMEM;
+	}
+	b->service = svc;
+	b->id = id;
+	b->next = id->bindings;
+	id->bindings = b;
+	cds_list_add_tail(&b->entry, &svc->bindings);
+	return 0;
+}
+
+void urxe_cma_unlisten(struct urxe_cma_id *id)
+{
+	struct urxe_cma_binding *b;
+
+	while ((b = id->bindings)) {
+		id->bindings = b->next;
+		cds_list_del(&b->entry);
+		put_service(b->service);
+		free(b);
+	}
+}
+
+static int start_listening(struct urxe_cma_id *id, int backlog)
+{
+	int err = 0;
+
+	if (id->state == URXE_CMA_IDLE) {
+		struct sockaddr_in any = {.sin_family = AF_INET};
+
+		err = urxe_cma_bind(id, (struct sockaddr *)&any);
+	}
+	if (!err && id->state != URXE_CMA_BOUND)
+		err = EINVAL;
+	id->backlog =
+		backlog > 0 && backlog < URXE_CMA_MAX_BACKLOG ? backlog : URXE_CMA_MAX_BACKLOG;
+	for (unsigned i = 0; !err && i < urxe_cma_num_devices(); i++) {
+		struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
+
+		if (dev && (!id->dev || id->dev == dev))
+			err = listen_on(id, dev);
+	}
+	if (err)
+		urxe_cma_unlisten(id);
+	else
+		id->state = URXE_CMA_LISTEN;
+	return err;
+}
+
+/* For those who start us and wait until we listen. */
+static void say_ready(void)
+{
+	const char *path = getenv("URXE_READY_FILE");
+	int fd;
+
+	if (!path || !*path)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0)
+		urxe_warn("URXE_READY_FILE %s: %s", path, strerror(errno));
+	else
+		close(fd);
+}
+
+URXE_CMA_API int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+	int err;
+
+	if (!id)
+		return urxe_cma_ret(EINVAL);
+	err = urxe_cma_enter();
+	if (err)
+		return urxe_cma_ret(err);
+	err = start_listening(to_cma_id(id), backlog);
+	urxe_cma_leave();
+	if (!err)
+		say_ready();
+	return urxe_cma_ret(err);
+}
