@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * urxe: the command.
+ */
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool.h"
+
+static const struct {
+	const char *name, *usage;
+	int (*main)(int argc, char **argv);
+} commands[] = {
+	{"run", tool_run_usage, tool_run},
+	{"status", tool_status_usage, tool_status},
+};
+
+#define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static const char usage[] =
+	"usage: urxe run [OPTIONS] [--] CMD [ARG]...   run CMD with urxe devices\n"
+	"       urxe status [--json] [--no-start]      show the configured devices\n"
+	"       urxe help [COMMAND]\n"
+	"       urxe --version\n"
+	"\n"
+	"urxe is RoCEv2 in userspace: RDMA devices for programs that use libibverbs and "
+	"librdmacm,\n"
+	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1).\n";
+
+int tool_fail(const char *fmt, ...)
+{
+	char line[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "urxe: %s\n", line);
+	return TOOL_EXIT_USAGE;
+}
+
+static int help(const char *topic)
+{
+	if (!topic) {
+		fputs(usage, stdout);
+		return 0;
+	}
+	for (unsigned i = 0; i < NUM_COMMANDS; i++) {
+		if (!strcmp(topic, commands[i].name)) {
+			fputs(commands[i].usage, stdout);
+			return 0;
+		}
+	}
+	return tool_fail("help: found '%s', accepted: run, status", topic);
+}
+
+static bool is(const char *s, const char *a, const char *b)
+{
+	return !strcmp(s, a) || !strcmp(s, b);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		fputs(usage, stderr);
+		return TOOL_EXIT_USAGE;
+	}
+	if (is(argv[1], "--help", "-h"))
+		return help(NULL);
+	if (is(argv[1], "--version", "-V")) {
+		puts("urxe " URXE_VERSION);
+		return 0;
+	}
+	if (!strcmp(argv[1], "help"))
+		return help(argv[2]);
+	for (unsigned i = 0; i < NUM_COMMANDS; i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		if (argc > 2 && is(argv[2], "--help", "-h"))
+			return help(argv[1]);
+		return commands[i].main(argc - 1, argv + 1);
+	}
+	return tool_fail("found command '%s', accepted: run, status, help", argv[1]);
+}

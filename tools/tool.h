@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Private to the urxe command.
+ */
+#ifndef URXE_TOOL_H
+#define URXE_TOOL_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/** Exit status for a wrong command line or configuration. */
+#define TOOL_EXIT_USAGE 2
+
+/** tool_fail - print "urxe: ..." as one line to stderr; returns TOOL_EXIT_USAGE. */
+int tool_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/** Where the pieces lie, installed or in a build folder. */
+struct tool_places {
+	char dropin[4096];   /* directory with libibverbs.so.1 and librdmacm.so.1 */
+	char provider[4096]; /* liburxe-rdmav34.so */
+};
+
+/** tool_places_find - 0, or ENOENT. */
+int tool_places_find(struct tool_places *p);
+
+/* The subcommands: argv[0] is the subcommand's name. They return the exit status. */
+int tool_run(int argc, char **argv);
+int tool_status(int argc, char **argv);
+
+extern const char tool_run_usage[];
+extern const char tool_status_usage[];
+
+#endif
