@@ -84,9 +84,10 @@ int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union i
  */
 int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);
 
-#pragma GCC visibility pop
 
 /** urxe_gsi_gid - own GID at an index: 0, ENODATA for an empty slot, EINVAL beyond the table. */
 int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gid);
+
+#pragma GCC visibility pop
 
 #endif
