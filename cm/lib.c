@@ -70,6 +70,7 @@ static int load(void)
 		CDS_INIT_LIST_HEAD(&dev->services);
 	}
 	urxedv_free_device_list(list);
+	urxe_log_set_level((enum urxe_log_level)urxe_gsi_log_level());
 	lib.loaded = true;
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 	return lib.n ? 0 : ENODEV;

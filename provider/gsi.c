@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "urxe/log.h"
 
 #define RESOLVE_WINDOW 20000000ull /* ns: the GSI looks often for so long after it asked */
 
@@ -99,4 +100,13 @@ int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gi
 	if (!err)
 		memcpy(gid->raw, e.gid, sizeof(gid->raw));
 	return err;
+}
+
+int urxe_gsi_log_level(void)
+{
+	int level = URXE_LOG_DEBUG;
+
+	while (level > URXE_LOG_NONE && !urxe_log_enabled((enum urxe_log_level)level))
+		level--;
+	return level;
 }

@@ -84,9 +84,11 @@ int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union i
  */
 int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);
 
-
 /** urxe_gsi_gid - own GID at an index: 0, ENODATA for an empty slot, EINVAL beyond the table. */
 int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gid);
+
+/** urxe_gsi_log_level - the configured enum urxe_log_level, for the CM's own log lines. */
+int urxe_gsi_log_level(void);
 
 #pragma GCC visibility pop
 
