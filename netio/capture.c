@@ -61,6 +61,22 @@ int urxe_capture_open(struct urxe_capture **out, const char *path, uint32_t max_
 	return 0;
 }
 
+/*
+ * rte_pcapng sets its clock at the first packet, and is off by 2^64 ticks for good when that
+ * packet's time lies before that moment (22.11): so let the first one come from the future, and
+ * drop it.
+ */
+static void prime_clock(struct urxe_capture *cap)
+{
+	uint8_t byte = 0;
+	struct rte_mbuf view = {.buf_addr = &byte, .data_len = 1, .pkt_len = 1, .nb_segs = 1};
+
+	rte_mbuf_refcnt_set(&view, 1);
+	rte_pktmbuf_free(rte_pcapng_copy(cap->port, 0, &view, cap->pool, 1,
+					 rte_get_tsc_cycles() + rte_get_tsc_hz() / 10,
+					 RTE_PCAPNG_DIRECTION_OUT));
+}
+
 int urxe_capture_start(struct urxe_capture *cap, uint16_t port)
 {
 	struct utsname un;
@@ -76,6 +92,8 @@ int urxe_capture_start(struct urxe_capture *cap, uint16_t port)
 		if (!cap->file) {
 			ret = rte_errno ? rte_errno : EIO;
 			cap->failed = true;
+		} else {
+			prime_clock(cap);
 		}
 	}
 	pthread_mutex_unlock(&cap->lock);

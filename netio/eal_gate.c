@@ -147,6 +147,8 @@ static void gate_park(void *unused)
 	else
 		while (poll(&pfd, 1, -1) < 0 && errno == EINTR)
 			;
+	/* What the peer sent before it died is still in the rings: a moment to fetch it. */
+	poll(NULL, 0, 1);
 	pthread_mutex_lock(&gate_lock);
 	gate_hold_all(true);
 	gate_open = true;

@@ -3,6 +3,7 @@
  * A DPDK port's life: plug, unplug, and the watch that brings it back. All on the control thread.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <net/if.h>
@@ -23,6 +24,7 @@
 #define MS		1000000u
 #define WATCH_STEADY_NS (100 * MS)
 #define WATCH_SEEK_NS	(20 * MS)
+#define DRAIN_MS	3
 #define START_GRACE_NS	(1000 * (uint64_t)MS) /* a link that was just started may take that long */
 
 static uint64_t mono_ns(void)
@@ -350,8 +352,12 @@ void ethdev_unplug(struct ethdev *e)
 
 	if (!e->probed)
 		return;
-	if (e->present)
+	if (e->present) {
+		/* A peer reads our rings, and loses them when we go. */
+		if (e->kind->own_mac && __atomic_load_n(&e->carrier, __ATOMIC_RELAXED))
+			poll(NULL, 0, DRAIN_MS);
 		stop(e);
+	}
 	/* virtio_user finds its peer dead in alarms, and none may outlive the port. The first one
 	 * takes its interrupt away; those that were set before that are over after the second
 	 * barrier. */
@@ -430,8 +436,12 @@ void ethdev_watch(void *arg)
 	if (up) {
 		e->was_up = true;
 		e->watch.interval_ns = WATCH_STEADY_NS;
-	} else if (e->kind->revive != URXE_REVIVE_NONE &&
-		   (e->was_up || now - e->since_ns > START_GRACE_NS)) {
+	} else if (e->kind->revive != URXE_REVIVE_NONE && e->was_up) {
+		/* What the peer sent last may still be in the rings: one more round to fetch it. */
+		e->was_up = false;
+		e->since_ns = now - START_GRACE_NS;
+		e->watch.interval_ns = WATCH_SEEK_NS;
+	} else if (e->kind->revive != URXE_REVIVE_NONE && now - e->since_ns > START_GRACE_NS) {
 		stop(e);
 		if (e->kind->revive == URXE_REVIVE_REPLUG)
 			ethdev_unplug(e);
