@@ -5,7 +5,7 @@
  * byte before it looks, and puts it back when there is more.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -235,8 +235,14 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 		ssize_t n = read(channel->fd, buf, sizeof(buf));
 		int err;
 
-		if (n <= 0)
-			return n ? -1 : urxe_cma_ret(ENODEV);
+		/*
+		 * The channel was destroyed under us. Programs do that at their end and expect
+		 * their event thread to stay where it is, as it does in the kernel.
+		 */
+		if (!n)
+			return poll(NULL, 0, -1);
+		if (n < 0)
+			return -1;
 		err = urxe_cma_enter();
 		if (err)
 			return urxe_cma_ret(err);
