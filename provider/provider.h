@@ -371,6 +371,7 @@ struct urxe_resource {
 	bool sent;    /* has been answered in full once */
 	bool first;   /* the next response packet is the first of an answer */
 	uint32_t psn, npsn, cur;
+	uint32_t end, stop; /* of the answer: PSNs of the request, and READ: bytes of it */
 	uint32_t rkey, length;
 	uint64_t va;
 	uint64_t value; /* ATOMIC: what was there before */
@@ -397,7 +398,7 @@ struct urxe_responder {
 	struct urxe_rwqe *rwqe; /* copy of the receive WQE in use */
 	uint32_t rwqe_length;
 	struct urxe_resource *res;
-	uint32_t res_size, res_head, res_pending;
+	uint32_t res_size, res_head, res_pending; /* res_head: the oldest, the next to be used */
 };
 
 struct urxe_qp {

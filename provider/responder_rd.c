@@ -15,31 +15,36 @@ static struct urxe_resource *resource_get(struct urxe_responder *r)
 
 	if (!r->res_size)
 		return NULL;
-	res = &r->res[r->res_head % r->res_size];
+	res = &r->res[r->res_head];
 	if (res->kind != URXE_RES_NONE && res->pending) {
 		if (!res->sent)
 			return NULL;
 		res->pending = false; /* a repeat that the peer no longer waits for */
 		r->res_pending--;
 	}
-	r->res_head++;
+	r->res_head = (r->res_head + 1) % r->res_size;
 	memset(res, 0, sizeof(*res));
 	return res;
 }
 
-static void resource_answer(struct urxe_responder *r, struct urxe_resource *res, uint32_t from)
+/* An answer is due from PSN @from on, of @n PSNs of the request's and @stop of its bytes. */
+static void resource_answer(struct urxe_responder *r, struct urxe_resource *res, uint32_t from,
+			    uint32_t n, uint32_t stop)
 {
 	if (!res->pending)
 		r->res_pending++;
 	res->pending = true;
 	res->first = true;
 	res->cur = from;
+	res->end = n;
+	res->stop = stop;
 }
 
+/* The newest first: one from a round of PSNs ago may be at the same PSN. */
 static struct urxe_resource *resource_find(struct urxe_responder *r, uint32_t psn)
 {
-	for (uint32_t i = 0; i < r->res_size; i++) {
-		struct urxe_resource *res = &r->res[i];
+	for (uint32_t i = 1; i <= r->res_size; i++) {
+		struct urxe_resource *res = &r->res[(r->res_head + r->res_size - i) % r->res_size];
 
 		if (res->kind != URXE_RES_NONE && ((psn - res->psn) & URXE_PSN_MASK) < res->npsn)
 			return res;
@@ -69,7 +74,7 @@ static void accept_rd(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kin
 	r->epsn = urxe_psn_add(r->epsn, npsn);
 	r->msn = urxe_psn_add(r->msn, 1);
 	res->msn = r->msn;
-	resource_answer(r, res, res->psn);
+	resource_answer(r, res, res->psn, npsn, res->length);
 }
 
 static void execute_read(struct urxe_qp *qp, const uint8_t *reth)
@@ -152,23 +157,26 @@ void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_packet *p
 	uint32_t psn = urxe_bth_psn(pkt->bth);
 	struct urxe_resource *res = resource_find(&qp->resp, psn);
 	const uint8_t *reth = pkt->bth + op->reth_off;
+	uint32_t len, stop;
 	uint64_t at;
 
 	/* Not kept any more: older than anything the peer may still wait for. */
 	if (!res)
 		return;
 	if (op->flags & URXE_OPF_ATOMIC && res->kind == URXE_RES_ATOMIC) {
-		resource_answer(&qp->resp, res, psn);
+		resource_answer(&qp->resp, res, psn, 1, 0);
 		return;
 	}
 	if (!(op->flags & URXE_OPF_READ) || res->kind != URXE_RES_READ)
 		return;
-	/* It may ask for the rest only, but for nothing that the first one did not. */
+	/* It may ask for a part only, but for nothing that the first one did not. */
 	at = (uint64_t)((psn - res->psn) & URXE_PSN_MASK) << qp->mtu_shift;
+	len = urxe_reth_len(reth);
 	if (urxe_reth_va(reth) != res->va + at || urxe_reth_rkey(reth) != res->rkey ||
-	    urxe_reth_len(reth) > res->length - at) {
+	    len > res->length - at || (!len && res->length)) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_LENGTH);
 		return;
 	}
-	resource_answer(&qp->resp, res, psn);
+	stop = (uint32_t)at + len;
+	resource_answer(&qp->resp, res, psn, read_packets(qp, stop), stop);
 }

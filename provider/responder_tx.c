@@ -76,7 +76,7 @@ static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct u
 			    bool first)
 {
 	uint32_t at = ((res->cur - res->psn) & URXE_PSN_MASK) << qp->mtu_shift;
-	uint32_t left = res->length - at, payload = left < qp->mtu ? left : qp->mtu;
+	uint32_t left = res->stop - at, payload = left < qp->mtu ? left : qp->mtu;
 	bool last = left <= qp->mtu;
 	uint8_t operation =
 		first ? (last ? URXE_OP_READ_RESPONSE_ONLY : URXE_OP_READ_RESPONSE_FIRST)
@@ -111,7 +111,7 @@ static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct u
 static int send_read(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
 		     unsigned *budget)
 {
-	while (((res->cur - res->psn) & URXE_PSN_MASK) < res->npsn) {
+	while (((res->cur - res->psn) & URXE_PSN_MASK) < res->end) {
 		int err;
 
 		if (!*budget)
@@ -130,10 +130,9 @@ static int send_read(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_res
 static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *budget)
 {
 	struct urxe_responder *r = &qp->resp;
-	uint32_t i = r->res_head > r->res_size ? r->res_head - r->res_size : 0;
 
-	for (; r->res_pending && i != r->res_head; i++) {
-		struct urxe_resource *res = &r->res[i % r->res_size];
+	for (uint32_t i = 0; r->res_pending && i < r->res_size; i++) {
+		struct urxe_resource *res = &r->res[(r->res_head + i) % r->res_size];
 		int err;
 
 		if (!res->pending)

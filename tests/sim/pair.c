@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,4 +310,39 @@ int pair_recv(struct side *s, uint64_t wr_id, uint32_t off, uint32_t len)
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	return ibv_post_recv(s->qp, &wr, &bad);
+}
+
+int pair_event(struct side *s)
+{
+	struct ibv_async_event ev;
+
+	fcntl(s->ctx->async_fd, F_SETFL, O_NONBLOCK);
+	if (ibv_get_async_event(s->ctx, &ev))
+		return -1;
+	ibv_ack_async_event(&ev);
+	return (int)ev.event_type;
+}
+
+bool pair_no_wc(struct pair *p, struct side *s, uint64_t ns)
+{
+	struct ibv_wc wc;
+
+	pair_settle(p, ns);
+	return ibv_poll_cq(s->cq, 1, &wc) == 0;
+}
+
+enum ibv_qp_state pair_state(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	REQUIRE(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init));
+	return attr.qp_state;
+}
+
+int pair_modify(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 }

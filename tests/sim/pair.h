@@ -80,6 +80,14 @@ uint64_t pair_stat(struct side *s, enum urxe_stat stat);
 /** pair_post - one send work request with one SGE in the side's buffer. Returns ibv_post_send's. */
 int pair_post(struct side *s, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t off, uint32_t len,
 	      struct side *to, uint32_t remote_off, unsigned flags);
+/** pair_event - the next asynchronous event of a side, acknowledged; -1 when there is none. */
+int pair_event(struct side *s);
+/** pair_no_wc - there is no completion on a side's CQ, nor will there be in @ns. */
+bool pair_no_wc(struct pair *p, struct side *s, uint64_t ns);
+/** pair_state - state of a QP as queried. */
+enum ibv_qp_state pair_state(struct ibv_qp *qp);
+/** pair_modify - to a state that needs no other attribute. */
+int pair_modify(struct ibv_qp *qp, enum ibv_qp_state state);
 /** pair_recv - one receive into the side's buffer. */
 int pair_recv(struct side *s, uint64_t wr_id, uint32_t off, uint32_t len);
 
