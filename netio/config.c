@@ -203,11 +203,17 @@ static int check_gw(const struct urxe_port_config *dev, const uint8_t gw[16], bo
 
 static int check_device(const struct urxe_port_config *dev, char *err, size_t errlen)
 {
+	const struct urxe_driver_kind *kind = urxe_devargs_kind(dev->port);
 	int ret;
 
 	if (!dev->port[0])
 		return fail(err, errlen, "%s: port: found none, accepted: %s", dev->name,
 			    urxe_config_key_find("port")->accepts);
+	if (kind->max_l3_mtu && urxe_config_l3_mtu(dev) > kind->max_l3_mtu)
+		return fail(err, errlen,
+			    "%s: mtu: found %u with %s, accepted: what fits into %u bytes "
+			    "of IP packet",
+			    dev->name, dev->mtu, kind->driver, kind->max_l3_mtu);
 	for (unsigned i = 0; i < dev->num_ips; i++) {
 		/* RFC 8200: an IPv6 link carries 1280 bytes */
 		if (!dev->ips[i].ipv4 && urxe_config_l3_mtu(dev) < 1280)

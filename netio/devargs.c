@@ -49,7 +49,11 @@ static const struct urxe_driver_kind kinds[] = {
 	{.prefix = "net_af_packet", .driver = "net_af_packet", .any_mtu = true},
 	/* The port and the kernel's interface share a MAC: we are the other end, so take another.
 	 */
-	{.prefix = "net_tap", .driver = "net_tap", .own_mac = true, .rx_intr = true},
+	{.prefix = "net_tap",
+	 .driver = "net_tap",
+	 .own_mac = true,
+	 .rx_intr = true,
+	 .max_l3_mtu = 1500},
 	{.prefix = "net_pcap", .driver = "net_pcap", .own_mac = true, .any_mtu = true},
 	{.prefix = "net_ring", .driver = "net_ring", .own_mac = true, .any_mtu = true},
 	{.prefix = "net_null", .driver = "net_null", .own_mac = true, .any_mtu = true},
@@ -106,10 +110,22 @@ bool urxe_devargs_get(const char *port, const char *key, char *val, size_t len)
 	return false;
 }
 
-uint32_t urxe_devargs_data_room(uint32_t l3_mtu)
+/* Ethernet, two VLAN tags, FCS; whole cache lines. */
+static uint32_t frame_room(uint32_t l3_mtu)
 {
-	/* Ethernet, two VLAN tags, FCS; whole cache lines. */
 	return (l3_mtu + 14 + 8 + 4 + 63) & ~63u;
+}
+
+uint32_t urxe_devargs_data_room(const char *devargs, uint32_t l3_mtu)
+{
+	uint32_t room = frame_room(l3_mtu);
+	char val[16];
+
+	/* af_packet wants room for whatever its ring could hold. */
+	if (!strcmp(urxe_devargs_kind(devargs)->driver, "net_af_packet") &&
+	    urxe_devargs_get(devargs, "framesz", val, sizeof(val)) && (uint32_t)atoi(val) > room)
+		room = (uint32_t)atoi(val);
+	return room;
 }
 
 static unsigned lanes_wanted(const struct urxe_port_config *cfg)
@@ -119,7 +135,8 @@ static unsigned lanes_wanted(const struct urxe_port_config *cfg)
 
 unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mtu)
 {
-	uint64_t buf = urxe_devargs_data_room(l3_mtu) + 512; /* headroom, mbuf, mempool header */
+	uint64_t buf = frame_room(l3_mtu) +
+		       1024; /* headroom, mbuf, mempool header, af_packet's rounding */
 
 	return (unsigned)(buf * URXE_LANE_BUFS * lanes_wanted(cfg) >> 20) + 16;
 }
@@ -195,7 +212,7 @@ int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, c
 			args_default(&a, "cq", "1");
 		}
 	} else if (!strcmp(k->driver, "net_memif")) {
-		args_default(&a, "bsize", "%u", urxe_devargs_data_room(l3_mtu));
+		args_default(&a, "bsize", "%u", frame_room(l3_mtu));
 		args_default(&a, "rsize", "10"); /* log2 */
 	} else if (!strcmp(k->driver, "net_af_packet")) {
 		args_af_packet(&a, l3_mtu);

@@ -26,9 +26,10 @@ struct urxe_driver_kind {
 		URXE_REVIVE_RESTART,
 		URXE_REVIVE_REPLUG
 	} revive;
-	bool gated;	  /* must be kept away from DPDK's interrupt thread (netio/eal.h) */
-	bool rx_intr;	  /* rx interrupts work */
-	bool same_queues; /* queue i talks to queue i of the peer: lanes without RSS */
+	bool gated;	     /* must be kept away from DPDK's interrupt thread (netio/eal.h) */
+	bool rx_intr;	     /* rx interrupts work */
+	uint32_t max_l3_mtu; /* what it carries at most, where that is little; 0: no such limit */
+	bool same_queues;    /* queue i talks to queue i of the peer: lanes without RSS */
 };
 
 /** urxe_devargs_kind - never NULL: a generic entry for drivers that we do not know. */
@@ -58,8 +59,9 @@ int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, c
  */
 void urxe_devargs_unstale(const char *port, char *path, size_t len);
 
-/** urxe_devargs_data_room - bytes of buffer for a frame of this L3 MTU, without headroom. */
-uint32_t urxe_devargs_data_room(uint32_t l3_mtu);
+/** urxe_devargs_data_room - bytes of buffer that a frame of this L3 MTU needs, without headroom;
+ * @devargs: completed. */
+uint32_t urxe_devargs_data_room(const char *devargs, uint32_t l3_mtu);
 
 #define URXE_LANE_DESC 1024 /* descriptors per queue */
 #define URXE_LANE_BUFS 4096 /* buffers per lane: two rings full, and what the stack holds */

@@ -251,7 +251,7 @@ static int make_resources(struct ethdev *e, char *err, size_t errlen)
 {
 	static unsigned serial;
 	char name[RTE_MEMPOOL_NAMESIZE];
-	uint32_t room = urxe_devargs_data_room(e->l3_mtu);
+	uint32_t room = urxe_devargs_data_room(e->devargs, e->l3_mtu);
 	int ret;
 
 	ret = make_lanes(e);

@@ -147,6 +147,20 @@ static unsigned pick_lanes(const struct ethdev *e, const struct rte_eth_dev_info
 	return n ? n : 1;
 }
 
+/* As ethdev checks it: by the MTU, and by the frame. */
+static uint32_t largest_mtu(const struct rte_eth_dev_info *di, uint32_t mtu)
+{
+	uint32_t overhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+
+	if (di->max_mtu && di->max_mtu != UINT16_MAX && di->max_rx_pktlen > di->max_mtu)
+		overhead = di->max_rx_pktlen - di->max_mtu;
+	if (di->max_mtu && mtu > di->max_mtu)
+		mtu = di->max_mtu;
+	if (di->max_rx_pktlen > overhead && mtu > di->max_rx_pktlen - overhead)
+		mtu = di->max_rx_pktlen - overhead;
+	return mtu;
+}
+
 static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool intr,
 		     uint64_t *tx_offloads)
 {
@@ -164,8 +178,7 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
 	conf.intr_conf.rxq = intr;
 	conf.intr_conf.lsc = !!(*di->dev_flags & RTE_ETH_DEV_INTR_LSC);
 	if (!e->kind->any_mtu) {
-		if (di->max_mtu && mtu > di->max_mtu)
-			mtu = di->max_mtu;
+		mtu = largest_mtu(di, mtu);
 		conf.rxmode.mtu = mtu;
 	}
 	ret = rte_eth_dev_configure(e->port, (uint16_t)lanes, (uint16_t)lanes, &conf);

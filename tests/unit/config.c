@@ -129,6 +129,7 @@ static void errors(void)
 		{DEV "mtu = -1\n", "found '-1'"},
 		{DEV "mtu = 1500x\n", "found '1500x'"},
 		{DEV "mtu = 1200\nip = fd00::1/64\n", "at least 1280"},
+		{"[t]\nport = net_tap0\nmtu = 4096\n", "fits into 1500"},
 		{DEV "vlan = 0\n", "1 to 4094"},
 		{DEV "vlan = 4095\n", "1 to 4094"},
 		{DEV "drop = 1.1\n", "from 0 to 1"},
