@@ -99,8 +99,10 @@ static void fail(struct urxe_qp *qp, enum ibv_wc_status status)
 static void rnr_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
+	bool waiting = r->rnr_wait && psn == r->una;
 
-	if (!ack_before(qp, psn, now))
+	/* While it waits nothing is sent: another one is the network's copy. */
+	if (waiting || !ack_before(qp, psn, now))
 		return;
 	/* 7 stands for ever (IBTA 9.7.5.2.8). */
 	if (qp->attr.rnr_retry != 7) {

@@ -161,9 +161,10 @@ static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, s
 		rq->payload = 0;
 		rq->last = true;
 		if (wqe->opcode == IBV_WR_RDMA_READ) {
-			rq->npsn = wqe->npsn - at;
-			if (rq->npsn > RD_CHUNK)
-				rq->npsn = RD_CHUNK;
+			/* Asked for again, it ends where it ended the first time. */
+			uint32_t part = RD_CHUNK - at % RD_CHUNK;
+
+			rq->npsn = wqe->npsn - at < part ? wqe->npsn - at : part;
 		}
 		rq->first = true;
 	}

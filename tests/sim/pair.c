@@ -100,6 +100,15 @@ struct ibv_ah_attr pair_path(struct side *from, struct side *to)
 	return ah;
 }
 
+static enum ibv_mtu mtu_enum(uint32_t bytes)
+{
+	enum ibv_mtu mtu = IBV_MTU_256;
+
+	while (128u << mtu < bytes)
+		mtu++;
+	return mtu;
+}
+
 static void to_rts(struct side *s, struct ibv_qp *qp, struct side *to, struct ibv_qp *peer,
 		   const struct pair_params *pp, uint32_t sq_psn, uint32_t rq_psn)
 {
@@ -115,7 +124,9 @@ static void to_rts(struct side *s, struct ibv_qp *qp, struct side *to, struct ib
 				       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
 	a.qp_state = IBV_QPS_RTR;
 	a.ah_attr = pair_path(s, to);
-	a.path_mtu = port.active_mtu;
+	/* The port may carry more. */
+	a.path_mtu = mtu_enum(pp->mtu ? pp->mtu : 1024);
+	REQUIRE(a.path_mtu <= port.active_mtu);
 	a.dest_qp_num = peer ? peer->qp_num : 0;
 	a.rq_psn = rq_psn;
 	a.max_dest_rd_atomic = pp->rd_atomic ? pp->rd_atomic : 16;

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The RC requester and completer (IBTA 9.7.3, 9.7.5, 9.7.6, 9.9.2): timers, retries, losses at
+ * every place, and answers that nobody should give. Side a requests.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "raw.h"
+
+#define MS 1000000ull
+
+static const uint32_t rnr_us[32] = {
+	655360, 10,    20,    30,    40,    60,	    80,	    120,    160,    240,    320,
+	480,	640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
+	20480,	30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+};
+
+struct rig {
+	struct pair p;
+	struct raw_log log;
+	uint32_t psn; /* first of a's */
+};
+
+static void rig_open(struct rig *r, const struct pair_params *params)
+{
+	struct pair_params pp = *params;
+
+	memset(r, 0, sizeof(*r));
+	pp.seed = 9;
+	pp.link.latency = 1000;
+	pair_open(&r->p, &pp, IBV_QPT_RC);
+	pair_meet(&r->p);
+	raw_log_start(&r->log, &r->p);
+	r->psn = 0xffffe0;
+}
+
+static void rig_close(struct rig *r)
+{
+	raw_log_stop(&r->log);
+	pair_close(&r->p);
+}
+
+/* Nothing that b sends arrives any more. */
+static void silence(struct rig *r)
+{
+	struct urxe_sim_params deaf = {.latency = 1000, .loss = 1};
+
+	urxe_sim_end_params(r->p.b.end, &deaf);
+}
+
+/* b as a mere dummy, that neither answers by itself nor executes. */
+static void no_peer(struct rig *r)
+{
+	silence(r);
+	pair_modify(r->p.b.qp, IBV_QPS_RESET);
+}
+
+static void answer(struct rig *r, uint8_t opcode, uint32_t psn, uint8_t syndrome, uint32_t len)
+{
+	struct raw_pkt k = {.opcode = opcode, .psn = psn, .syndrome = syndrome, .len = len};
+
+	raw_send(&r->p.b, &r->p.a, &k);
+}
+
+static int post(struct rig *r, enum ibv_wr_opcode op, uint64_t id, uint32_t len)
+{
+	return pair_post(&r->p.a, op, id, 0x1000 * (uint32_t)id, len, &r->p.b,
+			 0x1000 * (uint32_t)id, IBV_SEND_SIGNALED);
+}
+
+static bool wc_is(struct rig *r, uint64_t id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+	bool got = pair_wait(&r->p, r->p.a.cq, &wc);
+
+	if (got && (wc.wr_id != id || wc.status != status))
+		printf("\n    wr %llu: %s, expected %llu: %s\n", (unsigned long long)wc.wr_id,
+		       ibv_wc_status_str(wc.status), (unsigned long long)id,
+		       ibv_wc_status_str(status));
+	return got && wc.wr_id == id && wc.status == status;
+}
+
+static bool wc_now(struct rig *r, uint64_t id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	return ibv_poll_cq(r->p.a.cq, 1, &wc) == 1 && wc.wr_id == id && wc.status == status;
+}
+
+static bool no_wc(struct rig *r)
+{
+	struct ibv_wc wc;
+
+	return ibv_poll_cq(r->p.a.cq, 1, &wc) == 0;
+}
+
+/* ---- time-outs ---- */
+
+static void test_silent_peer(void)
+{
+	for (uint8_t timeout = 10; timeout <= 18; timeout += 4) {
+		for (uint8_t retries = 0; retries <= 7; retries += 7) {
+			struct pair_params pp = {
+				.set_retries = true, .retry_cnt = retries, .timeout = timeout};
+			uint64_t t = 4096ull << timeout, start, took;
+			struct rig r;
+
+			rig_open(&r, &pp);
+			silence(&r);
+			start = urxe_sim_now(r.p.sim);
+			post(&r, IBV_WR_RDMA_WRITE, 1, 100);
+			post(&r, IBV_WR_RDMA_WRITE, 2, 100);
+			CU_ASSERT(wc_is(&r, 1, IBV_WC_RETRY_EXC_ERR));
+			took = urxe_sim_now(r.p.sim) - start;
+			/* IBTA 9.7.6.1.3: between T and 4T each. */
+			CU_ASSERT(took >= (retries + 1) * t && took <= (retries + 1) * t * 4);
+			CU_ASSERT(wc_now(&r, 2, IBV_WC_WR_FLUSH_ERR));
+			CU_ASSERT_EQUAL(raw_log_count(&r.log, &r.p.a, RC(WRITE_ONLY), -1),
+					2u * (retries + 1));
+			CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_ERR);
+			rig_close(&r);
+		}
+	}
+}
+
+/* Whatever comes in between begins the count anew. */
+static void test_retries_begin_anew(void)
+{
+	struct pair_params pp = {.set_retries = true, .retry_cnt = 1, .timeout = 12};
+	struct urxe_sim_params ok = {.latency = 1000};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	for (unsigned i = 1; i < 5; i++) {
+		silence(&r);
+		post(&r, IBV_WR_RDMA_WRITE, i, 100);
+		pair_settle(&r.p, 10 * MS);
+		urxe_sim_end_params(r.p.b.end, &ok);
+		CU_ASSERT(wc_is(&r, i, IBV_WC_SUCCESS));
+	}
+	rig_close(&r);
+}
+
+static void test_no_timeout(void)
+{
+	struct pair_params pp = {.set_retries = true, .timeout = 14};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	to_urxe_qp(r.p.a.qp)->attr.timeout = 0; /* as by ibv_modify_qp: none at all */
+	silence(&r);
+	post(&r, IBV_WR_RDMA_WRITE, 1, 100);
+	CU_ASSERT(pair_no_wc(&r.p, &r.p.a, 100000 * MS));
+	CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_RTS);
+	rig_close(&r);
+}
+
+/* ---- RNR ---- */
+
+static void test_rnr_timer_codes(void)
+{
+	for (uint8_t code = 0; code < 32; code++) {
+		struct pair_params pp = {.timeout = 20};
+		uint64_t when;
+		struct rig r;
+		unsigned n;
+
+		rig_open(&r, &pp);
+		no_peer(&r);
+		post(&r, IBV_WR_SEND, 1, 8);
+		when = urxe_sim_now(r.p.sim);
+		answer(&r, ACK, r.psn, RNR(code), 0);
+		n = r.log.n;
+		while (r.log.n == n && pair_step(&r.p))
+			;
+		when = urxe_sim_now(r.p.sim) - when;
+		CU_ASSERT(when >= rnr_us[code] * 1000ull);
+		CU_ASSERT(when <= rnr_us[code] * 1000ull + 100000);
+		rig_close(&r);
+	}
+}
+
+static void test_rnr_exhausted(void)
+{
+	for (uint8_t retry = 0; retry < 7; retry += 3) {
+		struct pair_params pp = {.set_retries = true, .retry_cnt = 2, .rnr_retry = retry};
+		struct rig r;
+
+		rig_open(&r, &pp);
+		post(&r, IBV_WR_SEND, 1, 8);
+		post(&r, IBV_WR_SEND, 2, 8);
+		CU_ASSERT(wc_is(&r, 1, IBV_WC_RNR_RETRY_EXC_ERR));
+		CU_ASSERT(wc_now(&r, 2, IBV_WC_WR_FLUSH_ERR));
+		CU_ASSERT_EQUAL(raw_log_count(&r.log, &r.p.b, ACK, RNR(12)), retry + 1u);
+		rig_close(&r);
+	}
+}
+
+static void test_rnr_for_ever(void)
+{
+	struct pair_params pp = {.set_retries = true, .retry_cnt = 0, .rnr_retry = 7};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	post(&r, IBV_WR_SEND, 1, 8);
+	CU_ASSERT(pair_no_wc(&r.p, &r.p.a, 100 * MS));
+	CU_ASSERT(raw_log_count(&r.log, &r.p.b, ACK, RNR(12)) > 50);
+	pair_recv(&r.p.b, 1, 0, 8);
+	CU_ASSERT(wc_is(&r, 1, IBV_WC_SUCCESS));
+	rig_close(&r);
+}
+
+/* The network doubles an RNR NAK: that is one, not two. */
+static void test_rnr_twice(void)
+{
+	struct pair_params pp = {.set_retries = true, .retry_cnt = 7, .rnr_retry = 1};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_SEND, 1, 8);
+	for (int i = 0; i < 5; i++)
+		answer(&r, ACK, r.psn, RNR(20), 0);
+	CU_ASSERT(no_wc(&r));
+	pair_settle(&r.p, 11 * MS);
+	answer(&r, ACK, r.psn, RNR(20), 0);
+	CU_ASSERT(wc_now(&r, 1, IBV_WC_RNR_RETRY_EXC_ERR));
+	rig_close(&r);
+}
+
+/* ---- NAKs ---- */
+
+static void test_naks(void)
+{
+	static const struct {
+		uint8_t code;
+		enum ibv_wc_status status;
+	} k[] = {{NAK(INVALID_REQ), IBV_WC_REM_INV_REQ_ERR},
+		 {NAK(REMOTE_ACCESS), IBV_WC_REM_ACCESS_ERR},
+		 {NAK(REMOTE_OP), IBV_WC_REM_OP_ERR}};
+	struct pair_params pp = {0};
+	struct rig r;
+
+	for (unsigned i = 0; i < 3; i++) {
+		rig_open(&r, &pp);
+		no_peer(&r);
+		for (unsigned id = 1; id <= 3; id++)
+			post(&r, IBV_WR_RDMA_WRITE, id, 8);
+		/* It acknowledges what was before it. */
+		answer(&r, ACK, r.psn + 1, k[i].code, 0);
+		CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+		CU_ASSERT(wc_now(&r, 2, k[i].status));
+		CU_ASSERT(wc_now(&r, 3, IBV_WC_WR_FLUSH_ERR));
+		CU_ASSERT(no_wc(&r));
+		CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_ERR);
+		CU_ASSERT_EQUAL(pair_event(&r.p.a), -1);
+		rig_close(&r);
+	}
+}
+
+static void test_sequence_nak(void)
+{
+	struct pair_params pp = {.set_retries = true, .retry_cnt = 2, .timeout = 20};
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_RDMA_WRITE, 1, 5000);
+	CU_ASSERT_EQUAL(r.log.n, 5);
+	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	/* From the third packet on, at once. */
+	CU_ASSERT_EQUAL(r.log.n, 8);
+	CU_ASSERT_EQUAL(r.log.v[5].psn, urxe_psn_add(r.psn, 2));
+	CU_ASSERT_EQUAL(r.log.v[5].opcode, RC(WRITE_MIDDLE));
+	CU_ASSERT_EQUAL(r.log.v[7].opcode, RC(WRITE_LAST));
+	CU_ASSERT_EQUAL(r.log.v[7].payload, 5000 - 4096);
+	/* The same again without progress counts. */
+	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	CU_ASSERT(no_wc(&r));
+	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	CU_ASSERT(wc_now(&r, 1, IBV_WC_RETRY_EXC_ERR));
+	n = r.log.n;
+	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	CU_ASSERT_EQUAL(r.log.n, n);
+	rig_close(&r);
+}
+
+static void test_reserved_syndromes(void)
+{
+	struct pair_params pp = {0};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_RDMA_WRITE, 1, 8);
+	for (unsigned v = 5; v < 32; v++)
+		answer(&r, ACK, r.psn, (uint8_t)(URXE_AETH_NAK | v), 0);
+	answer(&r, ACK, r.psn, 0x40, 0);
+	answer(&r, ACK, r.psn, 0x5f, 0);
+	CU_ASSERT(no_wc(&r));
+	/* The top bit is reserved: ignored when it comes. */
+	CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_RTS);
+	answer(&r, ACK, r.psn, OK_AETH, 0);
+	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+	rig_close(&r);
+}
+
+/* ---- acknowledgements ---- */
+
+static void test_ack_covers_all(void)
+{
+	struct pair_params pp = {0};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	for (unsigned id = 1; id <= 10; id++)
+		post(&r, IBV_WR_RDMA_WRITE, id, 8);
+	answer(&r, ACK, r.psn + 8, OK_AETH, 0);
+	for (unsigned id = 1; id <= 9; id++)
+		CU_ASSERT(wc_now(&r, id, IBV_WC_SUCCESS));
+	CU_ASSERT(no_wc(&r));
+	/* an older one, that was overtaken */
+	answer(&r, ACK, r.psn + 3, OK_AETH, 0);
+	answer(&r, ACK, r.psn + 3, NAK(REMOTE_ACCESS), 0);
+	answer(&r, ACK, r.psn + 3, RNR(5), 0);
+	CU_ASSERT(no_wc(&r));
+	answer(&r, ACK, r.psn + 9, OK_AETH, 0);
+	CU_ASSERT(wc_now(&r, 10, IBV_WC_SUCCESS));
+	rig_close(&r);
+}
+
+/* design.md section 10: an ACK for a PSN never sent. */
+static void test_ghost_ack(void)
+{
+	static const uint8_t ops[] = {ACK, RC(READ_RESPONSE_ONLY), RC(ATOMIC_ACKNOWLEDGE)};
+	static const uint8_t syndromes[] = {OK_AETH, NAK(PSN_SEQ), NAK(REMOTE_ACCESS), RNR(1)};
+	struct pair_params pp = {0};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	/* nothing out at all, then one */
+	for (unsigned out = 0; out < 2; out++) {
+		if (out)
+			post(&r, IBV_WR_RDMA_WRITE, 1, 8);
+		for (unsigned o = 0; o < 3; o++)
+			for (unsigned s = 0; s < 4; s++)
+				for (uint32_t d = out; d < 0x800000; d = d * 7 + 1)
+					answer(&r, ops[o], r.psn + d, syndromes[s], 0);
+		CU_ASSERT(no_wc(&r));
+		CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_RTS);
+	}
+	CU_ASSERT_EQUAL(r.log.n, 1);
+	answer(&r, ACK, r.psn, OK_AETH, 0);
+	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+	rig_close(&r);
+}
+
+/* A response of the wrong kind, or of the wrong length. */
+static void bad_response(enum ibv_wr_opcode op, uint32_t len, uint8_t opcode, uint32_t payload,
+			 enum ibv_wc_status status)
+{
+	struct pair_params pp = {.timeout = 20};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, op, 1, len);
+	answer(&r, opcode, r.psn, OK_AETH, payload);
+	CU_ASSERT(status == IBV_WC_SUCCESS ? no_wc(&r) : wc_now(&r, 1, status));
+	for (uint32_t i = 0; i < PAIR_BUF; i++) {
+		if (r.p.a.buf[i]) {
+			CU_FAIL("bytes were written");
+			break;
+		}
+	}
+	rig_close(&r);
+}
+
+static void test_bad_responses(void)
+{
+	bad_response(IBV_WR_RDMA_READ, 100, RC(READ_RESPONSE_ONLY), 99, IBV_WC_BAD_RESP_ERR);
+	bad_response(IBV_WR_RDMA_READ, 100, RC(READ_RESPONSE_ONLY), 101, IBV_WC_BAD_RESP_ERR);
+	bad_response(IBV_WR_RDMA_READ, 100, RC(READ_RESPONSE_ONLY), 0, IBV_WC_BAD_RESP_ERR);
+	bad_response(IBV_WR_RDMA_READ, 100, RC(READ_RESPONSE_FIRST), 100, IBV_WC_BAD_RESP_ERR);
+	bad_response(IBV_WR_RDMA_READ, 3000, RC(READ_RESPONSE_FIRST), 1023, IBV_WC_BAD_RESP_ERR);
+	bad_response(IBV_WR_RDMA_READ, 3000, RC(READ_RESPONSE_FIRST), 3000, IBV_WC_BAD_RESP_ERR);
+	bad_response(IBV_WR_RDMA_READ, 0, RC(READ_RESPONSE_ONLY), 4, IBV_WC_BAD_RESP_ERR);
+	bad_response(IBV_WR_RDMA_READ, 8, RC(ATOMIC_ACKNOWLEDGE), 0, IBV_WC_BAD_RESP_ERR);
+	bad_response(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, RC(READ_RESPONSE_ONLY), 8,
+		     IBV_WC_BAD_RESP_ERR);
+	/* Nobody asked a WRITE for data: not ours. An ACK is no answer to a READ: it is missing. */
+	bad_response(IBV_WR_RDMA_WRITE, 8, RC(READ_RESPONSE_ONLY), 8, IBV_WC_SUCCESS);
+	bad_response(IBV_WR_RDMA_WRITE, 8, RC(ATOMIC_ACKNOWLEDGE), 0, IBV_WC_SUCCESS);
+	bad_response(IBV_WR_RDMA_READ, 8, ACK, 0, IBV_WC_SUCCESS);
+}
+
+/* An ACK behind a READ tells that its answer was lost: asked for again, once. */
+static void test_implied_nak(void)
+{
+	struct pair_params pp = {.timeout = 20};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_RDMA_READ, 1, 8);
+	post(&r, IBV_WR_RDMA_WRITE, 2, 8);
+	CU_ASSERT_EQUAL(r.log.n, 2);
+	answer(&r, ACK, r.psn + 1, OK_AETH, 0);
+	CU_ASSERT_EQUAL(r.log.n, 4);
+	CU_ASSERT_EQUAL(r.log.v[2].opcode, RC(READ_REQUEST));
+	answer(&r, ACK, r.psn + 1, OK_AETH, 0);
+	CU_ASSERT_EQUAL(r.log.n, 4);
+	CU_ASSERT(no_wc(&r));
+	answer(&r, RC(READ_RESPONSE_ONLY), r.psn, OK_AETH, 8);
+	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+	answer(&r, ACK, r.psn + 1, OK_AETH, 0);
+	CU_ASSERT(wc_now(&r, 2, IBV_WC_SUCCESS));
+	rig_close(&r);
+}
+
+/* A response acknowledges all requests before it. */
+static void test_response_acks_before(void)
+{
+	struct pair_params pp = {.timeout = 20};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_RDMA_WRITE, 1, 8);
+	post(&r, IBV_WR_SEND, 2, 3000);
+	post(&r, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 8);
+	answer(&r, RC(ATOMIC_ACKNOWLEDGE), r.psn + 4, OK_AETH, 0);
+	for (unsigned id = 1; id <= 3; id++)
+		CU_ASSERT(wc_now(&r, id, IBV_WC_SUCCESS));
+	rig_close(&r);
+}
+
+/* ---- losses at every place ---- */
+
+/* The nth RoCE packet of one direction is lost; all goes well in the end all the same. */
+static void lose_nth(enum ibv_wr_opcode op, uint32_t len, bool back, unsigned nth)
+{
+	struct pair_params pp = {.timeout = 12};
+	struct urxe_sim_params ok = {.latency = 1000}, lossy = {.latency = 1000, .loss = 1};
+	struct side *from;
+	struct ibv_wc wc;
+	struct rig r;
+	bool done = false;
+	unsigned n = 0, got = 0;
+	uint8_t *src, *dst;
+
+	rig_open(&r, &pp);
+	from = back ? &r.p.b : &r.p.a;
+	/* One frame a burst, so that the loss can be switched between two. */
+	ok.tx_room = lossy.tx_room = 1;
+	urxe_sim_end_params(from->end, nth ? &ok : &lossy);
+	src = op == IBV_WR_RDMA_READ ? r.p.b.buf : r.p.a.buf;
+	dst = op == IBV_WR_RDMA_READ ? r.p.a.buf : r.p.b.buf;
+	for (uint32_t i = 0; i < len; i++)
+		src[0x1000 + i] = (uint8_t)(i * 7 + 1);
+	pair_recv(&r.p.b, 1, 0x1000, 0x4000);
+	post(&r, op, 1, len);
+	while (!done && pair_step(&r.p)) {
+		for (; got < r.log.n; got++)
+			n += r.log.v[got].from == from;
+		urxe_sim_end_params(from->end, n == nth ? &lossy : &ok);
+		done = ibv_poll_cq(r.p.a.cq, 1, &wc) == 1;
+	}
+	CU_ASSERT(done && wc.status == IBV_WC_SUCCESS);
+	CU_ASSERT(n > nth);
+	if (op != IBV_WR_ATOMIC_FETCH_AND_ADD)
+		CU_ASSERT(!memcmp(dst + 0x1000, src + 0x1000, len));
+	urxe_sim_end_params(from->end, &pp.link);
+	rig_close(&r);
+}
+
+static void test_loss_everywhere(void)
+{
+	for (unsigned nth = 0; nth < 10; nth++) {
+		lose_nth(IBV_WR_RDMA_READ, 9 * 1024 + 5, true, nth);
+		lose_nth(IBV_WR_RDMA_WRITE, 9 * 1024 + 5, false, nth);
+		lose_nth(IBV_WR_SEND, 9 * 1024 + 5, false, nth);
+	}
+	lose_nth(IBV_WR_RDMA_READ, 9 * 1024, false, 0);
+	lose_nth(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, true, 0);
+	lose_nth(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, false, 0);
+	lose_nth(IBV_WR_SEND, 9, true, 0);
+}
+
+/* A READ of more packets than one request asks for, with losses in each part of it. */
+static void test_long_read_with_loss(void)
+{
+	struct pair_params pp = {.mtu = 256, .timeout = 12};
+	const uint32_t len = 70000 * 256 + 3;
+	struct urxe_sim_params lossy = {.latency = 1000, .loss = 0.0005};
+	uint8_t *src = calloc(1, len), *dst = calloc(1, len);
+	struct ibv_mr *ms, *md;
+	struct ibv_wc wc;
+	struct rig r;
+
+	rig_open(&r, &pp);
+	for (uint32_t i = 0; i < len; i++)
+		src[i] = (uint8_t)(i >> 8 ^ i);
+	ms = ibv_reg_mr(r.p.b.pd, src, len, IBV_ACCESS_REMOTE_READ);
+	md = ibv_reg_mr(r.p.a.pd, dst, len, IBV_ACCESS_LOCAL_WRITE);
+	urxe_sim_end_params(r.p.b.end, &lossy);
+	urxe_sim_tap(r.p.sim, NULL, NULL);
+	struct ibv_sge sge = {(uintptr_t)dst, len, md->lkey};
+	struct ibv_send_wr wr =
+				   {
+					   .opcode = IBV_WR_RDMA_READ,
+					   .sg_list = &sge,
+					   .num_sge = 1,
+					   .send_flags = IBV_SEND_SIGNALED,
+					   .wr.rdma = {(uintptr_t)src, ms->rkey},
+				   },
+			   *bad;
+	CU_ASSERT_EQUAL(ibv_post_send(r.p.a.qp, &wr, &bad), 0);
+	CU_ASSERT(pair_wait(&r.p, r.p.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	CU_ASSERT(!memcmp(src, dst, len));
+	CU_ASSERT(pair_stat(&r.p.a, URXE_STAT_RETRANSMITS) > 10);
+	ibv_dereg_mr(ms);
+	ibv_dereg_mr(md);
+	free(src);
+	free(dst);
+	rig_close(&r);
+}
+
+URXE_TEST_MAIN("rc_requester", T(test_silent_peer), T(test_retries_begin_anew), T(test_no_timeout),
+	       T(test_rnr_timer_codes), T(test_rnr_exhausted), T(test_rnr_for_ever),
+	       T(test_rnr_twice), T(test_naks), T(test_sequence_nak), T(test_reserved_syndromes),
+	       T(test_ack_covers_all), T(test_ghost_ack), T(test_bad_responses),
+	       T(test_implied_nak), T(test_response_acks_before), T(test_loss_everywhere),
+	       T(test_long_read_with_loss))
