@@ -218,7 +218,8 @@ static void log_line(const char *line, size_t len)
 		return;
 	if (rte_log_cur_msg_loglevel() <= (int)RTE_LOG_ERR) {
 		pthread_mutex_lock(&log_lock);
-		snprintf(log_error, sizeof(log_error), "%.*s", (int)len, line);
+		if (!log_error[0]) /* the first one is nearest to the cause */
+			snprintf(log_error, sizeof(log_error), "%.*s", (int)len, line);
 		pthread_mutex_unlock(&log_lock);
 	}
 	urxe_debug("dpdk: %.*s", (int)len, line);
@@ -394,18 +395,20 @@ static int eal_init(struct eal_args *a)
 {
 	bool had = getenv("RUNTIME_DIRECTORY") != NULL;
 	char *detour = had ? NULL : runtime_dir_detour();
-	FILE *real = stdout, *sink = NULL;
+	FILE *out = stdout, *err = stderr, *sink = NULL;
 	char path[4096];
 	int ret;
 
-	/* Only the user's own arguments can be wrong; EAL then prints its usage. */
+	/* Only the user's own arguments can be wrong; EAL and getopt then print what we say better.
+	 */
 	if (extra_args[0])
-		sink = fopen("/dev/null", "w");
+		sink = fopen("/dev/null", "we");
 	if (sink)
-		stdout = sink;
+		stdout = stderr = sink;
 	ret = rte_eal_init(a->argc, a->argv);
 	if (sink) {
-		stdout = real;
+		stdout = out;
+		stderr = err;
 		fclose(sink);
 	}
 	if (ret >= 0)
@@ -422,8 +425,9 @@ static int eal_init(struct eal_args *a)
 int urxe_eal_start(char *err, size_t errlen)
 {
 	static bool up;
-	struct eal_args a = {.argc = 0};
-	char *argv[EAL_MAX_ARGS];
+	/* EAL permutes argv, and keeps the strings. */
+	static struct eal_args a;
+	static char *argv[EAL_MAX_ARGS];
 	int ret, n;
 
 	if (up)
@@ -431,9 +435,10 @@ int urxe_eal_start(char *err, size_t errlen)
 	ret = log_open();
 	if (ret)
 		return ret;
+	memset(&a, 0, sizeof(a));
 	args_build(&a);
 	n = a.argc;
-	memcpy(argv, a.argv, sizeof(argv)); /* EAL permutes, and keeps the strings */
+	memcpy(argv, a.argv, sizeof(argv));
 	urxe_eal_error(err, errlen);
 	ret = 0;
 	if (eal_init(&a) < 0) {

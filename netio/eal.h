@@ -55,7 +55,7 @@ void urxe_eal_watch_del(struct urxe_eal_watch *w);
  */
 extern bool urxe_eal_dead;
 
-/** urxe_eal_error - the last error line that DPDK logged since the last call, or ""; control
+/** urxe_eal_error - the first error line that DPDK logged since the last call, or ""; control
  * thread. */
 void urxe_eal_error(char *buf, size_t len);
 
@@ -97,10 +97,11 @@ extern bool urxe_guard_fence; /* no membarrier here: pay a fence */
 /** urxe_guard_enter - false: control work is on, come again. Then no urxe_guard_leave(). */
 static inline bool urxe_guard_enter(struct urxe_guard *g)
 {
-	__atomic_store_n(&g->busy, 1, __ATOMIC_RELAXED);
-	__asm__ volatile("" ::: "memory");
 	if (__builtin_expect(urxe_guard_fence, 0))
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		__atomic_exchange_n(&g->busy, 1, __ATOMIC_SEQ_CST);
+	else
+		__atomic_store_n(&g->busy, 1, __ATOMIC_RELAXED);
+	__asm__ volatile("" ::: "memory");
 	if (__builtin_expect(__atomic_load_n(&g->hold, __ATOMIC_ACQUIRE) != 0, 0)) {
 		__atomic_store_n(&g->busy, 0, __ATOMIC_RELEASE);
 		return false;

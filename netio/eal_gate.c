@@ -159,7 +159,7 @@ static void gate_park(void *unused)
 
 static int gate_install(void)
 {
-	struct rte_intr_handle *h;
+	static struct rte_intr_handle *h; /* for good */
 	uint64_t one = 1;
 
 	if (gate_fd >= 0)

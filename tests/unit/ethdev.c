@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * DPDK links in one process: EAL as a quiet guest, frames through real PMDs, fork, capture.
+ */
+#include "harness.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "netio/config.h"
+#include "netio/eal.h"
+#include "netio/link_ethdev.h"
+#include "netio/port.h"
+
+struct end {
+	struct urxe_port_config cfg;
+	const struct urxe_link_ops *ops;
+	void *link;
+	struct urxe_link_info info;
+};
+
+static char dir[] = "/tmp/urxe-ut-XXXXXX";
+static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 7};
+
+static uint64_t now(void)
+{
+	return urxe_link_ethdev_now(NULL);
+}
+
+static int end_open(struct end *e, const char *port, uint32_t mtu, const char *pcap)
+{
+	void *arg;
+
+	memset(e, 0, sizeof(*e));
+	strcpy(e->cfg.name, "urxe0");
+	snprintf(e->cfg.port, sizeof(e->cfg.port), port, dir);
+	if (pcap)
+		snprintf(e->cfg.pcap, sizeof(e->cfg.pcap), "%s/%s", dir, pcap);
+	e->cfg.mtu = mtu;
+	e->cfg.vlan = URXE_NO_VLAN;
+	urxe_link_select(&e->cfg, &e->ops, &arg);
+	return e->ops->open(arg, &e->cfg, own_mac, urxe_config_l3_mtu(&e->cfg), &e->link, &e->info);
+}
+
+static void end_close(struct end *e)
+{
+	e->ops->close(e->link);
+}
+
+static bool both_up(struct end *a, struct end *b)
+{
+	uint64_t end = now() + 10000000000u;
+
+	while (!a->ops->up(a->link) || !b->ops->up(b->link)) {
+		if (now() > end)
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static bool send_one(struct end *e, uint32_t len, uint8_t mark)
+{
+	struct urxe_frame f;
+	uint64_t end = now() + 5000000000u;
+
+	if (e->ops->alloc(e->link, 0, &f, 1) != 1 || f.room < len)
+		return false;
+	memset(f.data, mark, len);
+	f.len = len;
+	while (!e->ops->tx(e->link, 0, &f, 1)) {
+		if (now() > end)
+			return false;
+		sched_yield();
+	}
+	if (e->ops->capture)
+		e->ops->capture(e->link, &f, true, 0);
+	return true;
+}
+
+/* Waits for a frame with this mark; frames of before (a link coming up) are thrown away. */
+static bool get_one(struct end *e, uint32_t len, uint8_t mark)
+{
+	uint64_t end = now() + 5000000000u;
+	struct urxe_frame f;
+	bool ok = false;
+
+	while (!ok && now() < end) {
+		if (!e->ops->rx(e->link, 0, &f, 1)) {
+			sched_yield();
+			continue;
+		}
+		ok = f.len == len;
+		for (uint32_t i = 0; i < f.len && ok; i++)
+			ok = f.data[i] == mark;
+		e->ops->free(e->link, 0, &f, 1);
+	}
+	return ok;
+}
+
+static void exchange(struct end *a, struct end *b)
+{
+	static const uint32_t len[] = {60, 64, 1514, 4096, 4214};
+
+	CU_ASSERT_TRUE_FATAL(both_up(a, b));
+	for (unsigned round = 0; round < 200; round++) {
+		uint32_t l = len[round % 5];
+
+		CU_ASSERT_TRUE_FATAL(send_one(a, l, (uint8_t)(round + 1)));
+		CU_ASSERT_TRUE_FATAL(get_one(b, l, (uint8_t)(round + 1)));
+		CU_ASSERT_TRUE_FATAL(send_one(b, l, (uint8_t)(round + 2)));
+		CU_ASSERT_TRUE_FATAL(get_one(a, l, (uint8_t)(round + 2)));
+	}
+}
+
+/* ---- the tests ---- */
+
+static void guest(void)
+{
+	struct sigaction before[65], after;
+	cpu_set_t cpus, cpus_after, one;
+	sigset_t mask, mask_after;
+	struct end e;
+
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	CPU_ZERO(&one);
+	for (int c = 0; c < CPU_SETSIZE && !CPU_COUNT(&one); c++) {
+		if (CPU_ISSET(c, &cpus))
+			CPU_SET(c, &one);
+	}
+	sched_setaffinity(0, sizeof(one), &one);
+	sigprocmask(SIG_SETMASK, NULL, &mask);
+	for (int s = 1; s < 65; s++)
+		sigaction(s, NULL, &before[s]);
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_ring0", 1500, NULL), 0);
+	CU_ASSERT_STRING_EQUAL(e.info.driver, "net_ring");
+	CU_ASSERT_EQUAL(memcmp(e.info.mac, own_mac, 6), 0);
+	end_close(&e);
+
+	sched_getaffinity(0, sizeof(cpus_after), &cpus_after);
+	CU_ASSERT_TRUE(CPU_EQUAL(&one, &cpus_after));
+	sigprocmask(SIG_SETMASK, NULL, &mask_after);
+	CU_ASSERT_EQUAL(memcmp(&mask, &mask_after, sizeof(mask)), 0);
+	for (int s = 1; s < 65; s++) {
+		if (sigaction(s, NULL, &after) == 0)
+			CU_ASSERT_PTR_EQUAL((void *)before[s].sa_handler, (void *)after.sa_handler);
+	}
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+static void clock_is_monotonic(void)
+{
+	struct timespec ts;
+	uint64_t last = now(), t, mono;
+
+	for (unsigned i = 0; i < 1000000; i++) {
+		t = now();
+		if (t < last)
+			CU_FAIL("the clock went back");
+		last = t;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	mono = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	t = now();
+	CU_ASSERT_TRUE(t + 10000000 > mono && mono + 10000000 > t);
+}
+
+static void vhost(void)
+{
+	struct end a, b;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost0,iface=%s/v", 4096, NULL), 0);
+	CU_ASSERT_FALSE(a.ops->up(a.link));
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user0,path=%s/v", 4096, NULL), 0);
+	CU_ASSERT_EQUAL(a.info.max_l3_mtu, 4200);
+	exchange(&a, &b);
+	end_close(&b); /* the survivor serves the next one */
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user1,path=%s/v", 4096, NULL), 0);
+	exchange(&a, &b);
+	end_close(&a);
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost1,iface=%s/v", 4096, NULL), 0);
+	exchange(&a, &b);
+	end_close(&b);
+	end_close(&a);
+}
+
+static void virtio_user_first(void)
+{
+	struct end a, b;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user0,path=%s/v2", 4096, NULL), 0);
+	CU_ASSERT_FALSE(b.ops->up(b.link));
+	CU_ASSERT_STRING_EQUAL(b.info.driver, "net_virtio_user");
+	CU_ASSERT_TRUE(send_one(&b, 64, 9)); /* without carrier: dropped */
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost0,iface=%s/v2", 4096, NULL), 0);
+	exchange(&a, &b);
+	end_close(&a);
+	end_close(&b);
+}
+
+static void memif(void)
+{
+	struct end a, b;
+
+	CU_ASSERT_EQUAL_FATAL(
+		end_open(&b, "net_memif0,role=client,socket=%s/m,socket-abstract=no", 4096, NULL),
+		0);
+	CU_ASSERT_FALSE(b.ops->up(b.link));
+	CU_ASSERT_EQUAL_FATAL(
+		end_open(&a, "net_memif1,role=server,socket=%s/n,socket-abstract=no", 4096, NULL),
+		0);
+	end_close(&a);
+	end_close(&b);
+}
+
+static void bad_ports(void)
+{
+	static const struct {
+		const char *port;
+		int err;
+	} c[] = {
+		{"net_nonesuch0", 0},
+		{"net_vhost0,ifac=/x", 0},
+		{"net_vhost0,iface=/nonexistent/dir/sock", 0},
+		{"net_virtio_user0,path=%s/x,server=1", EOPNOTSUPP},
+		{"net_af_packet0,iface=nonesuch", 0},
+	};
+	struct end e;
+
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		int ret = end_open(&e, c[i].port, 1500, NULL);
+
+		CU_ASSERT_NOT_EQUAL(ret, 0);
+		if (c[i].err)
+			CU_ASSERT_EQUAL(ret, c[i].err);
+	}
+	/* a capture that cannot be written */
+	CU_ASSERT_NOT_EQUAL(end_open(&e, "net_ring1", 1500, "no/such/file"), 0);
+	/* and after all that the process still can */
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_ring1", 1500, NULL), 0);
+	end_close(&e);
+}
+
+static void buffers_run_out(void)
+{
+	struct urxe_frame f[64], *all = calloc(5000, sizeof(*all));
+	unsigned n = 0, k;
+	struct end e;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_ring2", 1500, NULL), 0);
+	while ((k = e.ops->alloc(e.link, 0, f, 64))) {
+		memcpy(all + n, f, k * sizeof(*f));
+		n += k;
+	}
+	CU_ASSERT_TRUE(n > 2000 && n < 5000);
+	e.ops->free(e.link, 0, all, n);
+	CU_ASSERT_EQUAL(e.ops->alloc(e.link, 0, f, 64), 64);
+	e.ops->free(e.link, 0, f, 64);
+	end_close(&e);
+	free(all);
+}
+
+static void capture(void)
+{
+	struct end a, b;
+	struct stat st;
+	char path[300];
+	uint32_t magic = 0;
+	FILE *f;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost3,iface=%s/c", 1500, "a.pcapng"), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user3,path=%s/c", 1500, NULL), 0);
+	CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
+	CU_ASSERT_TRUE(send_one(&a, 1000, 3));
+	CU_ASSERT_TRUE(send_one(&a, 1000, 4));
+	snprintf(path, sizeof(path), "%s/a.pcapng", dir);
+	f = fopen(path, "re"); /* in the file before the close */
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_EQUAL(fread(&magic, 4, 1, f), 1);
+	CU_ASSERT_EQUAL(magic, 0x0a0d0d0a);
+	fstat(fileno(f), &st);
+	CU_ASSERT_TRUE(st.st_size > 2000);
+	fclose(f);
+	end_close(&b);
+	end_close(&a);
+}
+
+static void wait_and_wake(void)
+{
+	uint64_t start = now(), one = 1;
+	int wake = eventfd(0, EFD_NONBLOCK);
+	struct end a, b;
+	bool intr = false;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost4,iface=%s/w", 1500, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user4,path=%s/w", 1500, NULL), 0);
+	CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
+	for (unsigned i = 0; i < 2; i++) {
+		struct end *rx = i ? &a : &b, *tx = i ? &b : &a;
+
+		/* Until it sleeps armed; then a frame ends a wait that nothing else would. */
+		do
+			rx->ops->wait(rx->link, 2000000, wake, &intr);
+		while (!intr);
+		CU_ASSERT_TRUE(send_one(tx, 64, 5));
+		start = now();
+		do
+			rx->ops->wait(rx->link, 20000000000u, wake, &intr);
+		while (!get_one(rx, 64, 5));
+		CU_ASSERT_TRUE(now() - start < 10000000000u);
+	}
+	CU_ASSERT_EQUAL(write(wake, &one, 8), 8);
+	start = now();
+	a.ops->wait(a.link, 20000000000u, wake, &intr);
+	CU_ASSERT_TRUE(now() - start < 10000000000u);
+	end_close(&b);
+	end_close(&a);
+	close(wake);
+}
+
+static void forked_child(void)
+{
+	struct urxe_frame f;
+	struct end a, b;
+	int status = -1;
+	pid_t pid;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost5,iface=%s/f", 4096, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user5,path=%s/f", 4096, NULL), 0);
+	exchange(&a, &b);
+	pid = fork();
+	if (!pid) {
+		int bad = 0;
+
+		bad |= a.ops->alloc(a.link, 0, &f, 1) != 0;
+		bad |= (a.ops->rx(a.link, 0, &f, 1) != 0) << 1;
+		bad |= (a.ops->up(a.link)) << 2;
+		urxe_log_set_level(URXE_LOG_NONE);
+		bad |= (end_open(&b, "net_ring9", 1500, NULL) != ENODEV) << 3;
+		a.ops->close(a.link);
+		_exit(bad);
+	}
+	waitpid(pid, &status, 0);
+	CU_ASSERT_EQUAL(status, 0);
+	exchange(&a, &b); /* the parent is none the worse */
+	end_close(&b);
+	end_close(&a);
+}
+
+static void setup(void)
+{
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	urxe_log_set_level(URXE_LOG_NONE);
+}
+
+static void cleanup(void)
+{
+	char cmd[300];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	CU_ASSERT_EQUAL(system(cmd), 0);
+}
+
+URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(virtio_user_first),
+	       T(memif), T(bad_ports), T(buffers_run_out), T(capture), T(wait_and_wake),
+	       T(forked_child), T(cleanup))
