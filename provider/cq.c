@@ -168,6 +168,7 @@ int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
 	int got = cq_pop(cq, n, wc);
+	uint32_t empty;
 
 	if (got || n <= 0)
 		return got;
@@ -177,12 +178,13 @@ int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		return -1;
 	urxe_progress_poll(cq->dev);
 	got = cq_pop(cq, n, wc);
-	if (got) {
-		cq->empty_polls = 0;
-	} else if (++cq->empty_polls >= CQ_YIELD_AFTER) {
-		cq->empty_polls = 0;
+	/* Several threads may poll it: what they lose of the count does not matter. */
+	empty = got ? 0 : atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+	if (empty >= CQ_YIELD_AFTER) {
+		empty = 0;
 		sched_yield();
 	}
+	atomic_store_explicit(&cq->empty_polls, empty, memory_order_relaxed);
 	return got;
 }
 

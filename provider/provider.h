@@ -243,7 +243,7 @@ struct urxe_cq {
 	atomic_int armed;
 	bool overrun;
 	bool gsi; /* completions are for the GSI service */
-	uint32_t empty_polls;
+	_Atomic uint32_t empty_polls;
 	uint32_t events_sent;
 	uint32_t async_events;
 	atomic_int users;

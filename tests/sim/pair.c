@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,12 +57,17 @@ static void side_open(struct side *s, struct urxe_sim *sim, const char *name, un
 	side_config(&cfg, name, host, pp);
 	s->end = urxe_sim_end(sim, &pp->link);
 	REQUIRE(s->end);
-	REQUIRE(!urxe_device_create(&s->dev, &cfg, &urxe_link_sim_ops, s->end, false));
+	REQUIRE(!urxe_device_create(&s->dev, &cfg, &urxe_link_sim_ops, s->end, pp->threaded));
 	s->ctx = ibv_open_device(&s->dev->vdev.device);
 	REQUIRE(s->ctx);
 	s->pd = ibv_alloc_pd(s->ctx);
 	REQUIRE(s->pd);
-	s->cq = ibv_create_cq(s->ctx, 4096, NULL, NULL, 0);
+	if (pp->channel) {
+		/* What the shim does for libibverbs. */
+		s->channel = urxe_channel_create(s->ctx);
+		REQUIRE(s->channel);
+	}
+	s->cq = ibv_create_cq(s->ctx, 4096, NULL, s->channel, 0);
 	REQUIRE(s->cq);
 	s->buf = aligned_alloc(4096, PAIR_BUF);
 	REQUIRE(s->buf);
@@ -162,7 +168,8 @@ void pair_connect(struct pair *p, struct side *a, struct ibv_qp *qa, struct side
 void pair_open(struct pair *p, const struct pair_params *pp, enum ibv_qp_type type)
 {
 	memset(p, 0, sizeof(*p));
-	REQUIRE(!urxe_sim_create(&p->sim, pp->seed, false));
+	p->threaded = pp->threaded;
+	REQUIRE(!urxe_sim_create(&p->sim, pp->seed, pp->threaded));
 	side_open(&p->a, p->sim, "a", 1, pp);
 	side_open(&p->b, p->sim, "b", 2, pp);
 	p->a.qp = pair_qp(&p->a, pp, type);
@@ -174,6 +181,8 @@ static void side_close(struct side *s)
 {
 	REQUIRE(!ibv_dereg_mr(s->mr));
 	REQUIRE(!ibv_destroy_cq(s->cq));
+	if (s->channel)
+		REQUIRE(!urxe_channel_destroy(s->channel));
 	REQUIRE(!ibv_dealloc_pd(s->pd));
 	REQUIRE(!ibv_close_device(s->ctx));
 	urxe_device_destroy(s->dev);
@@ -190,12 +199,18 @@ void pair_close(struct pair *p)
 		REQUIRE(!ibv_destroy_qp(p->b.qp));
 	/* Let what is still on the wire arrive. */
 	while ((t = urxe_sim_next(p->sim)) != UINT64_MAX) {
-		urxe_sim_advance(p->sim, t);
+		if (p->threaded)
+			sched_yield();
+		else
+			urxe_sim_advance(p->sim, t);
 		while (urxe_progress_turn(p->a.dev) + urxe_progress_turn(p->b.dev) > 0)
 			;
 	}
 	side_close(&p->a);
 	side_close(&p->b);
+#ifndef URXE_TSAN	   /* liburcu is not instrumented */
+	urcu_bp_barrier(); /* what RCU frees later is no leak */
+#endif
 	REQUIRE(!urxe_sim_buffers(p->sim));
 	urxe_sim_destroy(p->sim);
 }

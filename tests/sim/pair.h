@@ -20,6 +20,7 @@ struct side {
 	struct urxe_sim_end *end;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel; /* when asked for */
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	uint8_t *buf; /* PAIR_BUF bytes */
@@ -28,6 +29,7 @@ struct side {
 
 struct pair {
 	struct urxe_sim *sim;
+	bool threaded;
 	struct side a, b;
 };
 
@@ -47,6 +49,8 @@ struct pair_params {
 	uint32_t max_wr;   /* 0: 128 */
 	uint32_t max_inline;
 	bool sig_all;
+	bool threaded; /* in real time, with service threads: no pair_step() */
+	bool channel;  /* CQs with a completion channel */
 };
 
 /** pair_open - both sides up, with a connected QP of @type each (UD: ready to send). */
