@@ -59,6 +59,14 @@ struct urxe_cm_config {
 	uint32_t mra_again_ms; /* and again */
 	uint8_t mra_service;   /* the time asked for, 4.096 us * 2^n; above mra_again_ms */
 	uint32_t timewait_ms;
+	/*
+	 * A connection without traffic does not notice that its peer died. The passive side says
+	 * its REP again now and then, which any CM answers with RTU (12.9.7.1); each side gives
+	 * up a peer that was silent for probe_misses times as long, and for as long as the QP
+	 * would take to run out of retries. More connections, longer pauses. 0: never.
+	 */
+	uint32_t probe_first_ms, probe_ms;
+	uint8_t probe_misses;
 	uint8_t max_mtu; /* enum ibv_mtu: REQs of more are rejected with this (reason 26) */
 	uint64_t ca_guid;
 	uint8_t max_rd_atom;	/* responder resources and initiator depth of this device */
@@ -132,6 +140,7 @@ enum urxe_cm_event_type {
 	URXE_CM_EV_DREQ_ERROR,
 	URXE_CM_EV_DREQ_RECEIVED,
 	URXE_CM_EV_DREP_RECEIVED,
+	URXE_CM_EV_PEER_LOST, /* silent for too long while connected */
 	URXE_CM_EV_TIMEWAIT_EXIT,
 	URXE_CM_EV_MRA_RECEIVED,
 	URXE_CM_EV_REJ_RECEIVED,

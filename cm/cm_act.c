@@ -256,14 +256,6 @@ ACTION(send_rtu)
 	return 0;
 }
 
-ACTION(dup_rep_rtu)
-{
-	id->cm->counters.duplicates++;
-	if (id->active)
-		urxe_cm_send_mad(id->cm, &id->path, id->mad);
-	return URXE_CM_STAY;
-}
-
 ACTION(rej_rep)
 {
 	id->rejected = true;

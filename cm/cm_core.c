@@ -26,6 +26,9 @@ void urxe_cm_config_default(struct urxe_cm_config *cfg)
 		.mra_again_ms = 2000,
 		.mra_service = 20, /* 4.3 s */
 		.timewait_ms = 1000,
+		.probe_first_ms = 200,
+		.probe_ms = 1000,
+		.probe_misses = 4,
 		.max_mtu = IBV_MTU_4096,
 		.max_rd_atom = 16,
 		.qp_ack_timeout = 16, /* 268 ms */

@@ -44,6 +44,77 @@ ACTION(drop_connected)
 	return 0;
 }
 
+/* ---- is the peer alive? ---- */
+
+static uint64_t now_ns(const struct urxe_cm_id *id)
+{
+	return id->cm->ops->now(id->cm->arg);
+}
+
+/* With many connections the pauses grow: their probes never are much of the traffic. */
+static uint64_t probe_pause(const struct urxe_cm *cm)
+{
+	return cm->cfg.probe_ms * URXE_CM_MS *
+	       (1 + cm->counters.states[URXE_CM_ESTABLISHED] / 256);
+}
+
+/* How long a live peer may be silent. */
+static uint64_t patience(const struct urxe_cm_id *id, uint64_t pause)
+{
+	const struct urxe_cm_config *cfg = &id->cm->cfg;
+	uint64_t silence = pause * cfg->probe_misses;
+	uint8_t ack = id->ack_timeout ? id->ack_timeout : cfg->qp_ack_timeout;
+	uint64_t qp = (4096ull << ack) * (id->retry_count + 1u);
+
+	return silence > qp ? silence : qp;
+}
+
+void urxe_cm_watch(struct urxe_cm_id *id)
+{
+	urxe_cm_cancel(id);
+	id->heard = now_ns(id);
+	if (id->cm->cfg.probe_ms && !id->active)
+		urxe_cm_arm(id, id->cm->cfg.probe_first_ms * URXE_CM_MS);
+}
+
+/* A REP again: our RTU got lost, or the peer wants to know. It is alive, and it is one that asks. */
+ACTION(dup_rep_rtu)
+{
+	uint64_t pause = now_ns(id) - id->heard, least = probe_pause(id->cm);
+
+	id->cm->counters.duplicates++;
+	if (!id->active)
+		return URXE_CM_STAY;
+	id->heard = now_ns(id);
+	if (least) {
+		id->probe_ns = pause > least ? pause : least;
+		urxe_cm_arm(id, patience(id, id->probe_ns));
+	}
+	urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	return URXE_CM_STAY;
+}
+
+ACTION(alive)
+{
+	id->heard = now_ns(id);
+	return URXE_CM_STAY;
+}
+
+ACTION(tmo_alive)
+{
+	uint64_t pause = id->active ? id->probe_ns : probe_pause(id->cm);
+
+	if (now_ns(id) - id->heard < patience(id, pause)) {
+		if (!id->active)
+			urxe_cm_send_mad(id->cm, &id->path, id->mad);
+		urxe_cm_arm(id, pause);
+		return URXE_CM_STAY;
+	}
+	start_dreq(id, NULL, 0);
+	tell_end(id, s, URXE_CM_EV_PEER_LOST);
+	return 0;
+}
+
 /* The peer is on with another connection: ours is over, though it may still answer. */
 ACTION(stale_connected)
 {

@@ -53,6 +53,7 @@ struct urxe_cm_id {
 
 	uint8_t mad[URXE_MAD_LEN]; /* what is retransmitted: REQ, REP, RTU, DREQ */
 	unsigned tries;
+	uint64_t heard, probe_ns; /* of the peer while connected; time between its probes */
 	uint64_t deadline;
 	size_t heap_pos; /* 0: no timer */
 };
@@ -102,6 +103,8 @@ typedef int (*urxe_cm_action)(struct urxe_cm_id *id, struct urxe_cm_step *s);
 
 /* cm_state.c */
 int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step *s);
+/** urxe_cm_watch - start to watch over the peer of a connection just established. */
+void urxe_cm_watch(struct urxe_cm_id *id);
 void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state);
 /** urxe_cm_allows - has the table an entry for this? */
 bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in);
@@ -174,6 +177,8 @@ void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *pa
 	A(dup_rep_rtu)                                                                             \
 	A(late_rep)                                                                                \
 	A(rtu)                                                                                     \
+	A(alive)                                                                                   \
+	A(tmo_alive)                                                                               \
 	A(late_rtu)                                                                                \
 	A(dreq)                                                                                    \
 	A(dreq_crossed)                                                                            \

@@ -31,7 +31,7 @@ const char *const urxe_cm_input_names[URXE_CM_N_INPUTS] = {
 const char *const urxe_cm_event_names[URXE_CM_N_EVENTS] = {
 	NAME(NONE),	     NAME(REQ_ERROR),	   NAME(REQ_RECEIVED),	    NAME(REP_ERROR),
 	NAME(REP_RECEIVED),  NAME(RTU_RECEIVED),   NAME(USER_ESTABLISHED),  NAME(DREQ_ERROR),
-	NAME(DREQ_RECEIVED), NAME(DREP_RECEIVED),  NAME(TIMEWAIT_EXIT),	    NAME(MRA_RECEIVED),
+	NAME(DREQ_RECEIVED), NAME(DREP_RECEIVED),  NAME(PEER_LOST), NAME(TIMEWAIT_EXIT),	    NAME(MRA_RECEIVED),
 	NAME(REJ_RECEIVED),  NAME(SIDR_REQ_ERROR), NAME(SIDR_REQ_RECEIVED), NAME(SIDR_REP_RECEIVED),
 };
 #undef NAME
@@ -43,173 +43,160 @@ struct entry {
 
 #define IN(input, act, to) [URXE_CM_IN_##input] = {urxe_cm_act_##act, URXE_CM_##to}
 
+/* clang-format off */
 static const struct entry table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 	{
-		[URXE_CM_IDLE] =
-			{
-				IN(LISTEN, listen, LISTEN),
-				IN(SEND_REQ, send_req, REQ_SENT),
-				IN(SEND_SIDR_REQ, send_sidr_req, SIDR_REQ_SENT),
-				IN(DESTROY, nothing, IDLE),
-				IN(REQ, req, REQ_RCVD),
-				IN(SIDR_REQ, sidr_req, SIDR_REQ_RCVD),
-			},
-		[URXE_CM_LISTEN] =
-			{
-				IN(DESTROY, nothing, IDLE),
-			},
-		/* Active side, figure 132 */
-		[URXE_CM_REQ_SENT] =
-			{
-				IN(SEND_REJ, rej_own_req, IDLE),
-				IN(DESTROY, drop_req, IDLE),
-				IN(MRA_REQ, mra, REP_WAIT),
-				IN(REJ, rej, IDLE),
-				IN(REP, rep, REP_RCVD),
-				IN(TIMEOUT, tmo_req, IDLE),
-			},
-		[URXE_CM_REP_WAIT] =
-			{
-				IN(SEND_REJ, rej_own_req, IDLE),
-				IN(DESTROY, drop_req, IDLE),
-				IN(MRA_REQ, mra, REP_WAIT),
-				IN(REJ, rej, IDLE),
-				IN(REP, rep, REP_RCVD),
-				IN(TIMEOUT, tmo_rep_wait, REQ_SENT),
-			},
-		[URXE_CM_REP_RCVD] =
-			{
-				IN(SEND_RTU, send_rtu, ESTABLISHED),
-				IN(SEND_REJ, rej_rep, TIMEWAIT),
-				IN(SEND_MRA, mra_rep, MRA_REP_SENT),
-				IN(DESTROY, drop_rep_rcvd, TIMEWAIT),
-				IN(REJ, rej, TIMEWAIT),
-				IN(REP, dup_rep_mra, MRA_REP_SENT),
-				IN(DREQ, dreq, DREQ_RCVD),
-				IN(STALE, stale, TIMEWAIT),
-				IN(TIMEOUT, tmo_mra_rep, MRA_REP_SENT),
-			},
-		[URXE_CM_MRA_REP_SENT] =
-			{
-				IN(SEND_RTU, send_rtu, ESTABLISHED),
-				IN(SEND_REJ, rej_rep, TIMEWAIT),
-				IN(SEND_MRA, mra_rep, MRA_REP_SENT),
-				IN(DESTROY, drop_rep_rcvd, TIMEWAIT),
-				IN(REJ, rej, TIMEWAIT),
-				IN(REP, dup_rep_mra, MRA_REP_SENT),
-				IN(DREQ, dreq, DREQ_RCVD),
-				IN(STALE, stale, TIMEWAIT),
-				IN(TIMEOUT, tmo_mra_rep, MRA_REP_SENT),
-			},
-		/* Passive side, figure 133 */
-		[URXE_CM_REQ_RCVD] =
-			{
-				IN(SEND_REP, send_rep, REP_SENT),
-				IN(SEND_REJ, rej_req, IDLE),
-				IN(SEND_MRA, mra_req, MRA_REQ_SENT),
-				IN(DESTROY, drop_rcvd, IDLE),
-				IN(REQ, dup_req_mra, MRA_REQ_SENT),
-				IN(REJ, rej, IDLE),
-				IN(STALE, stale, IDLE),
-				IN(TIMEOUT, tmo_mra_req, MRA_REQ_SENT),
-			},
-		[URXE_CM_MRA_REQ_SENT] =
-			{
-				IN(SEND_REP, send_rep, REP_SENT),
-				IN(SEND_REJ, rej_req, IDLE),
-				IN(SEND_MRA, mra_req, MRA_REQ_SENT),
-				IN(DESTROY, drop_rcvd, IDLE),
-				IN(REQ, dup_req_mra, MRA_REQ_SENT),
-				IN(REJ, rej, IDLE),
-				IN(STALE, stale, IDLE),
-				IN(TIMEOUT, tmo_mra_req, MRA_REQ_SENT),
-			},
-		[URXE_CM_REP_SENT] =
-			{
-				IN(SEND_REJ, drop_rep_sent, DREQ_SENT),
-				IN(SEND_DREQ, send_dreq, DREQ_SENT),
-				IN(DESTROY, drop_rep_sent, DREQ_SENT),
-				IN(ESTABLISH, establish, ESTABLISHED),
-				IN(REQ, resend, REP_SENT),
-				IN(MRA_REP, mra, MRA_REP_RCVD),
-				IN(REJ, rej, TIMEWAIT),
-				IN(RTU, rtu, ESTABLISHED),
-				IN(DREQ, dreq, DREQ_RCVD),
-				IN(STALE, stale, TIMEWAIT),
-				IN(TIMEOUT, tmo_rep, DREQ_SENT),
-			},
-		[URXE_CM_MRA_REP_RCVD] =
-			{
-				IN(SEND_REJ, drop_rep_sent, DREQ_SENT),
-				IN(SEND_DREQ, send_dreq, DREQ_SENT),
-				IN(DESTROY, drop_rep_sent, DREQ_SENT),
-				IN(ESTABLISH, establish, ESTABLISHED),
-				IN(REQ, resend, MRA_REP_RCVD),
-				IN(MRA_REP, mra, MRA_REP_RCVD),
-				IN(REJ, rej, TIMEWAIT),
-				IN(RTU, rtu, ESTABLISHED),
-				IN(DREQ, dreq, DREQ_RCVD),
-				IN(STALE, stale, TIMEWAIT),
-				IN(TIMEOUT, tmo_rtu_wait, REP_SENT),
-			},
-		/* Both, figures 134 and 135 */
-		[URXE_CM_ESTABLISHED] =
-			{
-				IN(SEND_DREQ, send_dreq, DREQ_SENT),
-				IN(ESTABLISH, is_established, ESTABLISHED),
-				IN(DESTROY, drop_connected, DREQ_SENT),
-				IN(REQ, nothing, ESTABLISHED),
-				IN(REJ, rej_connected, TIMEWAIT),
-				IN(REP, dup_rep_rtu, ESTABLISHED),
-				IN(RTU, nothing, ESTABLISHED),
-				IN(DREQ, dreq, DREQ_RCVD),
-				IN(STALE, stale_connected, DREQ_SENT),
-			},
-		[URXE_CM_DREQ_SENT] =
-			{
-				IN(DESTROY, nothing, DREQ_SENT),
-				IN(REQ, dup_req_stale, DREQ_SENT),
-				IN(REJ, drep, TIMEWAIT),
-				IN(REP, nothing, DREQ_SENT),
-				IN(RTU, nothing, DREQ_SENT),
-				IN(DREQ, dreq_crossed, TIMEWAIT),
-				IN(DREP, drep, TIMEWAIT),
-				IN(TIMEOUT, tmo_dreq, TIMEWAIT),
-			},
-		[URXE_CM_DREQ_RCVD] =
-			{
-				IN(SEND_DREP, send_drep, TIMEWAIT),
-				IN(DESTROY, drop_dreq_rcvd, TIMEWAIT),
-				IN(REQ, nothing, DREQ_RCVD),
-				IN(RTU, nothing, DREQ_RCVD),
-				IN(DREQ, nothing, DREQ_RCVD),
-				IN(DREP, nothing, DREQ_RCVD),
-			},
-		[URXE_CM_TIMEWAIT] =
-			{
-				IN(DESTROY, nothing, TIMEWAIT),
-				IN(REQ, dup_req_stale, TIMEWAIT),
-				IN(REJ, nothing, TIMEWAIT),
-				IN(REP, late_rep, TIMEWAIT),
-				IN(RTU, late_rtu, TIMEWAIT),
-				IN(DREQ, dreq_again, TIMEWAIT),
-				IN(DREP, nothing, TIMEWAIT),
-				IN(TIMEOUT, tmo_timewait, IDLE),
-			},
-		/* Service id resolution, figure 137 */
-		[URXE_CM_SIDR_REQ_SENT] =
-			{
-				IN(DESTROY, drop_sidr, IDLE),
-				IN(SIDR_REP, sidr_rep, IDLE),
-				IN(TIMEOUT, tmo_sidr, IDLE),
-			},
-		[URXE_CM_SIDR_REQ_RCVD] =
-			{
-				IN(SEND_SIDR_REP, send_sidr_rep, IDLE),
-				IN(DESTROY, drop_sidr, IDLE),
-				IN(SIDR_REQ, nothing, SIDR_REQ_RCVD),
-			},
+	[URXE_CM_IDLE] = {
+		IN(LISTEN, listen, LISTEN),
+		IN(SEND_REQ, send_req, REQ_SENT),
+		IN(SEND_SIDR_REQ, send_sidr_req, SIDR_REQ_SENT),
+		IN(DESTROY, nothing, IDLE),
+		IN(REQ, req, REQ_RCVD),
+		IN(SIDR_REQ, sidr_req, SIDR_REQ_RCVD),
+	},
+	[URXE_CM_LISTEN] = {
+		IN(DESTROY, nothing, IDLE),
+	},
+	/* Active side, figure 132 */
+	[URXE_CM_REQ_SENT] = {
+		IN(SEND_REJ, rej_own_req, IDLE),
+		IN(DESTROY, drop_req, IDLE),
+		IN(MRA_REQ, mra, REP_WAIT),
+		IN(REJ, rej, IDLE),
+		IN(REP, rep, REP_RCVD),
+		IN(TIMEOUT, tmo_req, IDLE),
+	},
+	[URXE_CM_REP_WAIT] = {
+		IN(SEND_REJ, rej_own_req, IDLE),
+		IN(DESTROY, drop_req, IDLE),
+		IN(MRA_REQ, mra, REP_WAIT),
+		IN(REJ, rej, IDLE),
+		IN(REP, rep, REP_RCVD),
+		IN(TIMEOUT, tmo_rep_wait, REQ_SENT),
+	},
+	[URXE_CM_REP_RCVD] = {
+		IN(SEND_RTU, send_rtu, ESTABLISHED),
+		IN(SEND_REJ, rej_rep, TIMEWAIT),
+		IN(SEND_MRA, mra_rep, MRA_REP_SENT),
+		IN(DESTROY, drop_rep_rcvd, TIMEWAIT),
+		IN(REJ, rej, TIMEWAIT),
+		IN(REP, dup_rep_mra, MRA_REP_SENT),
+		IN(DREQ, dreq, DREQ_RCVD),
+		IN(STALE, stale, TIMEWAIT),
+		IN(TIMEOUT, tmo_mra_rep, MRA_REP_SENT),
+	},
+	[URXE_CM_MRA_REP_SENT] = {
+		IN(SEND_RTU, send_rtu, ESTABLISHED),
+		IN(SEND_REJ, rej_rep, TIMEWAIT),
+		IN(SEND_MRA, mra_rep, MRA_REP_SENT),
+		IN(DESTROY, drop_rep_rcvd, TIMEWAIT),
+		IN(REJ, rej, TIMEWAIT),
+		IN(REP, dup_rep_mra, MRA_REP_SENT),
+		IN(DREQ, dreq, DREQ_RCVD),
+		IN(STALE, stale, TIMEWAIT),
+		IN(TIMEOUT, tmo_mra_rep, MRA_REP_SENT),
+	},
+	/* Passive side, figure 133 */
+	[URXE_CM_REQ_RCVD] = {
+		IN(SEND_REP, send_rep, REP_SENT),
+		IN(SEND_REJ, rej_req, IDLE),
+		IN(SEND_MRA, mra_req, MRA_REQ_SENT),
+		IN(DESTROY, drop_rcvd, IDLE),
+		IN(REQ, dup_req_mra, MRA_REQ_SENT),
+		IN(REJ, rej, IDLE),
+		IN(STALE, stale, IDLE),
+		IN(TIMEOUT, tmo_mra_req, MRA_REQ_SENT),
+	},
+	[URXE_CM_MRA_REQ_SENT] = {
+		IN(SEND_REP, send_rep, REP_SENT),
+		IN(SEND_REJ, rej_req, IDLE),
+		IN(SEND_MRA, mra_req, MRA_REQ_SENT),
+		IN(DESTROY, drop_rcvd, IDLE),
+		IN(REQ, dup_req_mra, MRA_REQ_SENT),
+		IN(REJ, rej, IDLE),
+		IN(STALE, stale, IDLE),
+		IN(TIMEOUT, tmo_mra_req, MRA_REQ_SENT),
+	},
+	[URXE_CM_REP_SENT] = {
+		IN(SEND_REJ, drop_rep_sent, DREQ_SENT),
+		IN(SEND_DREQ, send_dreq, DREQ_SENT),
+		IN(DESTROY, drop_rep_sent, DREQ_SENT),
+		IN(ESTABLISH, establish, ESTABLISHED),
+		IN(REQ, resend, REP_SENT),
+		IN(MRA_REP, mra, MRA_REP_RCVD),
+		IN(REJ, rej, TIMEWAIT),
+		IN(RTU, rtu, ESTABLISHED),
+		IN(DREQ, dreq, DREQ_RCVD),
+		IN(STALE, stale, TIMEWAIT),
+		IN(TIMEOUT, tmo_rep, DREQ_SENT),
+	},
+	[URXE_CM_MRA_REP_RCVD] = {
+		IN(SEND_REJ, drop_rep_sent, DREQ_SENT),
+		IN(SEND_DREQ, send_dreq, DREQ_SENT),
+		IN(DESTROY, drop_rep_sent, DREQ_SENT),
+		IN(ESTABLISH, establish, ESTABLISHED),
+		IN(REQ, resend, MRA_REP_RCVD),
+		IN(MRA_REP, mra, MRA_REP_RCVD),
+		IN(REJ, rej, TIMEWAIT),
+		IN(RTU, rtu, ESTABLISHED),
+		IN(DREQ, dreq, DREQ_RCVD),
+		IN(STALE, stale, TIMEWAIT),
+		IN(TIMEOUT, tmo_rtu_wait, REP_SENT),
+	},
+	/* Both, figures 134 and 135 */
+	[URXE_CM_ESTABLISHED] = {
+		IN(SEND_DREQ, send_dreq, DREQ_SENT),
+		IN(ESTABLISH, is_established, ESTABLISHED),
+		IN(DESTROY, drop_connected, DREQ_SENT),
+		IN(REQ, nothing, ESTABLISHED),
+		IN(REJ, rej_connected, TIMEWAIT),
+		IN(REP, dup_rep_rtu, ESTABLISHED),
+		IN(RTU, alive, ESTABLISHED),
+		IN(DREQ, dreq, DREQ_RCVD),
+		IN(STALE, stale_connected, DREQ_SENT),
+		IN(TIMEOUT, tmo_alive, DREQ_SENT),
+	},
+	[URXE_CM_DREQ_SENT] = {
+		IN(DESTROY, nothing, DREQ_SENT),
+		IN(REQ, dup_req_stale, DREQ_SENT),
+		IN(REJ, drep, TIMEWAIT),
+		IN(REP, nothing, DREQ_SENT),
+		IN(RTU, nothing, DREQ_SENT),
+		IN(DREQ, dreq_crossed, TIMEWAIT),
+		IN(DREP, drep, TIMEWAIT),
+		IN(TIMEOUT, tmo_dreq, TIMEWAIT),
+	},
+	[URXE_CM_DREQ_RCVD] = {
+		IN(SEND_DREP, send_drep, TIMEWAIT),
+		IN(DESTROY, drop_dreq_rcvd, TIMEWAIT),
+		IN(REQ, nothing, DREQ_RCVD),
+		IN(RTU, nothing, DREQ_RCVD),
+		IN(DREQ, nothing, DREQ_RCVD),
+		IN(DREP, nothing, DREQ_RCVD),
+	},
+	[URXE_CM_TIMEWAIT] = {
+		IN(DESTROY, nothing, TIMEWAIT),
+		IN(REQ, dup_req_stale, TIMEWAIT),
+		IN(REJ, nothing, TIMEWAIT),
+		IN(REP, late_rep, TIMEWAIT),
+		IN(RTU, late_rtu, TIMEWAIT),
+		IN(DREQ, dreq_again, TIMEWAIT),
+		IN(DREP, nothing, TIMEWAIT),
+		IN(TIMEOUT, tmo_timewait, IDLE),
+	},
+	/* Service id resolution, figure 137 */
+	[URXE_CM_SIDR_REQ_SENT] = {
+		IN(DESTROY, drop_sidr, IDLE),
+		IN(SIDR_REP, sidr_rep, IDLE),
+		IN(TIMEOUT, tmo_sidr, IDLE),
+	},
+	[URXE_CM_SIDR_REQ_RCVD] = {
+		IN(SEND_SIDR_REP, send_sidr_rep, IDLE),
+		IN(DESTROY, drop_sidr, IDLE),
+		IN(SIDR_REQ, nothing, SIDR_REQ_RCVD),
+	},
 };
+/* clang-format on */
 
 bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in)
 {
@@ -236,7 +223,7 @@ void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state)
 		urxe_cm_arm(id, cm->cfg.timewait_ms * URXE_CM_MS);
 		break;
 	case URXE_CM_ESTABLISHED:
-		urxe_cm_cancel(id);
+		urxe_cm_watch(id);
 		cm->counters.established++;
 		break;
 	case URXE_CM_DREQ_RCVD:

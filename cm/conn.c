@@ -516,6 +516,11 @@ int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev,
 	case URXE_CM_EV_DREQ_ERROR:
 		on_disconnect(id, -ETIMEDOUT);
 		break;
+	case URXE_CM_EV_PEER_LOST:
+		/* What waits for the peer on the QP would wait for ever. */
+		urxe_cma_qp_to_err(id);
+		on_disconnect(id, -ETIMEDOUT);
+		break;
 	case URXE_CM_EV_TIMEWAIT_EXIT:
 		urxe_cma_tell(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 		break;
