@@ -80,7 +80,7 @@ static void send_all(struct urxe_frame *f, unsigned n)
 	}
 }
 
-static int echo(void)
+_Noreturn static void echo(void)
 {
 	struct urxe_frame f[BURST];
 	unsigned n, spins = 0;
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
 	fprintf(stderr, "open: %s mac %02x:..:%02x mtu %u lanes %u speed %u\n", info.driver,
 		info.mac[0], info.mac[5], info.max_l3_mtu, info.lanes, info.speed_mbps);
 	if (!strcmp(argv[optind + 1], "echo"))
-		ret = echo();
+		echo();
 	else if (!strcmp(argv[optind + 1], "ping"))
 		ret = ping();
 	else if (!strcmp(argv[optind + 1], "blast"))

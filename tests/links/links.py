@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""links.py LINKTEST vhost|memif [ROUNDS]: frames between two processes, in either start order, and
+ten times a peer that is killed with -9 under traffic, on either side: the survivor serves the next."""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+LINKTEST, LINK = sys.argv[1:3]
+ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 10
+SEED = int(os.environ.get("URXE_SEED", random.randrange(1 << 32)))
+failures = 0
+
+
+def ports(folder):
+    if LINK == "vhost":
+        sock = folder + "/vhost"
+        return f"net_vhost0,iface={sock}", f"net_virtio_user0,path={sock}"
+    common = f"socket={folder}/memif,socket-abstract=no"
+    return f"net_memif0,role=server,{common}", f"net_memif0,role=client,{common}"
+
+
+def start(port, *what, size=1500):
+    return subprocess.Popen([LINKTEST, "-m", "4096", "-s", str(size), "-w", "20", *what[1:], port, what[0]],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True)
+
+
+def stop(process):
+    process.kill()
+    return process.communicate()[0]
+
+
+def check(ok, text, output=""):
+    global failures
+    print(("ok   " if ok else "FAIL ") + text, flush=True)
+    if not ok:
+        failures += 1
+        print(output)
+
+
+def ping(port, size=1500, rounds=500):
+    p = start(port, "ping", "-c", str(rounds), size=size)
+    try:
+        out = p.communicate(timeout=60)[0]
+    except subprocess.TimeoutExpired:
+        return False, stop(p)
+    return p.returncode == 0, out
+
+
+def orders(a, b):
+    for first, second in ((a, b), (b, a)):
+        for size in (64, 1514, 4214):
+            echo = start(first, "echo")
+            ok, out = ping(second, size)
+            alive = echo.poll() is None
+            check(ok and alive, f"{size} bytes, {first.split(',')[0]} first", out + stop(echo))
+
+
+def kills(survivor_port, victim_port):
+    name = survivor_port.split(",socket")[0].split(",iface")[0].split(",path")[0]
+    survivor = start(survivor_port, "echo")
+    for i in range(ROUNDS):
+        victim = start(victim_port, random.choice(("blast", "ping")), "-c", "1000000000")
+        time.sleep(random.uniform(0.2, 0.6))  # no synchronisation: anywhere in its life
+        victim.kill()
+        victim.communicate()
+        if survivor.poll() is not None:
+            check(False, f"{name} survives kill {i}", survivor.communicate()[0])
+            return
+        ok, out = ping(victim_port)
+        if not ok:
+            check(False, f"{name} serves again after kill {i}", out)
+    check(survivor.poll() is None, f"{name} survives {ROUNDS} kills and serves again", stop(survivor))
+
+
+def main():
+    print(f"URXE_SEED={SEED}")
+    random.seed(SEED)
+    with tempfile.TemporaryDirectory(prefix="urxe-links-") as folder:
+        a, b = ports(folder)
+        orders(a, b)
+        kills(a, b)
+        kills(b, a)
+    return 1 if failures else 0
+
+
+sys.exit(main())
