@@ -336,6 +336,38 @@ int urxe_progress_poll(struct urxe_device *dev)
 	return urxe_progress_turn(dev);
 }
 
+void urxe_progress_flush(struct urxe_qp *qp)
+{
+	struct urxe_device *dev = qp->dev;
+	struct urxe_lane *lane = urxe_port_lane(dev->port, 0);
+	bool due;
+
+	urxe_spin_lock(&qp->lock);
+	due = qp->resp.ack_due || urxe_responder_urgent(qp);
+	urxe_spin_unlock(&qp->lock);
+	if (!due || atomic_load_explicit(&dev->dead, memory_order_relaxed))
+		return;
+	urxe_lane_lock(lane);
+	urxe_rcu_read_lock();
+	urxe_spin_lock(&qp->lock);
+	urxe_responder_run(qp, lane);
+	urxe_spin_unlock(&qp->lock);
+	urxe_rcu_read_unlock();
+	urxe_lane_unlock(lane);
+}
+
+void urxe_progress_finish(struct urxe_device *dev)
+{
+	struct urxe_lane *lane = take_lane(dev);
+
+	if (!lane)
+		return; /* whoever has it goes on after us, or has been through the list */
+	urxe_rcu_read_lock();
+	run_pending(dev, lane, urxe_port_now(dev->port));
+	urxe_rcu_read_unlock();
+	urxe_lane_unlock(lane);
+}
+
 void urxe_progress_kick(struct urxe_qp *qp)
 {
 	struct urxe_device *dev = qp->dev;

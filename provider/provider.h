@@ -646,6 +646,13 @@ void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 
 /** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if a lane is free. */
 void urxe_progress_kick(struct urxe_qp *qp);
+/**
+ * urxe_progress_flush - send what the responder still owes, before the QP goes or is reset
+ * A NIC would have acknowledged by now what the application has seen. No lock held.
+ */
+void urxe_progress_flush(struct urxe_qp *qp);
+/** urxe_progress_finish - the process ends: send what waits for a turn. */
+void urxe_progress_finish(struct urxe_device *dev);
 /** urxe_progress_defer - let the next turn of a lane serve @qp. Any lock but sched.lock may be
  * held. */
 void urxe_progress_defer(struct urxe_qp *qp);

@@ -350,6 +350,8 @@ int urxe_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		return EOPNOTSUPP;
 	if ((mask & IBV_QP_STATE) && (attr->qp_state == S(ERR) || attr->qp_state == S(RESET)))
 		urxe_progress_settle(qp);
+	if (mask & A(STATE) && (attr->qp_state == S(RESET) || attr->qp_state == S(ERR)))
+		urxe_progress_flush(qp);
 	urxe_spin_lock(&qp->lock);
 	err = modify_locked(qp, attr, mask);
 	if (!err && qp->state == S(RTS) && qp->sq.cur != qp->sq.post)

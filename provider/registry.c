@@ -126,3 +126,14 @@ bool urxedv_is_supported(struct ibv_device *device)
 
 	return vdev && vdev->ops == &urxe_device_ops;
 }
+
+/* Peers must not wait for acknowledgements of what this process has received. */
+__attribute__((destructor)) static void registry_exit(void)
+{
+	for (unsigned i = 0; i < registry.n; i++) {
+		struct urxe_device *dev = registry.devices[i];
+
+		if (atomic_load(&dev->started) && !atomic_load(&dev->dead))
+			urxe_progress_finish(dev);
+	}
+}
