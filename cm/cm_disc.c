@@ -54,8 +54,7 @@ static uint64_t now_ns(const struct urxe_cm_id *id)
 /* With many connections the pauses grow: their probes never are much of the traffic. */
 static uint64_t probe_pause(const struct urxe_cm *cm)
 {
-	return cm->cfg.probe_ms * URXE_CM_MS *
-	       (1 + cm->counters.states[URXE_CM_ESTABLISHED] / 256);
+	return cm->cfg.probe_ms * URXE_CM_MS * (1 + cm->counters.states[URXE_CM_ESTABLISHED] / 256);
 }
 
 /* How long a live peer may be silent. */
@@ -73,20 +72,25 @@ void urxe_cm_watch(struct urxe_cm_id *id)
 {
 	urxe_cm_cancel(id);
 	id->heard = now_ns(id);
+	id->probe_ns = id->cm->cfg.probe_ms * URXE_CM_MS;
 	if (id->cm->cfg.probe_ms && !id->active)
 		urxe_cm_arm(id, id->cm->cfg.probe_first_ms * URXE_CM_MS);
 }
 
-/* A REP again: our RTU got lost, or the peer wants to know. It is alive, and it is one that asks. */
+/* A REP again: our RTU got lost, or the peer wants to know. It is alive, and it is one that asks.
+ */
 ACTION(dup_rep_rtu)
 {
-	uint64_t pause = now_ns(id) - id->heard, least = probe_pause(id->cm);
+	uint64_t least = id->cm->cfg.probe_ms * URXE_CM_MS, pause = now_ns(id) - id->heard;
 
 	id->cm->counters.duplicates++;
 	if (!id->active)
 		return URXE_CM_STAY;
 	id->heard = now_ns(id);
 	if (least) {
+		/* The peer's pauses grow slowly; one much longer was a probe lost. */
+		if (pause > id->probe_ns * 3 / 2)
+			pause = id->probe_ns * 3 / 2;
 		id->probe_ns = pause > least ? pause : least;
 		urxe_cm_arm(id, patience(id, id->probe_ns));
 	}
@@ -102,12 +106,15 @@ ACTION(alive)
 
 ACTION(tmo_alive)
 {
-	uint64_t pause = id->active ? id->probe_ns : probe_pause(id->cm);
+	uint64_t wanted = probe_pause(id->cm), most = id->probe_ns * 5 / 4;
 
-	if (now_ns(id) - id->heard < patience(id, pause)) {
-		if (!id->active)
+	if (now_ns(id) - id->heard < patience(id, id->probe_ns)) {
+		if (!id->active) {
 			urxe_cm_send_mad(id->cm, &id->path, id->mad);
-		urxe_cm_arm(id, pause);
+			/* So slowly that the peer, who knows the last pause only, can follow. */
+			id->probe_ns = wanted < most ? wanted : most;
+		}
+		urxe_cm_arm(id, id->probe_ns);
 		return URXE_CM_STAY;
 	}
 	start_dreq(id, NULL, 0);
