@@ -397,24 +397,3 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	    (atomic_load(&dev->sched.contended) && atomic_exchange(&dev->sched.contended, false)))
 		urxe_service_nudge(dev);
 }
-
-void urxe_progress_settle(struct urxe_qp *qp)
-{
-	struct urxe_device *dev = qp->dev;
-	struct urxe_lane *lane;
-	bool due;
-
-	urxe_spin_lock(&qp->lock);
-	due = qp->type == IBV_QPT_RC && qp->resp.ack_due;
-	urxe_spin_unlock(&qp->lock);
-	if (!due)
-		return;
-	lane = urxe_port_lane(dev->port, 0);
-	urxe_lane_lock(lane);
-	urxe_rcu_read_lock();
-	urxe_spin_lock(&qp->lock);
-	urxe_responder_run(qp, lane);
-	urxe_spin_unlock(&qp->lock);
-	urxe_rcu_read_unlock();
-	urxe_lane_unlock(lane);
-}

@@ -667,13 +667,6 @@ int urxe_progress_turn(struct urxe_device *dev);
 void urxe_progress_timer(struct urxe_qp *qp, uint64_t when);
 /** urxe_progress_forget - take a QP off list and heap (destroy). */
 void urxe_progress_forget(struct urxe_qp *qp);
-/**
- * urxe_progress_settle - send the ACK that @qp still owes; no lock held
- *
- * An ACK may lag behind the completion that the application sees. Before the QP forgets it (destroy,
- * reset, error), the peer must get it, or its send fails though it was delivered.
- */
-void urxe_progress_settle(struct urxe_qp *qp);
 
 /* ---- timer.c ---- */
 int urxe_timer_heap_reserve(struct urxe_timer_heap *h, unsigned n);

@@ -255,7 +255,6 @@ int urxe_destroy_qp(struct ibv_qp *ibqp)
 
 	if (!cds_list_empty(&qp->mcast))
 		return EBUSY; /* attached to multicast groups */
-	urxe_progress_settle(qp);
 	urxe_progress_flush(qp);
 	qp_unpublish(qp);
 	urxe_spin_lock(&qp->lock);

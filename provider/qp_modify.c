@@ -348,8 +348,6 @@ int urxe_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 
 	if (mask & A(RATE_LIMIT))
 		return EOPNOTSUPP;
-	if ((mask & IBV_QP_STATE) && (attr->qp_state == S(ERR) || attr->qp_state == S(RESET)))
-		urxe_progress_settle(qp);
 	if (mask & A(STATE) && (attr->qp_state == S(RESET) || attr->qp_state == S(ERR)))
 		urxe_progress_flush(qp);
 	urxe_spin_lock(&qp->lock);
