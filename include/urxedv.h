@@ -7,12 +7,44 @@
 #define URXEDV_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <infiniband/verbs.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** What the buffer is for that a parent domain's allocator is asked for (resource_type). */
+enum urxedv_resource_type {
+	URXEDV_RES_SQ = 1,
+	URXEDV_RES_RQ,
+	URXEDV_RES_SRQ,
+	URXEDV_RES_CQ,
+};
+
+/*
+ * FLUSH (IBTA A19), under the values that later libibverbs give it: its header may lack them.
+ * Access flags for regions and QPs, a work completion's opcode, and what query_device_ex says in
+ * device_cap_flags_ex.
+ */
+#define URXEDV_ACCESS_FLUSH_GLOBAL     (1 << 8)
+#define URXEDV_ACCESS_FLUSH_PERSISTENT (1 << 9)
+#define URXEDV_QP_EX_WITH_FLUSH	       (1 << 11)
+#define URXEDV_WR_FLUSH		       14
+#define URXEDV_WC_FLUSH		       8
+#define URXEDV_DEVICE_FLUSH_GLOBAL     (1ull << 38)
+#define URXEDV_DEVICE_FLUSH_PERSISTENT (1ull << 39)
+
+enum urxedv_flush_placement {
+	URXEDV_FLUSH_GLOBAL = 1 << 0,
+	URXEDV_FLUSH_PERSISTENT = 1 << 1,
+};
+
+enum urxedv_flush_level {
+	URXEDV_FLUSH_RANGE,
+	URXEDV_FLUSH_MR,
+};
 
 #pragma GCC visibility push(default)
 

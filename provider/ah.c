@@ -24,7 +24,7 @@ int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, u
 
 struct ibv_ah *urxe_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 {
-	struct urxe_pd *pd = urxe_container_of(ibpd, struct urxe_pd, pd);
+	struct urxe_pd *pd = to_urxe_pd(ibpd);
 	struct urxe_device *dev = pd->dev;
 	struct urxe_ah *ah;
 	uint32_t label = attr->grh.flow_label & 0xfffff;
@@ -74,7 +74,7 @@ int urxe_destroy_ah(struct ibv_ah *ibah)
 	struct urxe_ah *ah = urxe_container_of(ibah, struct urxe_ah, ah);
 
 	/* Sends that wait for the neighbour keep what they need of it. */
-	atomic_fetch_sub(&urxe_container_of(ibah->pd, struct urxe_pd, pd)->users, 1);
+	atomic_fetch_sub(&to_urxe_pd(ibah->pd)->users, 1);
 	atomic_fetch_sub(&ah->dev->num_ah, 1);
 	urxe_ah_put(ah);
 	return 0;

@@ -25,11 +25,25 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.query_device_ex = urxe_query_device_ex,
 	.query_port = urxe_query_port,
 	.query_rt_values = urxe_query_rt_values,
-	/* pd.c, mr.c, ah.c */
+	/* pd.c */
 	.alloc_pd = urxe_alloc_pd,
 	.dealloc_pd = urxe_dealloc_pd,
+	.alloc_td = urxe_alloc_td,
+	.dealloc_td = urxe_dealloc_td,
+	.alloc_parent_domain = urxe_alloc_parent_domain,
+	/* mr.c, dm.c, mw.c */
 	.reg_mr = urxe_reg_mr,
+	.rereg_mr = urxe_rereg_mr,
 	.dereg_mr = urxe_dereg_mr,
+	.alloc_null_mr = urxe_alloc_null_mr,
+	.advise_mr = urxe_advise_mr,
+	.reg_dmabuf_mr = urxe_reg_dmabuf_mr,
+	.alloc_dm = urxe_alloc_dm,
+	.free_dm = urxe_free_dm,
+	.reg_dm_mr = urxe_reg_dm_mr,
+	.alloc_mw = urxe_alloc_mw,
+	.dealloc_mw = urxe_dealloc_mw,
+	/* ah.c */
 	.create_ah = urxe_create_ah,
 	.destroy_ah = urxe_destroy_ah,
 	/* cq.c */

@@ -62,12 +62,12 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	CDS_INIT_LIST_HEAD(&dev->sched.pending);
 	atomic_init(&dev->sched.next_timer, URXE_NEVER);
 	if (urxe_table_init(&dev->qps, URXE_IDENT_QPN_INDEX_BITS) ||
-	    urxe_table_init(&dev->mrs, URXE_MR_INDEX_BITS))
+	    urxe_table_init(&dev->mkeys, URXE_MKEY_INDEX_BITS))
 		goto fail;
 	err = urxe_port_create(&dev->port, cfg, ops, link_arg);
 	if (err)
 		goto fail;
-	dev->mr_next = (uint32_t)urxe_port_random(dev->port) & ((1u << URXE_MR_INDEX_BITS) - 1);
+	dev->mkey_next = (uint32_t)urxe_port_random(dev->port) & ((1u << URXE_MKEY_INDEX_BITS) - 1);
 	device_identify(dev);
 	device_init_verbs(dev);
 	*out = dev;
@@ -75,7 +75,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 
 fail:
 	urxe_table_fini(&dev->qps);
-	urxe_table_fini(&dev->mrs);
+	urxe_table_fini(&dev->mkeys);
 	free(dev);
 	return err;
 }
@@ -85,7 +85,7 @@ void urxe_device_destroy(struct urxe_device *dev)
 	urxe_service_stop(dev);
 	urxe_port_destroy(dev->port);
 	urxe_table_fini(&dev->qps);
-	urxe_table_fini(&dev->mrs);
+	urxe_table_fini(&dev->mkeys);
 	urxe_timer_heap_fini(&dev->sched.timers);
 	pthread_mutex_destroy(&dev->mutex);
 	pthread_mutex_destroy(&dev->service.gsi_lock);

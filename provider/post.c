@@ -64,7 +64,7 @@ static int fill_transport(const struct urxe_qp *qp, struct urxe_swqe *wqe,
 		if (!wr->wr.ud.ah)
 			return EINVAL;
 		ah = urxe_container_of(wr->wr.ud.ah, struct urxe_ah, ah);
-		if (ah->ah.pd != &qp->pd->pd)
+		if (to_urxe_pd(ah->ah.pd)->root != qp->pd)
 			return EINVAL;
 		room = qp->mtu;
 		if (wqe->length > room)

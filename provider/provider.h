@@ -31,35 +31,39 @@
 #include "urxe/log.h"
 #include "urxe/opcode.h"
 #include "urxe/wire.h"
+#include "urxedv.h"
 
 #define urxe_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Limits that query_device reports; each of them can be created. */
-#define URXE_MAX_QP	   65535 /* below the QPN index space: 0 and 1 are special */
-#define URXE_MAX_QP_WR	   32768
-#define URXE_MAX_SGE	   32
-#define URXE_MAX_INLINE	   1024
-#define URXE_MAX_CQ	   65536
-#define URXE_MAX_CQE	   (1 << 22)
-#define URXE_MAX_MR	   (1 << 20)
-#define URXE_MAX_PD	   65536
-#define URXE_MAX_AH	   65536
-#define URXE_MAX_SRQ	   65536
-#define URXE_MAX_SRQ_WR	   32768
-#define URXE_MAX_RD_ATOMIC 128
-#define URXE_MAX_MSG_SZ	   0x80000000u
-#define URXE_MR_INDEX_BITS 20
-#define URXE_COMP_VECTORS  1
-#define URXE_RX_BURST	   32
-#define URXE_WINDOW	   256	       /* packets in flight of one RC QP */
-#define URXE_ACK_EVERY	   32	       /* AckReq at least this often within a long message */
-#define URXE_UD_PATIENCE   50000000ull /* ns that a datagram waits for its neighbour */
+#define URXE_MAX_QP	     65535 /* below the QPN index space: 0 and 1 are special */
+#define URXE_MAX_QP_WR	     32768
+#define URXE_MAX_SGE	     32
+#define URXE_MAX_INLINE	     1024
+#define URXE_MAX_CQ	     65536
+#define URXE_MAX_CQE	     (1 << 22)
+#define URXE_MAX_MR	     (1 << 20)
+#define URXE_MAX_MW	     ((1 << 20) - 1) /* with the regions: all keys but that of index 0 */
+#define URXE_MAX_DM	     (64ull << 20)
+#define URXE_MAX_PD	     65536
+#define URXE_MAX_AH	     65536
+#define URXE_MAX_SRQ	     65536
+#define URXE_MAX_SRQ_WR	     32768
+#define URXE_MAX_RD_ATOMIC   128
+#define URXE_MAX_MSG_SZ	     0x80000000u
+#define URXE_MKEY_INDEX_BITS 21
+#define URXE_COMP_VECTORS    1
+#define URXE_RX_BURST	     32
+#define URXE_WINDOW	     256	 /* packets in flight of one RC QP */
+#define URXE_ACK_EVERY	     32		 /* AckReq at least this often within a long message */
+#define URXE_UD_PATIENCE     50000000ull /* ns that a datagram waits for its neighbour */
 
 #define URXE_VENDOR_ID	    0x7572 /* "ur": nobody's OUI */
 #define URXE_VENDOR_PART_ID 0x0001
 
 struct urxe_qp;
 struct urxe_cq;
+struct urxe_td;
 struct urxe_context;
 struct urxe_device;
 
@@ -146,9 +150,11 @@ struct urxe_device {
 	atomic_uint lane_hint;
 
 	struct urxe_table qps;
-	struct urxe_table mrs;
-	uint32_t mr_next; /* where the search for a free key index begins */
-	uint32_t mr_count;
+	struct urxe_table mkeys;
+	uint32_t mkey_next; /* where the search for a free key index begins */
+	uint32_t mr_count, mw_count;
+	struct urxe_spin mw_lock; /* what windows are bound to; innermost */
+	_Atomic uint64_t dm_used;
 	_Atomic(struct urxe_qp *) gsi;
 
 	struct urxe_sched sched;
@@ -190,18 +196,89 @@ static inline struct urxe_device *to_urxe_dev(struct ibv_context *ctx)
 struct urxe_pd {
 	struct ibv_pd pd;
 	struct urxe_device *dev;
-	atomic_int users; /* QPs, MRs, AHs, SRQs in it */
+	struct urxe_pd *root; /* itself, but for a parent domain: what protection asks for */
+	atomic_int users;     /* what was made in it: QPs, MRs, AHs, parent domains ... */
+	/* parent domain */
+	struct urxe_td *td;
+	void *(*alloc)(struct ibv_pd *pd, void *ctx, size_t size, size_t align, uint64_t type);
+	void (*free)(struct ibv_pd *pd, void *ctx, void *ptr, uint64_t type);
+	void *pd_context;
+};
+
+static inline struct urxe_pd *to_urxe_pd(struct ibv_pd *pd)
+{
+	return pd ? urxe_container_of(pd, struct urxe_pd, pd) : NULL;
+}
+
+/** Memory of a queue, from a parent domain's allocator or our own. */
+struct urxe_buf {
+	void *p;
+	struct urxe_pd *from; /* NULL: ours */
+	uint64_t type;	      /* enum urxedv_resource_type */
+};
+
+/* ---- memory keys (mkey.c), regions (mr.c), windows (mw.c), device memory (dm.c) ---- */
+
+#define URXE_ACCESS_FLUSH (URXEDV_ACCESS_FLUSH_GLOBAL | URXEDV_ACCESS_FLUSH_PERSISTENT)
+
+enum urxe_mkey_kind {
+	URXE_MKEY_MR,
+	URXE_MKEY_MW1,
+	URXE_MKEY_MW2
+};
+
+enum urxe_mkey_flag {
+	URXE_MKEY_ON_DEMAND = 1 << 0, /* pages may not be there */
+	URXE_MKEY_NULL = 1 << 1,      /* no memory at all */
+};
+
+/** What a key stands for. Never changes once published; replaced under RCU. */
+struct urxe_mkey {
+	uint32_t key; /* lkey, rkey */
+	uint8_t kind, flags;
+	unsigned access;
+	struct urxe_pd *pd; /* root; NULL: a window bound to nothing */
+	uint64_t iova, length;
+	uint8_t *addr;
+	uint32_t qpn; /* type 2 window: the QP that bound it */
+	struct urxe_mr *mr;
+	struct urxe_mw *mw;
+	struct rcu_head rcu;
 };
 
 struct urxe_mr {
 	struct verbs_mr vmr;
 	struct urxe_device *dev;
 	struct urxe_pd *pd;
-	uint64_t iova;
-	uint64_t length;
-	uint8_t *addr;
-	unsigned access;
-	uint32_t key; /* lkey and rkey: index << 12 scrambled with a random tag */
+	struct urxe_mkey *mkey;
+	uint32_t windows; /* bound to it; under mw_lock */
+	struct urxe_dm *dm;
+	void *map; /* of a dma-buf */
+	size_t map_length;
+};
+
+static inline struct urxe_mr *to_urxe_mr(struct ibv_mr *mr)
+{
+	return mr ? urxe_container_of(mr, struct urxe_mr, vmr.ibv_mr) : NULL;
+}
+
+struct urxe_mw {
+	struct ibv_mw mw;
+	struct urxe_device *dev;
+	struct urxe_pd *pd;
+	struct urxe_mkey idle; /* in the table while it is bound to nothing */
+	struct urxe_mr *mr;    /* bound to it; these under mw_lock */
+	struct urxe_mkey *bound;
+	struct urxe_qp *qp; /* type 2: that bound it */
+	struct cds_list_head node;
+};
+
+struct urxe_dm {
+	struct verbs_dm vdm;
+	struct urxe_device *dev;
+	uint8_t *mem;
+	size_t length;
+	atomic_int users; /* regions */
 };
 
 struct urxe_ah {
@@ -267,6 +344,7 @@ struct urxe_rwqe {
 struct urxe_rq {
 	struct urxe_spin lock;
 	uint8_t *ring;
+	struct urxe_buf buf; /* the ring's */
 	uint32_t stride;
 	uint32_t size; /* a power of two */
 	uint32_t max_wr, max_sge;
@@ -323,6 +401,7 @@ struct urxe_swqe {
 /* Counters run free; an entry's slot is counter & mask. done <= cur <= post. */
 struct urxe_sq {
 	uint8_t *ring;
+	struct urxe_buf buf; /* the ring's */
 	uint32_t stride;
 	uint32_t size; /* a power of two */
 	uint32_t max_wr, max_sge, max_inline;
@@ -405,7 +484,9 @@ struct urxe_qp {
 	struct verbs_qp vqp;
 	struct urxe_device *dev;
 	struct urxe_context *ctx;
-	struct urxe_pd *pd;
+	struct urxe_pd *pd;	      /* root */
+	struct urxe_pd *given_pd;     /* perhaps a parent domain */
+	struct cds_list_head windows; /* type 2, bound by it; under mw_lock */
 	struct urxe_cq *scq, *rcq;
 	struct urxe_srq *srq;
 
@@ -495,21 +576,89 @@ bool urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
 /** urxe_channel_purge - take @cq's unread events out; returns how many. */
 unsigned urxe_channel_purge(struct ibv_comp_channel *ch, struct ibv_cq *cq);
 
-/* ---- pd.c, mr.c, ah.c ---- */
+/* ---- pd.c ---- */
 struct ibv_pd *urxe_alloc_pd(struct ibv_context *ctx);
 int urxe_dealloc_pd(struct ibv_pd *pd);
-struct ibv_mr *urxe_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
-int urxe_dereg_mr(struct verbs_mr *vmr);
+struct ibv_td *urxe_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr);
+int urxe_dealloc_td(struct ibv_td *td);
+struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *ctx,
+					struct ibv_parent_domain_init_attr *attr);
+/**
+ * urxe_buf_alloc - memory for a queue, not zeroed
+ * @pd: whose allocator is asked, if it has one; may be NULL
+ * @type: enum urxedv_resource_type
+ * 0 or ENOMEM. urxe_buf_free() goes before the PD does.
+ */
+int urxe_buf_alloc(struct urxe_buf *buf, struct urxe_pd *pd, size_t size, uint64_t type);
+void urxe_buf_free(struct urxe_buf *buf);
+
+/* ---- mkey.c ---- */
+
+/** urxe_mkey_publish - give an entry a key and make it known; dev->mutex held. 0 or ENOMEM. */
+int urxe_mkey_publish(struct urxe_device *dev, struct urxe_mkey *mk);
+/** urxe_mkey_set - another entry (or NULL) for a key that was published. */
+void urxe_mkey_set(struct urxe_device *dev, uint32_t key, struct urxe_mkey *mk);
+/** urxe_mkey_get - the entry of exactly this key, or NULL; RCU read-side. */
+struct urxe_mkey *urxe_mkey_get(struct urxe_device *dev, uint32_t key);
+/** urxe_mkey_at - the entry that has the key's index, or NULL; RCU read-side. */
+static inline struct urxe_mkey *urxe_mkey_at(struct urxe_device *dev, uint32_t key)
+{
+	return urxe_table_get(&dev->mkeys, key >> (32 - URXE_MKEY_INDEX_BITS));
+}
+/** urxe_mkey_free_later - free an entry that was replaced, when nobody looks at it any more. */
+void urxe_mkey_free_later(struct urxe_mkey *mk);
+/** urxe_memory_fault_in - have pages present (for writing); false: they cannot be. */
+bool urxe_memory_fault_in(void *addr, uint64_t len, bool write);
+
+/** What urxe_mr_access() gives for a null region: reads are zeros, writes are dropped. */
+extern uint8_t urxe_null_memory[];
 
 /**
- * urxe_mr_access - the memory behind a key, or NULL when any rule forbids it
+ * urxe_mr_access - the memory behind an lkey, or NULL when any rule forbids it
+ * @pd: a root
  * @access: IBV_ACCESS_* that all must be granted
  *
  * Within an RCU read-side section, which is as long as the pointer is good for.
  */
 uint8_t *urxe_mr_access(struct urxe_device *dev, struct urxe_pd *pd, uint32_t key, uint64_t va,
 			uint64_t len, unsigned access);
+/** urxe_mr_remote - the same for an rkey, of a region or a window, that came to @qp. */
+uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key,
+			uint64_t va, uint64_t len, unsigned access);
+/** urxe_mkey_remote - the entry behind an rkey; nothing is said about addresses. */
+const struct urxe_mkey *urxe_mkey_remote(const struct urxe_qp *qp, const struct urxe_pd *pd,
+					 uint32_t key, unsigned access);
 
+/* ---- mr.c, dm.c, mw.c ---- */
+struct ibv_mr *urxe_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
+struct ibv_mr *urxe_alloc_null_mr(struct ibv_pd *pd);
+struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			      unsigned int access);
+struct ibv_mr *urxe_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				  int fd, int access);
+int urxe_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		  int access);
+int urxe_dereg_mr(struct verbs_mr *vmr);
+int urxe_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		   struct ibv_sge *sges, uint32_t n);
+struct ibv_dm *urxe_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr);
+int urxe_free_dm(struct ibv_dm *dm);
+struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int urxe_dealloc_mw(struct ibv_mw *mw);
+/**
+ * urxe_mw_bind - carry out a bind; qp->lock held, RCU read-side
+ * @key: the window's new rkey; its upper 24 bits say which window
+ * @lkey, @addr, @length: of the region; @length 0 binds a type 1 window to nothing
+ * 0, or an errno: a bind error.
+ */
+int urxe_mw_bind(struct urxe_qp *qp, uint32_t key, uint32_t lkey, uint64_t addr, uint64_t length,
+		 unsigned access);
+/** urxe_mw_invalidate - what LOCAL_INV and SEND_WITH_INV ask for. 0 or EINVAL. */
+int urxe_mw_invalidate(struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key);
+/** urxe_mw_release_qp - the windows that a dying QP has bound are bound no more. */
+void urxe_mw_release_qp(struct urxe_qp *qp);
+
+/* ---- ah.c ---- */
 struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int urxe_destroy_ah(struct ibv_ah *ah);
 void urxe_ah_put(struct urxe_ah *ah);
@@ -531,7 +680,9 @@ void urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited);
 void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn);
 
 /* ---- srq.c and rq.c ---- */
-int urxe_rq_init(struct urxe_rq *rq, uint32_t max_wr, uint32_t max_sge);
+/** urxe_rq_init - an empty ring, from the allocator of @pd. 0 or ENOMEM. */
+int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t max_wr,
+		 uint32_t max_sge);
 void urxe_rq_fini(struct urxe_rq *rq);
 int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr);
 struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);

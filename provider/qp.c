@@ -56,9 +56,9 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 		tail = sq->max_inline;
 	sq->stride = ((uint32_t)sizeof(struct urxe_swqe) + tail + 15) & ~15u;
 	sq->size = pow2_at_least(sq->max_wr);
-	sq->ring = aligned_alloc(64, ((size_t)sq->size * sq->stride + 63) & ~(size_t)63);
-	if (!sq->ring)
+	if (urxe_buf_alloc(&sq->buf, qp->given_pd, (size_t)sq->size * sq->stride, URXEDV_RES_SQ))
 		return ENOMEM;
+	sq->ring = sq->buf.p;
 	if (qp->srq) {
 		qp->rq = &qp->srq->rq;
 		cap->max_recv_wr = cap->max_recv_sge = 0;
@@ -67,7 +67,8 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 		if (cap->max_recv_wr && !cap->max_recv_sge)
 			cap->max_recv_sge = 1;
 		max_sge = cap->max_recv_sge;
-		if (urxe_rq_init(&qp->own_rq, cap->max_recv_wr, max_sge))
+		if (urxe_rq_init(&qp->own_rq, qp->given_pd, URXEDV_RES_RQ, cap->max_recv_wr,
+				 max_sge))
 			return ENOMEM;
 		qp->rq = &qp->own_rq;
 	}
@@ -82,7 +83,7 @@ static void qp_free_parts(struct urxe_qp *qp)
 	free(qp->resp.res);
 	free(qp->resp.rwqe);
 	urxe_rq_fini(&qp->own_rq);
-	free(qp->sq.ring);
+	urxe_buf_free(&qp->sq.buf);
 }
 
 /* dev->mutex held */
@@ -137,7 +138,7 @@ static void qp_fill_ibv(struct urxe_qp *qp, struct ibv_pd *pd, const struct ibv_
 
 static void qp_hold_objects(struct urxe_qp *qp, int n)
 {
-	atomic_fetch_add(&qp->pd->users, n);
+	atomic_fetch_add(&qp->given_pd->users, n);
 	atomic_fetch_add(&qp->scq->users, n);
 	atomic_fetch_add(&qp->rcq->users, n);
 	if (qp->srq)
@@ -147,7 +148,7 @@ static void qp_hold_objects(struct urxe_qp *qp, int n)
 struct urxe_qp *urxe_qp_create_common(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
 				      uint32_t qpn)
 {
-	struct urxe_pd *pd = urxe_container_of(ibpd, struct urxe_pd, pd);
+	struct urxe_pd *pd = to_urxe_pd(ibpd);
 	struct urxe_device *dev = pd->dev;
 	struct urxe_qp *qp = NULL;
 	int err = qp_check_attr(attr);
@@ -166,7 +167,8 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_pd *ibpd, struct ibv_qp_init_at
 		goto fail;
 	qp->dev = dev;
 	qp->ctx = to_urxe_ctx(ibpd->context);
-	qp->pd = pd;
+	qp->pd = pd->root;
+	qp->given_pd = pd;
 	qp->scq = to_urxe_cq(attr->send_cq);
 	qp->rcq = to_urxe_cq(attr->recv_cq);
 	qp->srq = to_urxe_srq(attr->srq);
@@ -175,6 +177,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_pd *ibpd, struct ibv_qp_init_at
 	qp->state = IBV_QPS_RESET;
 	qp->req.deadline = URXE_NEVER;
 	CDS_INIT_LIST_HEAD(&qp->mcast);
+	CDS_INIT_LIST_HEAD(&qp->windows);
 	err = qp_init_queues(qp, attr);
 	if (err)
 		goto fail;
@@ -275,9 +278,10 @@ int urxe_destroy_qp(struct ibv_qp *ibqp)
 	pthread_mutex_unlock(&ibqp->mutex);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
+	urxe_mw_release_qp(qp);
+	qp_free_parts(qp);
 	qp_hold_objects(qp, -1);
 	atomic_fetch_sub(&dev->num_qp, 1);
-	qp_free_parts(qp);
 	/* Somebody may have found it just before, and is about to see that it is destroyed. */
 	URXE_RCU_RELEASE();
 	urcu_bp_call_rcu(&qp->rcu, qp_free_rcu);

@@ -181,8 +181,8 @@ static bool begin_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	}
 	/* Of a zero-length operation the R_Key is not checked (IBTA 9.7.4.1.3). */
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
-	    (r->length && !urxe_mr_access(qp->dev, qp->pd, r->rkey, r->va, r->length,
-					  IBV_ACCESS_REMOTE_WRITE))) {
+	    (r->length &&
+	     !urxe_mr_remote(qp, qp->pd, r->rkey, r->va, r->length, IBV_ACCESS_REMOTE_WRITE))) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return false;
 	}
@@ -208,7 +208,7 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return false;
 	}
 	if (payload) {
-		uint8_t *dst = urxe_mr_access(qp->dev, qp->pd, r->rkey, r->va, payload,
+		uint8_t *dst = urxe_mr_remote(qp, qp->pd, r->rkey, r->va, payload,
 					      IBV_ACCESS_REMOTE_WRITE);
 
 		if (!dst) {

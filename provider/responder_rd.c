@@ -60,8 +60,7 @@ static uint32_t read_packets(const struct urxe_qp *qp, uint32_t length)
 static bool read_allowed(struct urxe_qp *qp, uint32_t rkey, uint64_t va, uint32_t length)
 {
 	return qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ &&
-	       (!length ||
-		urxe_mr_access(qp->dev, qp->pd, rkey, va, length, IBV_ACCESS_REMOTE_READ));
+	       (!length || urxe_mr_remote(qp, qp->pd, rkey, va, length, IBV_ACCESS_REMOTE_READ));
 }
 
 static void accept_rd(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kind, uint32_t npsn)
@@ -123,7 +122,7 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	word = (uint64_t *)(void *)urxe_mr_access(qp->dev, qp->pd, urxe_atomic_rkey(eth), va, 8,
+	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->pd, urxe_atomic_rkey(eth), va, 8,
 						  IBV_ACCESS_REMOTE_ATOMIC);
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) || !word ||
 	    (uintptr_t)word & 7) {

@@ -87,7 +87,7 @@ static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct u
 	int err;
 
 	if (payload) {
-		src = urxe_mr_access(qp->dev, qp->pd, res->rkey, res->va + at, payload,
+		src = urxe_mr_remote(qp, qp->pd, res->rkey, res->va + at, payload,
 				     IBV_ACCESS_REMOTE_READ);
 		if (!src)
 			return EFAULT;

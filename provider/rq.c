@@ -8,7 +8,8 @@
 
 #include "provider.h"
 
-int urxe_rq_init(struct urxe_rq *rq, uint32_t max_wr, uint32_t max_sge)
+int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t max_wr,
+		 uint32_t max_sge)
 {
 	memset(rq, 0, sizeof(*rq));
 	rq->max_wr = max_wr;
@@ -19,13 +20,15 @@ int urxe_rq_init(struct urxe_rq *rq, uint32_t max_wr, uint32_t max_sge)
 		rq->size *= 2;
 	if (!max_wr)
 		return 0;
-	rq->ring = calloc(rq->size, rq->stride);
-	return rq->ring ? 0 : ENOMEM;
+	if (urxe_buf_alloc(&rq->buf, pd, (size_t)rq->size * rq->stride, type))
+		return ENOMEM;
+	rq->ring = rq->buf.p;
+	return 0;
 }
 
 void urxe_rq_fini(struct urxe_rq *rq)
 {
-	free(rq->ring);
+	urxe_buf_free(&rq->buf);
 	rq->ring = NULL;
 }
 

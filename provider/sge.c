@@ -59,8 +59,11 @@ void urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct i
 
 	/* Checked just before, in the same read-side section; a region gone since reads as zeros.
 	 */
-	while (sge_next(&w, &va, &part, &lkey))
-		urxe_tx_append(tx, urxe_mr_access(dev, pd, lkey, va, part, 0), part);
+	while (sge_next(&w, &va, &part, &lkey)) {
+		const uint8_t *src = urxe_mr_access(dev, pd, lkey, va, part, 0);
+
+		urxe_tx_append(tx, src == urxe_null_memory ? NULL : src, part);
+	}
 }
 
 bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
@@ -77,7 +80,8 @@ bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct 
 
 		if (!dst)
 			return false;
-		memcpy(dst, src, part);
+		if (dst != urxe_null_memory)
+			memcpy(dst, src, part);
 		src += part;
 	}
 	return true;

@@ -10,7 +10,7 @@
 
 struct ibv_srq *urxe_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
 {
-	struct urxe_pd *pd = urxe_container_of(ibpd, struct urxe_pd, pd);
+	struct urxe_pd *pd = to_urxe_pd(ibpd);
 	struct urxe_device *dev = pd->dev;
 	struct urxe_srq *srq = NULL;
 	int err = EINVAL;
@@ -26,7 +26,7 @@ struct ibv_srq *urxe_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *a
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		goto fail;
-	err = urxe_rq_init(&srq->rq, attr->attr.max_wr,
+	err = urxe_rq_init(&srq->rq, pd, URXEDV_RES_SRQ, attr->attr.max_wr,
 			   attr->attr.max_sge ? attr->attr.max_sge : 1);
 	if (err)
 		goto fail;
@@ -54,11 +54,12 @@ static int srq_resize(struct urxe_srq *srq, uint32_t max_wr)
 
 	if (!max_wr || max_wr > URXE_MAX_SRQ_WR || max_wr < n)
 		return EINVAL;
-	if (urxe_rq_init(&bigger, max_wr, rq->max_sge))
+	if (urxe_rq_init(&bigger, srq->pd, URXEDV_RES_SRQ, max_wr, rq->max_sge))
 		return ENOMEM;
 	for (uint32_t i = 0; i < n; i++)
 		memcpy(urxe_rq_at(&bigger, i), urxe_rq_at(rq, rq->tail + i), rq->stride);
-	free(rq->ring);
+	urxe_buf_free(&rq->buf);
+	rq->buf = bigger.buf;
 	rq->ring = bigger.ring;
 	rq->size = bigger.size;
 	rq->max_wr = max_wr;
@@ -111,11 +112,11 @@ int urxe_destroy_srq(struct ibv_srq *ibsrq)
 	while (ibsrq->events_completed != events)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
 	pthread_mutex_unlock(&ibsrq->mutex);
+	urxe_rq_fini(&srq->rq);
 	atomic_fetch_sub(&srq->pd->users, 1);
 	atomic_fetch_sub(&srq->dev->num_srq, 1);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
-	urxe_rq_fini(&srq->rq);
 	free(srq);
 	return 0;
 }

@@ -79,8 +79,7 @@ static bool uc_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	if (op->flags & URXE_OPF_RECV_WQE && !uc_recv_ready(qp))
 		return false;
 	if (payload) {
-		dst = urxe_mr_access(qp->dev, qp->pd, r->rkey, r->va, payload,
-				     IBV_ACCESS_REMOTE_WRITE);
+		dst = urxe_mr_remote(qp, qp->pd, r->rkey, r->va, payload, IBV_ACCESS_REMOTE_WRITE);
 		if (!dst)
 			return false;
 		memcpy(dst, pkt->bth + op->hdr_len, payload);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Memory keys: what a key stands for, and who may use it for what. Regions and windows share one
+ * table. A key is <index:21><tag:11>: the index finds the entry, the rest must match, so that a
+ * stale or guessed key finds nothing. An entry never changes; another takes its place under RCU.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "provider.h"
+#include "rcu.h"
+
+#define TAG_BITS (32 - URXE_MKEY_INDEX_BITS)
+#define TAG_MASK ((1u << TAG_BITS) - 1)
+#define INDEX(k) ((k) >> TAG_BITS)
+
+uint8_t urxe_null_memory[1];
+
+int urxe_mkey_publish(struct urxe_device *dev, struct urxe_mkey *mk)
+{
+	uint32_t index = dev->mkey_next;
+	int err;
+
+	do { /* index 0 stays free: an lkey of 0 or a small number is a common mistake */
+		index = (index + 1) & ((1u << URXE_MKEY_INDEX_BITS) - 1);
+	} while (!index || urxe_table_get(&dev->mkeys, index));
+	mk->key = index << TAG_BITS | ((uint32_t)urxe_port_random(dev->port) & TAG_MASK);
+	err = urxe_table_set(&dev->mkeys, index, mk);
+	if (!err)
+		dev->mkey_next = index;
+	return err;
+}
+
+void urxe_mkey_set(struct urxe_device *dev, uint32_t key, struct urxe_mkey *mk)
+{
+	/* Cannot fail: the leaf has been there since the key was published. */
+	urxe_table_set(&dev->mkeys, INDEX(key), mk);
+}
+
+struct urxe_mkey *urxe_mkey_get(struct urxe_device *dev, uint32_t key)
+{
+	struct urxe_mkey *mk = urxe_table_get(&dev->mkeys, INDEX(key));
+
+	return mk && mk->key == key ? mk : NULL;
+}
+
+static void mkey_free(struct rcu_head *head)
+{
+	URXE_RCU_ACQUIRE();
+	free(urxe_container_of(head, struct urxe_mkey, rcu));
+}
+
+void urxe_mkey_free_later(struct urxe_mkey *mk)
+{
+	URXE_RCU_RELEASE();
+	urcu_bp_call_rcu(&mk->rcu, mkey_free);
+}
+
+/*
+ * Pages of a region on demand come and go, and may be gone for good: then the access is refused
+ * instead of carried out into nothing. Asks the kernel each time; that is the price of paging.
+ */
+bool urxe_memory_fault_in(void *addr, uint64_t len, bool write)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1),
+		  to = ((uintptr_t)addr + len + page - 1) & ~(page - 1);
+	int err = errno, ret;
+
+	if (!len)
+		return true;
+	ret = madvise((void *)from, to - from, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+	/* Before Linux 5.14, or a mapping of a device's memory: is anything there? */
+	for (; ret && errno == EINVAL && from < to; from += page) {
+		unsigned char in_core;
+
+		if (mincore((void *)from, page, &in_core))
+			break;
+		if (from + page == to)
+			ret = 0;
+	}
+	errno = err;
+	return !ret;
+}
+
+static uint8_t *memory_at(const struct urxe_mkey *mk, uint64_t va, uint64_t len, unsigned access)
+{
+	uint64_t off = va - mk->iova;
+	const unsigned writes =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	/* Written so that nothing wraps: va may be anything. */
+	if (va < mk->iova || off > mk->length || len > mk->length - off)
+		return NULL;
+	if (mk->flags & URXE_MKEY_NULL)
+		return urxe_null_memory;
+	if (mk->flags & URXE_MKEY_ON_DEMAND &&
+	    !urxe_memory_fault_in(mk->addr + off, len, access & writes))
+		return NULL;
+	return mk->addr + off;
+}
+
+uint8_t *urxe_mr_access(struct urxe_device *dev, struct urxe_pd *pd, uint32_t key, uint64_t va,
+			uint64_t len, unsigned access)
+{
+	const struct urxe_mkey *mk = urxe_table_get(&dev->mkeys, INDEX(key));
+
+	if (!mk || mk->key != key || mk->pd != pd || mk->kind != URXE_MKEY_MR ||
+	    (mk->access & access) != access)
+		return NULL;
+	return memory_at(mk, va, len, access);
+}
+
+/* IBTA 10.6.7: a type 1 window belongs to a PD, one of type 2B to a PD and to one QP. */
+const struct urxe_mkey *urxe_mkey_remote(const struct urxe_qp *qp, const struct urxe_pd *pd,
+					 uint32_t key, unsigned access)
+{
+	const struct urxe_mkey *mk = urxe_table_get(&qp->dev->mkeys, INDEX(key));
+
+	if (!mk || mk->key != key || mk->pd != pd || (mk->access & access) != access ||
+	    (mk->kind == URXE_MKEY_MW2 && mk->qpn != qp->qpn))
+		return NULL;
+	return mk;
+}
+
+uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key,
+			uint64_t va, uint64_t len, unsigned access)
+{
+	const struct urxe_mkey *mk = urxe_mkey_remote(qp, pd, key, access);
+
+	return mk ? memory_at(mk, va, len, access) : NULL;
+}
