@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Runs ci/two-node and keeps what came out: for ci/demo, ci/bench and tests/e2e."""
+import glob
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get('URXE_BUILD') or os.path.join(TOP, 'build')
+REPORT = re.compile(r'(ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:).*')
+
+
+class Result:
+    """status: of two-node; a, b: output of the server and the client; reports: of sanitizers"""
+
+    def __init__(self, status, a, b, own, reports, seconds):
+        self.status, self.a, self.b, self.own = status, a, b, own
+        self.reports, self.seconds = reports, seconds
+
+    def tail(self, lines=12):
+        text = []
+        for who, out in (('server', self.a), ('client', self.b), ('two-node', self.own)):
+            text += ['%s: %s' % (who, l) for l in out.splitlines()[-lines:]]
+        for report in self.reports:
+            text += report.splitlines()[:60]
+        return '\n'.join(text)
+
+
+def sanitizer_env(folder):
+    """Reports go to files of their own: a process that is killed or muted still leaves one."""
+    log = 'log_path=%s/san' % folder
+    supp = os.path.join(TOP, 'tests', 'tsan.supp')
+    return {
+        # Programs that were not built with a sanitizer leak as they always did.
+        'ASAN_OPTIONS': 'detect_leaks=0:' + log,
+        'UBSAN_OPTIONS': 'print_stacktrace=1:' + log,
+        'TSAN_OPTIONS': log + (':suppressions=' + supp if os.path.exists(supp) else ''),
+    }
+
+
+def read(path):
+    try:
+        with open(path, errors='replace') as f:
+            return f.read()
+    except OSError:
+        return ''
+
+
+def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, options=(), env=None):
+    """Runs both commands. {p} in them is a free TCP port, the same in both."""
+    folder = tempfile.mkdtemp(prefix='urxe-node-')
+    port = str(random.randrange(20000, 30000))
+    out = [os.path.join(folder, x) for x in 'ab']
+    argv = [os.path.join(TOP, 'ci', 'two-node'), '--build', BUILD, '--link', link, '--mtu', str(mtu),
+            '--timeout', str(timeout), '--out-a', out[0], '--out-b', out[1], *options]
+    argv += ['--v6'] if v6 else []
+    # stderr apart: the halves of a line of stdout do not get parted by it.
+    for x, to in zip((server, client), out):
+        argv.append('{ %s\n} 2>%s.err' % (x.replace('{p}', port).replace('{dir}', folder), to))
+    environ = {**os.environ, **sanitizer_env(folder), **(env or {})}
+    start = time.monotonic()
+    proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, env=environ)
+    try:
+        own, _ = proc.communicate(timeout=timeout + 30)
+    except subprocess.TimeoutExpired:
+        own = b'two-node itself hangs'
+    finally:
+        if proc.poll() is None:
+            proc.send_signal(signal.SIGTERM)
+            try:
+                proc.wait(15)
+            except subprocess.TimeoutExpired:
+                proc.kill()
+                proc.wait()
+    texts = []
+    for path in out:
+        texts.append(read(path) + read(path + '.err'))
+    own = own.decode(errors='replace').replace('two-node: ', '')
+    reports = []
+    for path in sorted(glob.glob(folder + '/san*')):
+        reports.append(read(path))
+    reports += [m.group(0) for t in texts for m in REPORT.finditer(t)]
+    shutil.rmtree(folder, ignore_errors=True)
+    return Result(proc.returncode, texts[0], texts[1], own, reports, time.monotonic() - start)
+
+
+def sanitized():
+    """'address', 'thread' or '': what the build was made with"""
+    import json
+    try:
+        with open(os.path.join(BUILD, 'meson-info', 'intro-buildoptions.json')) as f:
+            value = [o['value'] for o in json.load(f) if o['name'] == 'b_sanitize'][0]
+    except (OSError, ValueError, IndexError):
+        return ''
+    return 'address' if 'address' in value else 'thread' if 'thread' in value else ''

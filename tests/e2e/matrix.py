@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What runs end to end: data only. run.py runs it.
+
+In commands: {a} is the server's address on the link, {p} a free TCP port, {n} the number of
+iterations. The server runs as node A, the client as node B (ci/two-node).
+"""
+from collections import namedtuple
+
+# name      of the case; families: '4', '6' or '46'
+# client_re must be found in the client's output, as often as count says (0: at least once)
+# needs     programs that must be installed
+Case = namedtuple('Case', 'name server client families client_re count server_re options')
+
+
+def case(name, server, client, families='4', client_re='', count=0, server_re='', options=()):
+    return Case(name, server, client, families, client_re, count, server_re, options)
+
+
+# Row of a perftest table: bytes, iterations, and at least three figures.
+ROW = r'(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+\s+[\d.]+'
+
+CASES = [
+    case('devinfo', 'exec sleep 60', 'ibv_devinfo -v', client_re=r'GID\[ *0\]:\s+::ffff:10\.0\.0\.2, RoCE v2',
+         options=('--client-first', '--end-server')),
+    case('rping', 'rping -s -a {a} -V -v -C {n}', 'rping -c -a {a} -V -v -C {n}', '46',
+         client_re=r'ping data: rdma-ping-', count='n', server_re=r'server ping data: rdma-ping-'),
+    case('rc_pingpong-c', 'ibv_rc_pingpong -d urxe0 -g 0 -p {p} -c -n {n}',
+         'ibv_rc_pingpong -d urxe0 -g 0 -p {p} -c -n {n} 127.0.0.1', client_re=r'iters in', count=1,
+         server_re=r'iters in'),
+    case('rc_pingpong-e', 'ibv_rc_pingpong -d urxe0 -g 0 -p {p} -c -e -n {n}',
+         'ibv_rc_pingpong -d urxe0 -g 0 -p {p} -c -e -n {n} 127.0.0.1', client_re=r'iters in', count=1,
+         server_re=r'iters in'),
+    case('ucmatose', 'ucmatose -b {a} -C 100', 'ucmatose -s {a} -C 100', '46',
+         client_re=r'return status 0', server_re=r'return status 0'),
+    case('rdma_server-client', 'rdma_server -s {a} -p {p}', 'rdma_client -s {a} -p {p}', '46',
+         client_re=r'rdma_client: end 0', server_re=r'rdma_server: end 0'),
+    case('cmtime', 'cmtime', 'cmtime -s {a} -c 50', client_re=r'disconnect', options=('--end-server',)),
+]
+
+for op in ('send', 'write', 'read'):
+    for kind, figures in (('bw', 1), ('lat', 1)):
+        prog = 'ib_%s_%s' % (op, kind)
+        for cm, target, suffix in (('', '127.0.0.1', ''), (' -R', '{a}', '-R')):
+            CASES.append(case('%s%s' % (prog, suffix),
+                              '%s -d urxe0 -p {p} -a -n {it}%s' % (prog, cm),
+                              '%s -d urxe0 -p {p} -a -n {it}%s %s' % (prog, cm, target),
+                              client_re=ROW, count=23))
+
+ALL = [c.name for c in CASES]
+
+# The bounded selection: (link, MTU, names). Each row becomes a test of meson's, e2e-LINK-MTU.
+CI = [
+    ('vhost', 1024, ALL),
+    ('vhost', 4096, ['rping', 'rc_pingpong-c', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_bw-R', 'ib_read_bw']),
+    ('memif', 1024, ['rping', 'ib_write_bw', 'ib_read_lat']),
+    ('memif', 4096, ['rping', 'rc_pingpong-e', 'ib_send_bw-R', 'ib_write_bw', 'ib_read_bw', 'ucmatose']),
+    ('af_packet', 1024, ['rping', 'rc_pingpong-c', 'ib_send_lat', 'ib_write_bw', 'ib_read_bw-R']),
+    ('af_packet', 4096, ['rping', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_lat-R', 'rdma_server-client']),
+]
+FULL = [(link, mtu, ALL) for link in ('vhost', 'memif', 'af_packet') for mtu in (1024, 4096)]
+
+# Iterations: n of message tests, it of perftest (per size, up to 8 MiB).
+ITERATIONS = {
+    'full': {'n': 1000, 'it': 1000},
+    'ci': {'n': 1000, 'it': 20},
+    'ci-sanitized': {'n': 100, 'it': 5},
+}

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""End-to-end tests that are no single pair of commands: captures, start order, death, idleness.
+
+Where one side must know how far the other is, it waits for a file in {dir}, a folder of the
+test's own; an rdma_listen() makes the file that $URXE_READY_FILE names.
+"""
+import os
+import shutil
+import tempfile
+
+import frames
+import node
+
+
+def wait_for(path):
+    return 'until [ -e %s ]; do sleep 0.02; done' % path
+
+
+# ---- what is on the wire ----
+
+WIRE = [
+    ('rping', False, 'rping -s -a 10.0.0.1 -V -C 20', 'rping -c -a 10.0.0.1 -V -C 20', 120),
+    ('rping IPv6', True, 'rping -s -a fd00::1 -V -C 20', 'rping -c -a fd00::1 -V -C 20', 120),
+    ('SEND of many packets', False, 'ib_send_bw -d urxe0 -p {p} -s 20000 -n 10',
+     'ib_send_bw -d urxe0 -p {p} -s 20000 -n 10 127.0.0.1', 200),
+    ('WRITE of many packets', False, 'ib_write_bw -R -d urxe0 -p {p} -s 20000 -n 10',
+     'ib_write_bw -R -d urxe0 -p {p} -s 20000 -n 10 10.0.0.1', 200),
+    ('READ of many packets', False, 'ib_read_bw -d urxe0 -p {p} -s 20000 -n 10',
+     'ib_read_bw -d urxe0 -p {p} -s 20000 -n 10 127.0.0.1', 200),
+    ('a REJ', False, 'rping -s -a 10.0.0.1 -p 7000', '! rping -c -a 10.0.0.1 -p 7001 -C 1', 2),
+]
+
+
+def flipped_is_seen(path):
+    """The check can fail: a frame with one bit changed has a wrong ICRC."""
+    for frame in frames.packets(path):
+        if frames.icrc_wrong(frame) is False:
+            bad = bytearray(frame)
+            bad[-6] ^= 1
+            return frames.icrc_wrong(bytes(bad)) is True
+    return False
+
+
+def wire(report, _kind, _why_not):
+    if not shutil.which('tshark'):
+        report.skip('wire', 'tshark is not installed')
+        return
+    for name, v6, server, client, least in WIRE:
+        title = 'wire: ' + name
+        if not report.wanted(title):
+            continue
+        folder = tempfile.mkdtemp(prefix='urxe-wire-')
+        end = ('--end-server',) if 'REJ' in name else ()
+        result = node.two_node(server, client, v6=v6, options=('--pcap', folder + '/w', *end))
+        problem = 'exit status %d' % result.status if result.status else None
+        for which in 'ab':
+            path = '%s/w.%s.pcapng' % (folder, which)
+            if problem:
+                break
+            if not os.path.exists(path):
+                problem = 'node %s left no capture' % which
+                break
+            roce, wrong = frames.problems(path)
+            if wrong:
+                problem = '%s: %s' % (which, '; '.join(wrong[:5]))
+            elif roce < least:
+                problem = '%s: %d RoCEv2 frames, fewer than %d' % (which, roce, least)
+            elif not flipped_is_seen(path):
+                problem = 'a changed bit is not seen in the ICRC'
+        shutil.rmtree(folder, ignore_errors=True)
+        report.result(title, problem, result)
+
+
+# ---- either start order ----
+
+
+def order(report, _kind, why_not):
+    for link in ('vhost', 'memif', 'af_packet'):
+        for swap in ((), ('--swap-link',)):
+            title = 'order: %s%s, B starts first' % (link, ' with its ends swapped' if swap else '')
+            if not report.wanted(title):
+                continue
+            if why_not(link):
+                report.skip(title, why_not(link))
+                continue
+            # B starts first and listens on its link alone; A comes when B has.
+            result = node.two_node(
+                wait_for('{dir}/ready') + '; rping -c -a 10.0.0.2 -V -C 100',
+                'URXE_READY_FILE={dir}/ready rping -s -a 10.0.0.2 -V -C 100', link,
+                options=('--client-first', *swap))
+            report.result(title, verdict(result), result)
+
+
+def verdict(result):
+    if result.reports:
+        return 'a sanitizer reports'
+    return 'exit status %d' % result.status if result.status else None
+
+
+# ---- death ----
+
+# Each round: a server, a client in full flow, kill -9 of the server; the client must end by itself
+# and say that it failed. After the rounds a server serves a client as if nothing had been.
+DEATH_SERVER = '''
+: >"$URXE_READY_FILE"
+i=0
+while [ $i -lt {rounds} ]; do
+	URXE_READY_FILE={dir}/ready$i {victim} >/dev/null 2>&1 &
+	pid=$!
+	until [ -e {dir}/kill$i ]; do sleep 0.02; done
+	kill -9 $pid
+	wait $pid
+	: >{dir}/dead$i
+	i=$((i + 1))
+done
+URXE_READY_FILE={dir}/ready$i {last_server}
+'''
+
+DEATH_CLIENT = '''
+i=0
+while [ $i -lt {rounds} ]; do
+	until [ -e {dir}/ready$i ]; do sleep 0.02; done
+	timeout -k 1 {limit} {mourner} >{dir}/out$i 2>{dir}/err$i &
+	pid=$!
+	until [ "$(stat -c %s {dir}/out$i)" -ge {flow} ] || ! kill -0 $pid; do sleep 0.02; done
+	: >{dir}/kill$i
+	wait $pid
+	status=$?
+	tail -n 3 {dir}/err$i
+	[ $status = 0 ] && { echo "round $i: the client did not notice"; exit 1; }
+	[ $status -ge 124 ] && { echo "round $i: the client hung or crashed: $status"; exit 1; }
+	echo "round $i: the client ended with $status"
+	until [ -e {dir}/dead$i ]; do sleep 0.02; done
+	i=$((i + 1))
+done
+until [ -e {dir}/ready$i ]; do sleep 0.02; done
+{last_client}
+'''
+
+
+def death(report, kind, why_not):
+    rounds = 3 if kind == 'ci-sanitized' else 10
+    for link in ('vhost', 'memif', 'af_packet'):
+        title = 'death: %s, server killed %d times' % (link, rounds)
+        if not report.wanted(title):
+            continue
+        if why_not(link):
+            report.skip(title, why_not(link))
+            continue
+        if kind == 'ci-sanitized' and link != 'vhost':
+            continue
+        values = {
+            'rounds': rounds, 'limit': 60,
+            'victim': 'rping -s -a 10.0.0.1 -v', 'mourner': 'rping -c -a 10.0.0.1 -v', 'flow': 4096,
+            'last_server': 'rping -s -a 10.0.0.1 -V -C 100', 'last_client': 'rping -c -a 10.0.0.1 -V -C 100',
+        }
+        server, client = DEATH_SERVER, DEATH_CLIENT
+        for key, value in values.items():
+            server = server.replace('{%s}' % key, str(value))
+            client = client.replace('{%s}' % key, str(value))
+        result = node.two_node(server, client, link, timeout=60 + 30 * rounds)
+        problem = verdict(result)
+        if not problem and result.b.count('the client ended with') != rounds:
+            problem = 'not all rounds ran'
+        report.result(title, problem, result)
+
+
+# ---- idleness, and waking up ----
+
+# CPU time that all threads of a process had, in ns.
+CPU = 'cat /proc/$pid/task/*/schedstat | awk \'{ ns += $1 } END { printf "%.0f", ns }\''
+IDLE_CLIENT = '''
+pid=$(cat {dir}/pid)
+sleep 1
+was=$(%s)
+sleep {seconds}
+is=$(%s)
+echo "cpu $((is - was))"
+{wake}
+''' % (CPU, CPU)
+
+
+def idle(report, kind, _why_not):
+    """An idle listener uses under 1 %% of a core, then wakes from rdma_get_cm_event()."""
+    seconds = 5
+    for title, server, wake in (
+            ('idle: a listener sleeps, then wakes', 'rping -s -a 10.0.0.1 -V -C 10',
+             'rping -c -a 10.0.0.1 -V -C 10'),
+            ('idle: one that waits in ibv_get_cq_event sleeps, then wakes',
+             'ibv_rc_pingpong -d urxe0 -g 0 -p {p} -c -e -n 10',
+             'ibv_rc_pingpong -d urxe0 -g 0 -p {p} -c -e -n 10 127.0.0.1')):
+        if not report.wanted(title):
+            continue
+        result = node.two_node('sh -c \'echo $$ >{dir}/pid; exec "$@"\' sh ' + server,
+                               IDLE_CLIENT.replace('{seconds}', str(seconds)).replace('{wake}', wake))
+        problem = verdict(result)
+        if not problem:
+            used = [int(l.split()[1]) for l in result.b.splitlines() if l.startswith('cpu ')]
+            limit = seconds * 10**9 // 100
+            if not used or used[0] >= limit:
+                problem = 'used %s ns of CPU in %d s, not under %d' % (used, seconds, limit)
+            else:
+                title += ' (%.2f %% of a core)' % (used[0] / seconds / 1e7)
+        report.result(title, problem, result)
+
+
+TESTS = {'wire': wire, 'order': order, 'death': death, 'idle': idle}
