@@ -357,6 +357,7 @@ void urxe_qp_error(struct urxe_qp *qp)
 	if (qp->state == IBV_QPS_RESET)
 		return;
 	qp->state = IBV_QPS_ERR;
+	qp->sq_draining = false;
 	qp->resp.state = URXE_RESP_EXPECT_FIRST;
 	qp->resp.ack_due = qp->resp.nak_due = false;
 	qp->resp.res_pending = 0;

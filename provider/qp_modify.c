@@ -231,22 +231,26 @@ static void start_responder(struct urxe_qp *qp)
 	r->state = r->resume = URXE_RESP_EXPECT_FIRST;
 	r->ack_due = r->nak_due = r->in_recv = r->established = false;
 	r->res_head = r->res_pending = 0;
+	if (r->res)
+		memset(r->res, 0, r->res_size * sizeof(*r->res));
 }
 
-/* A new set of responder resources; those in use are lost with the old (the peer retries). */
-static int resize_resources(struct urxe_qp *qp)
+/* A set of responder resources of another size. */
+static void install_resources(struct urxe_qp *qp, struct urxe_resource *res)
 {
-	uint32_t n = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
-	struct urxe_resource *res = calloc(n, sizeof(*res));
+	struct urxe_responder *r = &qp->resp;
+	uint32_t n = qp->attr.max_dest_rd_atomic, keep = n < r->res_size ? n : r->res_size;
 
-	if (!res)
-		return ENOMEM;
-	free(qp->resp.res);
-	qp->resp.res = res;
-	qp->resp.res_size = n;
-	qp->resp.res_head = 0;
-	qp->resp.res_pending = 0;
-	return 0;
+	/* The newest stay: for what is being answered, and for their duplicates. */
+	r->res_pending = 0;
+	for (uint32_t i = 0; i < keep; i++) {
+		res[i] = r->res[(r->res_head + r->res_size - keep + i) % r->res_size];
+		r->res_pending += res[i].pending;
+	}
+	free(r->res);
+	r->res = res;
+	r->res_size = n;
+	r->res_head = keep < n ? keep : 0;
 }
 
 static void reset_qp(struct urxe_qp *qp)
@@ -267,49 +271,70 @@ static void reset_qp(struct urxe_qp *qp)
 }
 
 /* Begin to drain: what has been started is finished, nothing new is begun (IBTA 10.3.1.5). */
-static void drain(struct urxe_qp *qp)
+static void drain(struct urxe_qp *qp, bool notify)
 {
 	struct urxe_sq *sq = &qp->sq;
 
-	qp->sqd_notify = qp->attr.en_sqd_async_notify;
+	qp->sqd_notify = notify;
 	qp->sq_draining =
 		sq->done != sq->post && urxe_sq_at(sq, sq->done)->flags & URXE_WQE_STARTED;
 	if (!qp->sq_draining && qp->sqd_notify)
 		urxe_event_qp(qp, IBV_EVENT_SQ_DRAINED);
 }
 
-/* What needs memory or may fail comes first, with nothing changed when it does. */
-static int prepare_path(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask,
-			struct urxe_path **path)
+/* What needs memory or may fail, made before anything is changed. */
+struct prepared {
+	struct urxe_path *path;
+	uint8_t dgid[16];
+	struct urxe_resource *res;
+};
+
+static int prepare(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask, struct prepared *p)
 {
 	uint32_t dqpn = mask & A(DEST_QPN) ? a->dest_qp_num : qp->attr.dest_qp_num;
+	unsigned sgid_index;
+	int err;
 
-	*path = NULL;
+	memset(p, 0, sizeof(*p));
+	if (mask & A(MAX_DEST_RD_ATOMIC)) {
+		p->res = calloc(a->max_dest_rd_atomic + 1u, sizeof(*p->res));
+		if (!p->res)
+			return ENOMEM;
+	}
 	if (!(mask & A(AV)))
 		return 0;
-	return urxe_path_from_ah(qp->dev, &a->ah_attr, flow_sport(qp, &a->ah_attr, dqpn), path);
+	err = urxe_path_from_ah(qp->dev, &a->ah_attr, flow_sport(qp, &a->ah_attr, dqpn), &p->path);
+	if (err) {
+		free(p->res);
+		return err;
+	}
+	/* What comes from 127.0.0.1 bears an own address. */
+	memcpy(p->dgid, a->ah_attr.grh.dgid.raw, sizeof(p->dgid));
+	urxe_port_route(qp->dev->port, a->ah_attr.grh.dgid.raw, &sgid_index, p->dgid);
+	return 0;
 }
 
 static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	uint8_t from = qp->state, to = mask & A(STATE) ? (uint8_t)a->qp_state : from;
-	struct urxe_path *path;
+	struct prepared p;
 	int err;
 
-	if (mask & A(CUR_STATE) && a->cur_qp_state != from)
+	if ((mask & A(STATE) && (unsigned)a->qp_state > S(ERR)) ||
+	    (mask & A(CUR_STATE) && a->cur_qp_state != from))
 		return EINVAL;
 	err = check_transition(qp, to, mask);
 	if (!err)
 		err = check_values(qp, a, mask);
 	if (!err)
-		err = prepare_path(qp, a, mask, &path);
+		err = prepare(qp, a, mask, &p);
 	if (err)
 		return err;
 	take(qp, a, mask);
-	if (path) {
+	if (p.path) {
 		urxe_path_destroy(qp->path);
-		qp->path = path;
-		memcpy(qp->dgid, a->ah_attr.grh.dgid.raw, sizeof(qp->dgid));
+		qp->path = p.path;
+		memcpy(qp->dgid, p.dgid, sizeof(qp->dgid));
 	}
 	if (mask & A(PATH_MTU)) {
 		qp->mtu = mtu_bytes(a->path_mtu);
@@ -320,11 +345,8 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 		if (qp->type == IBV_QPT_UD)
 			qp->mtu = port_mtu(qp);
 	}
-	if (mask & A(MAX_DEST_RD_ATOMIC)) {
-		err = resize_resources(qp);
-		if (err)
-			return err;
-	}
+	if (p.res)
+		install_resources(qp, p.res);
 	if (to == S(RTS) && from == S(RTR))
 		start_requester(qp);
 	if (to == S(RESET)) {
@@ -336,7 +358,9 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 	} else {
 		qp->state = to;
 		if (to == S(SQD) && from == S(RTS))
-			drain(qp);
+			drain(qp, mask & A(EN_SQD_ASYNC_NOTIFY) && a->en_sqd_async_notify);
+		else if (to == S(RTS))
+			qp->sq_draining = false;
 	}
 	return 0;
 }
