@@ -22,7 +22,6 @@
 struct ethdev_lane {
 	struct urxe_guard guard;
 	int lcore; /* DPDK's id of this lane, for its mempool cache; -1: none */
-	uint64_t rx_drops, tx_drops;
 };
 
 struct ethdev {

@@ -83,13 +83,15 @@ static void ethdev_free(void *link, unsigned lane, struct urxe_frame *f, unsigne
 	lcore_restore(old);
 }
 
-/* One frame in one piece; what does not fit is dropped and counted. */
-static bool frame_from_mbuf(struct ethdev_lane *l, struct urxe_frame *f, struct rte_mbuf *m)
+/* One piece. Of a frame that is too long for it the stack gets the head, and counts it as cut off.
+ */
+static void frame_from_mbuf(struct urxe_frame *f, struct rte_mbuf *m)
 {
 	if (m->nb_segs > 1 && rte_pktmbuf_linearize(m)) {
-		rte_pktmbuf_free(m);
-		l->rx_drops++;
-		return false;
+		rte_pktmbuf_free(m->next);
+		m->next = NULL;
+		m->nb_segs = 1;
+		m->pkt_len = m->data_len;
 	}
 	f->data = rte_pktmbuf_mtod(m, uint8_t *);
 	f->len = m->data_len;
@@ -98,7 +100,6 @@ static bool frame_from_mbuf(struct ethdev_lane *l, struct urxe_frame *f, struct 
 			   ? URXE_FRAME_RX_BAD_CSUM
 			   : 0;
 	f->buf = m;
-	return true;
 }
 
 static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
@@ -106,7 +107,7 @@ static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	struct ethdev *e = link;
 	struct ethdev_lane *l = e->lane[lane];
 	struct rte_mbuf *m[BURST];
-	unsigned got = 0, out = 0, old;
+	unsigned got = 0, old;
 
 	if (urxe_eal_dead || !urxe_guard_enter(&l->guard))
 		return 0;
@@ -115,13 +116,13 @@ static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 		got = rte_eth_rx_burst(e->port, (uint16_t)lane, m,
 				       (uint16_t)(n < BURST ? n : BURST));
 		for (unsigned i = 0; i < got; i++)
-			out += frame_from_mbuf(l, &f[out], m[i]);
+			frame_from_mbuf(&f[i], m[i]);
 		lcore_restore(old);
 	}
 	urxe_guard_leave(&l->guard);
-	if (out && !__atomic_load_n(&e->carrier, __ATOMIC_RELAXED))
+	if (got && !__atomic_load_n(&e->carrier, __ATOMIC_RELAXED))
 		__atomic_store_n(&e->carrier, true, __ATOMIC_RELAXED);
-	return out;
+	return got;
 }
 
 static inline void mbuf_from_frame(struct rte_mbuf *m, const struct urxe_frame *f)
@@ -171,12 +172,6 @@ static unsigned ethdev_tx(void *link, unsigned lane, struct urxe_frame *f, unsig
 		urxe_guard_leave(&l->guard);
 	}
 	lcore_restore(old);
-	/* A full ring is back pressure; but without carrier nobody will ever empty it. */
-	if (k < n && !__atomic_load_n(&e->carrier, __ATOMIC_RELAXED)) {
-		ethdev_free(link, lane, f + k, n - k);
-		l->tx_drops += n - k;
-		k = n;
-	}
 	return k;
 }
 

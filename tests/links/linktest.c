@@ -75,8 +75,13 @@ static void send_all(struct urxe_frame *f, unsigned n)
 
 	for (; n; n -= k, f += k) {
 		k = ops->tx(lnk, 0, f, n);
-		if (!k)
-			sched_yield();
+		if (k)
+			continue;
+		if (!ops->up(lnk)) {
+			ops->free(lnk, 0, f, n);
+			return;
+		}
+		sched_yield();
 	}
 }
 
@@ -157,6 +162,10 @@ static int blast(void)
 			fill(&f[i], sent + i);
 		for (unsigned i = 0; i < n; i += k) {
 			k = ops->tx(lnk, 0, f + i, n - i);
+			if (!k && !ops->up(lnk)) {
+				ops->free(lnk, 0, f + i, n - i);
+				break;
+			}
 			if (!k) {
 				full++;
 				sched_yield();

@@ -196,16 +196,48 @@ static void vhost(void)
 
 static void virtio_user_first(void)
 {
+	struct urxe_frame f;
 	struct end a, b;
 
 	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user0,path=%s/v2", 4096, NULL), 0);
 	CU_ASSERT_FALSE(b.ops->up(b.link));
 	CU_ASSERT_STRING_EQUAL(b.info.driver, "net_virtio_user");
-	CU_ASSERT_TRUE(send_one(&b, 64, 9)); /* without carrier: dropped */
+	CU_ASSERT_EQUAL_FATAL(b.ops->alloc(b.link, 0, &f, 1), 1);
+	memset(f.data, 9, 64);
+	f.len = 64;
+	CU_ASSERT_EQUAL(b.ops->tx(b.link, 0, &f, 1), 0); /* nobody there to take it */
+	b.ops->free(b.link, 0, &f, 1);
 	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost0,iface=%s/v2", 4096, NULL), 0);
 	exchange(&a, &b);
 	end_close(&a);
 	end_close(&b);
+}
+
+/* The peer's frames are larger than our buffers: the head arrives, nothing breaks. */
+static void too_long(void)
+{
+	struct urxe_frame f;
+	struct end a, b;
+	uint64_t end;
+	bool got = false;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost6,iface=%s/l", 1500, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user6,path=%s/l", 4096, NULL), 0);
+	CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
+	CU_ASSERT_TRUE(send_one(&b, 4200, 6));
+	for (end = now() + 5000000000u; !got && now() < end;) {
+		got = a.ops->rx(a.link, 0, &f, 1) == 1;
+		if (!got)
+			continue;
+		CU_ASSERT_TRUE(f.len >= 1514 && f.len < 4200);
+		CU_ASSERT_EQUAL(f.data[f.len - 1], 6);
+		a.ops->free(a.link, 0, &f, 1);
+	}
+	CU_ASSERT_TRUE(got);
+	CU_ASSERT_TRUE(send_one(&b, 1000, 7));
+	CU_ASSERT_TRUE(get_one(&a, 1000, 7));
+	end_close(&b);
+	end_close(&a);
 }
 
 static void memif(void)
@@ -372,5 +404,5 @@ static void cleanup(void)
 }
 
 URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(virtio_user_first),
-	       T(memif), T(bad_ports), T(buffers_run_out), T(capture), T(wait_and_wake),
-	       T(forked_child), T(cleanup))
+	       T(too_long), T(memif), T(bad_ports), T(buffers_run_out), T(capture),
+	       T(wait_and_wake), T(forked_child), T(cleanup))
