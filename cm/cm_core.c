@@ -444,14 +444,16 @@ void urxe_cm_destroy_all(struct urxe_cm *cm)
 void urxe_cm_goodbye(struct urxe_cm *cm)
 {
 	struct cds_lfht_iter iter;
-	struct urxe_cm_id *id;
+	struct cds_lfht_node *node;
 	struct urxe_cm_id **ids = calloc(cm->n_ids + 1, sizeof(*ids));
 	size_t n = 0;
 
 	if (!ids)
 		return;
 	rcu_read_lock();
-	cds_lfht_for_each_entry(cm->by_local, &iter, id, by_local) ids[n++] = id;
+	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
+	     cds_lfht_next(cm->by_local, &iter))
+		ids[n++] = caa_container_of(node, struct urxe_cm_id, by_local);
 	rcu_read_unlock();
 	for (size_t i = 0; i < n; i++)
 		urxe_cm_destroy(ids[i]);

@@ -55,10 +55,14 @@ static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_c
 {
 	struct urxe_cma_id *id = urxe_cma_id_new(listener->channel, listener->id.context,
 						 listener->id.ps, listener->id.qp_type);
+	int family = h->ip_version == 4 ? AF_INET : AF_INET6;
+	union ibv_gid src, dst;
 	struct rdma_addr *a;
 
 	if (!id)
 		return NULL;
+	memcpy(src.raw, h->src, sizeof(src.raw));
+	memcpy(dst.raw, h->dst, sizeof(dst.raw));
 	a = &id->id.route.addr;
 	urxe_cma_attach(id, svc->dev);
 	id->passive = true;
@@ -72,11 +76,9 @@ static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_c
 	id->ack_timeout = listener->ack_timeout;
 	id->ack_timeout_set = listener->ack_timeout_set;
 	id->psn = (uint32_t)urxe_gsi_random(svc->dev->verbs) & 0xffffff;
-	urxe_cma_gid_addr((const union ibv_gid *)(const void *)h->dst,
-			  h->ip_version == 4 ? AF_INET : AF_INET6,
-			  urxe_cma_addr_port(&listener->id.route.addr.src_addr), &a->src_addr);
-	urxe_cma_gid_addr((const union ibv_gid *)(const void *)h->src,
-			  h->ip_version == 4 ? AF_INET : AF_INET6, h->src_port, &a->dst_addr);
+	urxe_cma_gid_addr(&dst, family, urxe_cma_addr_port(&listener->id.route.addr.src_addr),
+			  &a->src_addr);
+	urxe_cma_gid_addr(&src, family, h->src_port, &a->dst_addr);
 	a->addr.ibaddr.sgid = id->sgid;
 	a->addr.ibaddr.dgid = id->dgid;
 	if (urxe_cma_set_path_rec(id)) {

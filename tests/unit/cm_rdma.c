@@ -1,0 +1,741 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The calls of rdma_cma.h on a device without a wire, in one process: run by `urxe run --port
+ * loop` with 10.0.0.1/24 and fd00::1/64.
+ */
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <rdma/rsocket.h>
+
+static union {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+} addr_buf;
+
+static struct sockaddr *addr(const char *host, uint16_t port)
+{
+	memset(&addr_buf, 0, sizeof(addr_buf));
+	if (inet_pton(AF_INET, host, &addr_buf.in.sin_addr) == 1) {
+		addr_buf.in.sin_family = AF_INET;
+		addr_buf.in.sin_port = htons(port);
+	} else {
+		CU_ASSERT_EQUAL_FATAL(inet_pton(AF_INET6, host, &addr_buf.in6.sin6_addr), 1);
+		addr_buf.in6.sin6_family = AF_INET6;
+		addr_buf.in6.sin6_port = htons(port);
+	}
+	return &addr_buf.sa;
+}
+
+#define FAILS(call, err)                     \
+	do {                                 \
+		errno = 0;                   \
+		CU_ASSERT_EQUAL((call), -1); \
+		CU_ASSERT_EQUAL(errno, err); \
+	} while (0)
+#define WORKS(call) CU_ASSERT_EQUAL_FATAL((call), 0)
+
+/* The next event of the channel must be this one; acked. Returns its status. */
+static int expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type,
+		  struct rdma_cm_id **id)
+{
+	struct rdma_cm_event *ev;
+	int status;
+
+	WORKS(rdma_get_cm_event(ch, &ev));
+	if (ev->event != type)
+		printf("\ngot %s status %d, not %s\n", rdma_event_str(ev->event), ev->status,
+		       rdma_event_str(type));
+	CU_ASSERT_EQUAL(ev->event, type);
+	status = ev->status;
+	if (id)
+		*id = ev->id;
+	WORKS(rdma_ack_cm_event(ev));
+	return status;
+}
+
+static struct ibv_qp_init_attr qp_attr(void)
+{
+	return (struct ibv_qp_init_attr){
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+		.sq_sig_all = 1,
+		.qp_type = IBV_QPT_RC,
+	};
+}
+
+static struct rdma_cm_id *listener(struct rdma_event_channel *ch, const char *host, int backlog)
+{
+	struct rdma_cm_id *id;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_bind_addr(id, addr(host, 0)));
+	CU_ASSERT(rdma_get_src_port(id) != 0);
+	WORKS(rdma_listen(id, backlog));
+	return id;
+}
+
+static struct rdma_cm_id *resolved(struct rdma_event_channel *ch, const char *host, uint16_t port)
+{
+	struct rdma_cm_id *id;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_resolve_addr(id, NULL, addr(host, port), 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	CU_ASSERT_PTR_NOT_NULL(id->verbs);
+	CU_ASSERT_PTR_NOT_NULL(id->pd);
+	WORKS(rdma_resolve_route(id, 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
+	CU_ASSERT_EQUAL(id->route.num_paths, 1);
+	return id;
+}
+
+static void with_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = qp_attr();
+
+	WORKS(rdma_create_qp(id, NULL, &attr));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(id->qp);
+	CU_ASSERT_PTR_NOT_NULL(id->send_cq);
+	CU_ASSERT_PTR_NOT_NULL(id->recv_cq_channel);
+}
+
+static void drop(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	WORKS(rdma_destroy_id(id));
+}
+
+/* Both ends of a connection: server's channel, client's channel. */
+struct pair {
+	struct rdma_event_channel *sch, *cch;
+	struct rdma_cm_id *listen, *server, *client;
+};
+
+static void pair_open(struct pair *p, const char *host)
+{
+	struct rdma_conn_param param = {
+		.responder_resources = 1, .initiator_depth = 1, .retry_count = 7};
+
+	p->sch = rdma_create_event_channel();
+	p->cch = rdma_create_event_channel();
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p->sch);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p->cch);
+	p->listen = listener(p->sch, host, 8);
+	p->client = resolved(p->cch, host, ntohs(rdma_get_src_port(p->listen)));
+	with_qp(p->client);
+	WORKS(rdma_connect(p->client, &param));
+	CU_ASSERT_EQUAL(expect(p->sch, RDMA_CM_EVENT_CONNECT_REQUEST, &p->server), 0);
+	with_qp(p->server);
+	WORKS(rdma_accept(p->server, NULL));
+	CU_ASSERT_EQUAL(expect(p->cch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
+	CU_ASSERT_EQUAL(expect(p->sch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
+}
+
+static void pair_close(struct pair *p)
+{
+	drop(p->client);
+	drop(p->server);
+	drop(p->listen);
+	rdma_destroy_event_channel(p->sch);
+	rdma_destroy_event_channel(p->cch);
+}
+
+static void connect_and_disconnect(void)
+{
+	static const char *const hosts[] = {"10.0.0.1", "127.0.0.1", "fd00::1", "::1"};
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct ibv_qp_attr attr;
+		struct ibv_qp_init_attr init;
+		struct pair p;
+
+		pair_open(&p, hosts[i]);
+		WORKS(ibv_query_qp(p.client->qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN, &init));
+		CU_ASSERT_EQUAL(attr.qp_state, IBV_QPS_RTS);
+		CU_ASSERT_EQUAL(attr.dest_qp_num, p.server->qp->qp_num);
+		CU_ASSERT_EQUAL(rdma_get_dst_port(p.client), rdma_get_src_port(p.listen));
+		CU_ASSERT_EQUAL(rdma_get_src_port(p.server), rdma_get_src_port(p.listen));
+		CU_ASSERT_EQUAL(rdma_get_dst_port(p.server), rdma_get_src_port(p.client));
+		WORKS(rdma_disconnect(p.client));
+		CU_ASSERT_EQUAL(expect(p.sch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
+		CU_ASSERT_EQUAL(expect(p.cch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
+		WORKS(ibv_query_qp(p.client->qp, &attr, IBV_QP_STATE, &init));
+		CU_ASSERT_EQUAL(attr.qp_state, IBV_QPS_ERR);
+		WORKS(rdma_disconnect(p.server));
+		CU_ASSERT_EQUAL(expect(p.cch, RDMA_CM_EVENT_TIMEWAIT_EXIT, NULL), 0);
+		pair_close(&p);
+	}
+}
+
+/* Destroying a connected id is a disconnect for the peer. */
+static void destroy_connected(void)
+{
+	struct pair p;
+
+	pair_open(&p, "10.0.0.1");
+	drop(p.client);
+	CU_ASSERT_EQUAL(expect(p.sch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
+	p.client = resolved(p.cch, "10.0.0.1", 9);
+	pair_close(&p);
+}
+
+static void private_data(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l = listener(ch, "10.0.0.1", 8);
+	struct rdma_cm_id *c = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l))), *s;
+	struct rdma_conn_param param = {.retry_count = 3, .rnr_retry_count = 5};
+	struct rdma_cm_event *ev;
+	uint8_t data[255];
+
+	for (unsigned i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i + 1);
+	with_qp(c);
+	param.private_data = data;
+	param.private_data_len = 57;
+	param.initiator_depth = 2;
+	param.responder_resources = 1;
+	FAILS(rdma_connect(c, &param), EINVAL);
+	param.private_data_len = 56;
+	WORKS(rdma_connect(c, &param));
+	FAILS(rdma_connect(c, &param), EINVAL);
+	WORKS(rdma_get_cm_event(ch, &ev));
+	CU_ASSERT_EQUAL_FATAL(ev->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CU_ASSERT_PTR_EQUAL(ev->listen_id, l);
+	CU_ASSERT_EQUAL(ev->param.conn.private_data_len, 56);
+	CU_ASSERT_FALSE(memcmp(ev->param.conn.private_data, data, 56));
+	CU_ASSERT_EQUAL(ev->param.conn.qp_num, c->qp->qp_num);
+	CU_ASSERT_EQUAL(ev->param.conn.retry_count, 3);
+	CU_ASSERT_EQUAL(ev->param.conn.rnr_retry_count, 5);
+	/* Turned round: what the other may start, we must be able to answer. */
+	CU_ASSERT_EQUAL(ev->param.conn.responder_resources, 2);
+	CU_ASSERT_EQUAL(ev->param.conn.initiator_depth, 1);
+	s = ev->id;
+	WORKS(rdma_ack_cm_event(ev));
+	with_qp(s);
+	param.private_data_len = 197;
+	FAILS(rdma_accept(s, &param), EINVAL);
+	param.private_data_len = 196;
+	WORKS(rdma_accept(s, &param));
+	FAILS(rdma_accept(s, &param), EINVAL);
+	for (unsigned i = 0; i < 2; i++) {
+		WORKS(rdma_get_cm_event(ch, &ev));
+		CU_ASSERT_EQUAL_FATAL(ev->event, RDMA_CM_EVENT_ESTABLISHED);
+		if (ev->id == c) {
+			CU_ASSERT_EQUAL(ev->param.conn.private_data_len, 196);
+			CU_ASSERT_FALSE(memcmp(ev->param.conn.private_data, data, 196));
+		}
+		WORKS(rdma_ack_cm_event(ev));
+	}
+	drop(c);
+	drop(s);
+	drop(l);
+	rdma_destroy_event_channel(ch);
+}
+
+static void rejections(void)
+{
+	struct rdma_event_channel *lch = rdma_create_event_channel();
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l = listener(lch, "10.0.0.1", 8), *c, *s;
+	uint16_t port = ntohs(rdma_get_src_port(l));
+	struct rdma_conn_param param = {.retry_count = 3};
+	struct rdma_cm_event *ev;
+	uint8_t data[149] = "no thanks";
+
+	/* By the application, with a reason. */
+	c = resolved(ch, "10.0.0.1", port);
+	with_qp(c);
+	WORKS(rdma_connect(c, &param));
+	CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+	FAILS(rdma_reject(s, data, 149), EINVAL);
+	WORKS(rdma_reject(s, data, 148));
+	FAILS(rdma_accept(s, &param), EINVAL);
+	drop(s);
+	WORKS(rdma_get_cm_event(ch, &ev));
+	CU_ASSERT_EQUAL(ev->event, RDMA_CM_EVENT_REJECTED);
+	CU_ASSERT_EQUAL(ev->status, 28);
+	CU_ASSERT_EQUAL(ev->param.conn.private_data_len, 148);
+	CU_ASSERT_FALSE(memcmp(ev->param.conn.private_data, data, 148));
+	WORKS(rdma_ack_cm_event(ev));
+	drop(c);
+	/* By an id that goes away without a word. */
+	c = resolved(ch, "10.0.0.1", port);
+	with_qp(c);
+	WORKS(rdma_connect(c, &param));
+	CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+	drop(s);
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_REJECTED, NULL), 28);
+	drop(c);
+	/* By a listener that goes with the request unseen. */
+	c = resolved(ch, "10.0.0.1", port);
+	with_qp(c);
+	WORKS(rdma_connect(c, &param));
+	{
+		struct pollfd pfd = {lch->fd, POLLIN, 0};
+
+		CU_ASSERT_EQUAL(poll(&pfd, 1, 5000), 1);
+		drop(l);
+		CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
+	}
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_REJECTED, NULL), 28);
+	drop(c);
+	/* Nobody listens. */
+	c = resolved(ch, "10.0.0.1", port);
+	with_qp(c);
+	WORKS(rdma_connect(c, &param));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_REJECTED, NULL), 8);
+	drop(c);
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_event_channel(lch);
+}
+
+/* Four may wait; the fifth is told so. When one was taken there is room again. */
+static void backlog(void)
+{
+	struct rdma_event_channel *lch = rdma_create_event_channel();
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l = listener(lch, "10.0.0.1", 4), *c[6], *s;
+	struct rdma_conn_param param = {.retry_count = 3};
+
+	for (unsigned i = 0; i < 5; i++) {
+		c[i] = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
+		with_qp(c[i]);
+		WORKS(rdma_connect(c[i], &param));
+	}
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_REJECTED, &s), 3);
+	CU_ASSERT_PTR_EQUAL(s, c[4]);
+	CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+	drop(s);
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_REJECTED, &s), 28);
+	c[5] = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
+	with_qp(c[5]);
+	WORKS(rdma_connect(c[5], &param));
+	for (unsigned i = 0; i < 4; i++) {
+		CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+		drop(s);
+	}
+	for (unsigned i = 0; i < 6; i++)
+		drop(c[i]);
+	drop(l);
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_event_channel(lch);
+}
+
+static void addresses(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *a, *b, *any;
+	struct sockaddr un = {.sa_family = AF_UNIX};
+	uint16_t port;
+
+	WORKS(rdma_create_id(ch, &a, NULL, RDMA_PS_TCP));
+	WORKS(rdma_create_id(ch, &b, NULL, RDMA_PS_TCP));
+	FAILS(rdma_bind_addr(a, &un), EINVAL);
+	FAILS(rdma_bind_addr(a, addr("10.9.9.9", 0)), EADDRNOTAVAIL);
+	FAILS(rdma_connect(a, NULL), EINVAL);
+	FAILS(rdma_disconnect(a), EINVAL);
+	FAILS(rdma_accept(a, NULL), EINVAL);
+	FAILS(rdma_reject(a, NULL, 0), EINVAL);
+	FAILS(rdma_resolve_route(a, 1000), EINVAL);
+	CU_ASSERT_PTR_NULL(a->verbs);
+	WORKS(rdma_bind_addr(a, addr("10.0.0.1", 0)));
+	CU_ASSERT_PTR_NOT_NULL(a->verbs);
+	FAILS(rdma_bind_addr(a, addr("10.0.0.1", 0)), EINVAL);
+	port = ntohs(rdma_get_src_port(a));
+	FAILS(rdma_bind_addr(b, addr("10.0.0.1", port)), EADDRINUSE);
+	FAILS(rdma_bind_addr(b, addr("0.0.0.0", port)), EADDRINUSE);
+	/* The failed attempts left nothing behind. */
+	WORKS(rdma_bind_addr(b, addr("0.0.0.0", (uint16_t)(port ^ 1))));
+	CU_ASSERT_PTR_NULL(b->verbs);
+	WORKS(rdma_listen(b, 0));
+	FAILS(rdma_listen(b, 0), EINVAL);
+	FAILS(rdma_resolve_addr(b, NULL, addr("10.0.0.1", 1), 100), EINVAL);
+	FAILS(rdma_resolve_addr(a, NULL, addr("fd00::1", 1), 100), EINVAL);
+	WORKS(rdma_destroy_id(a));
+	WORKS(rdma_destroy_id(b));
+	/* Listening without a bind: a number is chosen. */
+	WORKS(rdma_create_id(ch, &any, NULL, RDMA_PS_TCP));
+	WORKS(rdma_listen(any, 0));
+	CU_ASSERT(rdma_get_src_port(any) != 0);
+	WORKS(rdma_destroy_id(any));
+	/* No way there. */
+	WORKS(rdma_create_id(ch, &a, NULL, RDMA_PS_TCP));
+	FAILS(rdma_resolve_addr(a, NULL, addr("10.77.0.1", 1), 100), ENETUNREACH);
+	WORKS(rdma_destroy_id(a));
+	/* Nobody there. */
+	WORKS(rdma_create_id(ch, &a, NULL, RDMA_PS_TCP));
+	WORKS(rdma_resolve_addr(a, NULL, addr("10.0.0.9", 1), 50));
+	CU_ASSERT(expect(ch, RDMA_CM_EVENT_ADDR_ERROR, NULL) < 0);
+	WORKS(rdma_destroy_id(a));
+	FAILS(rdma_create_id(ch, &a, NULL, (enum rdma_port_space)77), EINVAL);
+	FAILS(rdma_create_id(ch, &a, NULL, RDMA_PS_IPOIB), EOPNOTSUPP);
+	rdma_destroy_event_channel(ch);
+}
+
+static void options(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	uint8_t tos = 0x20, ack = 18, bad = 32;
+	struct rdma_cm_id *id;
+	int on = 1;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1));
+	FAILS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 4), EINVAL);
+	WORKS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack, 1));
+	FAILS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &bad, 1), EINVAL);
+	WORKS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)));
+	WORKS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)));
+	FAILS(rdma_set_option(id, RDMA_OPTION_ID, 99, &on, sizeof(on)), ENOSYS);
+	FAILS(rdma_set_option(id, 7, 0, &on, sizeof(on)), ENOSYS);
+	WORKS(rdma_resolve_addr(id, NULL, addr("10.0.0.1", 1), 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	WORKS(rdma_resolve_route(id, 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
+	CU_ASSERT_EQUAL(id->route.path_rec->traffic_class, 0x20);
+	WORKS(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+}
+
+/* A channel is readable while it has events, however one looks. */
+static void channels(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_event_channel *to = rdma_create_event_channel();
+	struct pollfd pfd = {ch->fd, POLLIN, 0};
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id[3];
+
+	WORKS(fcntl(ch->fd, F_SETFL, O_NONBLOCK));
+	FAILS(rdma_get_cm_event(ch, &ev), EAGAIN);
+	FAILS(rdma_get_cm_event(ch, NULL), EINVAL);
+	FAILS(rdma_ack_cm_event(NULL), EINVAL);
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(poll(&pfd, 1, 0), i ? 1 : 0);
+		WORKS(rdma_create_id(ch, &id[i], (void *)(uintptr_t)i, RDMA_PS_TCP));
+		WORKS(rdma_resolve_addr(id[i], NULL, addr("10.0.0.1", 1), 1000));
+	}
+	/* One goes with its event, one moves with it. */
+	WORKS(rdma_destroy_id(id[1]));
+	WORKS(rdma_migrate_id(id[2], to));
+	CU_ASSERT_PTR_EQUAL(id[2]->channel, to);
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 1);
+	WORKS(rdma_get_cm_event(ch, &ev));
+	CU_ASSERT_PTR_EQUAL(ev->id, id[0]);
+	WORKS(rdma_ack_cm_event(ev));
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
+	FAILS(rdma_get_cm_event(ch, &ev), EAGAIN);
+	CU_ASSERT_EQUAL(expect(to, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	WORKS(rdma_destroy_id(id[0]));
+	WORKS(rdma_destroy_id(id[2]));
+	CU_ASSERT_STRING_EQUAL(rdma_event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT),
+			       "RDMA_CM_EVENT_TIMEWAIT_EXIT");
+	CU_ASSERT_STRING_EQUAL(rdma_event_str((enum rdma_cm_event_type)99), "UNKNOWN EVENT");
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_event_channel(to);
+}
+
+static void *ack_later(void *arg)
+{
+	struct rdma_cm_event *ev = arg;
+
+	rdma_ack_cm_event(ev);
+	return NULL;
+}
+
+/* rdma_destroy_id() waits until what it reported is acked. */
+static void destroy_waits(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	pthread_t t;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_resolve_addr(id, NULL, addr("10.0.0.1", 1), 1000));
+	WORKS(rdma_get_cm_event(ch, &ev));
+	WORKS(pthread_create(&t, NULL, ack_later, ev));
+	WORKS(rdma_destroy_id(id));
+	WORKS(pthread_join(t, NULL));
+	rdma_destroy_event_channel(ch);
+}
+
+static void *sync_server(void *arg)
+{
+	struct rdma_cm_id *l = arg, *id;
+	struct ibv_wc wc;
+	struct ibv_mr *mr;
+	char buf[64];
+
+	WORKS(rdma_get_request(l, &id));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(id->qp);
+	mr = rdma_reg_msgs(id, buf, sizeof(buf));
+	WORKS(rdma_post_recv(id, NULL, buf, sizeof(buf), mr));
+	WORKS(rdma_accept(id, NULL));
+	CU_ASSERT_EQUAL(rdma_get_recv_comp(id, &wc), 1);
+	CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+	CU_ASSERT_STRING_EQUAL(buf, "hello");
+	WORKS(rdma_disconnect(id));
+	WORKS(rdma_disconnect(id));
+	rdma_dereg_mr(mr);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+static void synchronous(void)
+{
+	struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP}, *res;
+	struct ibv_qp_init_attr attr = qp_attr();
+	struct rdma_cm_id *l, *c;
+	char buf[64] = "hello", port[8];
+	struct ibv_wc wc;
+	struct ibv_mr *mr;
+	pthread_t t;
+
+	WORKS(rdma_getaddrinfo("10.0.0.1", NULL, &hints, &res));
+	WORKS(rdma_create_ep(&l, res, NULL, &attr));
+	rdma_freeaddrinfo(res);
+	WORKS(rdma_listen(l, 0));
+	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(l)));
+	WORKS(pthread_create(&t, NULL, sync_server, l));
+	hints.ai_flags = RAI_NUMERICHOST;
+	WORKS(rdma_getaddrinfo("10.0.0.1", port, &hints, &res));
+	CU_ASSERT_EQUAL(res->ai_qp_type, IBV_QPT_RC);
+	WORKS(rdma_create_ep(&c, res, NULL, &attr));
+	rdma_freeaddrinfo(res);
+	FAILS(rdma_migrate_id(c, NULL), EINVAL);
+	mr = rdma_reg_msgs(c, buf, sizeof(buf));
+	WORKS(rdma_connect(c, NULL));
+	CU_ASSERT_EQUAL(c->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	WORKS(rdma_post_send(c, NULL, buf, sizeof(buf), mr, 0));
+	CU_ASSERT_EQUAL(rdma_get_send_comp(c, &wc), 1);
+	CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+	WORKS(pthread_join(t, NULL));
+	WORKS(rdma_disconnect(c));
+	rdma_dereg_mr(mr);
+	rdma_destroy_ep(c);
+	/* Refused is an errno here. */
+	rdma_destroy_ep(l);
+	hints.ai_flags = 0;
+	attr = qp_attr(); /* it named the CQs of the one before */
+	WORKS(rdma_getaddrinfo("10.0.0.1", port, &hints, &res));
+	WORKS(rdma_create_ep(&c, res, NULL, &attr));
+	rdma_freeaddrinfo(res);
+	FAILS(rdma_connect(c, NULL), ECONNREFUSED);
+	rdma_destroy_ep(c);
+	CU_ASSERT(rdma_getaddrinfo("not a name", NULL, &hints, &res) != 0);
+	FAILS(rdma_getaddrinfo(NULL, NULL, NULL, &res), EINVAL);
+}
+
+/* Without a QP on the id the application goes through the states by itself. */
+static void external_qp(void)
+{
+	struct rdma_event_channel *sch = rdma_create_event_channel();
+	struct rdma_event_channel *cch = rdma_create_event_channel();
+	struct rdma_cm_id *l = listener(sch, "10.0.0.1", 8), *s;
+	struct rdma_cm_id *c = resolved(cch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
+	struct rdma_conn_param param = {.qp_num = 0x1234, .retry_count = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	int mask;
+
+	FAILS(rdma_connect(c, NULL), EINVAL);
+	WORKS(rdma_init_qp_attr(c, &attr, &mask));
+	CU_ASSERT(mask & IBV_QP_PORT);
+	WORKS(rdma_connect(c, &param));
+	CU_ASSERT_EQUAL(expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	WORKS(rdma_init_qp_attr(s, &attr, &mask));
+	CU_ASSERT_EQUAL(attr.dest_qp_num, 0x1234);
+	FAILS(rdma_establish(s), EINVAL);
+	param.qp_num = 0x4321;
+	WORKS(rdma_accept(s, &param));
+	CU_ASSERT_EQUAL(expect(cch, RDMA_CM_EVENT_CONNECT_RESPONSE, NULL), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	WORKS(rdma_init_qp_attr(c, &attr, &mask));
+	CU_ASSERT_EQUAL(attr.dest_qp_num, 0x4321);
+	WORKS(rdma_notify(s, IBV_EVENT_COMM_EST));
+	CU_ASSERT_EQUAL(expect(sch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
+	FAILS(rdma_notify(s, IBV_EVENT_COMM_EST), EISCONN);
+	FAILS(rdma_notify(s, IBV_EVENT_PATH_MIG), EINVAL);
+	WORKS(rdma_establish(c));
+	WORKS(rdma_disconnect(s));
+	CU_ASSERT_EQUAL(expect(cch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
+	CU_ASSERT_EQUAL(expect(sch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
+	drop(c);
+	drop(s);
+	drop(l);
+	rdma_destroy_event_channel(sch);
+	rdma_destroy_event_channel(cch);
+}
+
+static void datagrams(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l, *c, *s;
+	struct rdma_conn_param param = {.qp_num = 0x77};
+	struct rdma_cm_event *ev;
+	uint8_t data[181] = "datagram";
+
+	WORKS(rdma_create_id(ch, &l, NULL, RDMA_PS_UDP));
+	WORKS(rdma_bind_addr(l, addr("10.0.0.1", 0)));
+	WORKS(rdma_listen(l, 1));
+	WORKS(rdma_create_id(ch, &c, NULL, RDMA_PS_UDP));
+	WORKS(rdma_resolve_addr(c, NULL, addr("10.0.0.1", ntohs(rdma_get_src_port(l))), 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	WORKS(rdma_resolve_route(c, 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
+	param.private_data = data;
+	param.private_data_len = 181;
+	FAILS(rdma_connect(c, &param), EINVAL);
+	param.private_data_len = 180;
+	WORKS(rdma_connect(c, &param));
+	WORKS(rdma_get_cm_event(ch, &ev));
+	CU_ASSERT_EQUAL_FATAL(ev->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CU_ASSERT_EQUAL(ev->param.ud.private_data_len, 180);
+	CU_ASSERT_FALSE(memcmp(ev->param.ud.private_data, data, 180));
+	s = ev->id;
+	WORKS(rdma_ack_cm_event(ev));
+	param.private_data_len = 137;
+	FAILS(rdma_accept(s, &param), EINVAL);
+	param.private_data_len = 136;
+	WORKS(rdma_accept(s, &param));
+	WORKS(rdma_get_cm_event(ch, &ev));
+	CU_ASSERT_EQUAL_FATAL(ev->event, RDMA_CM_EVENT_ESTABLISHED);
+	CU_ASSERT_EQUAL(ev->param.ud.qp_num, 0x77);
+	CU_ASSERT_EQUAL(ev->param.ud.qkey, RDMA_UDP_QKEY);
+	CU_ASSERT_EQUAL(ev->param.ud.ah_attr.is_global, 1);
+	CU_ASSERT_FALSE(memcmp(ev->param.ud.private_data, data, 136));
+	WORKS(rdma_ack_cm_event(ev));
+	drop(c);
+	drop(s);
+	drop(l);
+	rdma_destroy_event_channel(ch);
+}
+
+#define STORM 300
+
+/* Many at once: all are established, and all end. */
+static void storm(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l = listener(ch, "10.0.0.1", STORM), *c[STORM];
+	uint16_t port = ntohs(rdma_get_src_port(l));
+	struct rdma_conn_param param = {.qp_num = 0x10, .retry_count = 7};
+	unsigned established = 0, disconnected = 0;
+	static struct rdma_cm_id *s[STORM];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < STORM; i++)
+		c[i] = resolved(ch, "10.0.0.1", port);
+	for (unsigned i = 0; i < STORM; i++) {
+		/* The QPs are nobody's, but each connection needs its own number. */
+		param.qp_num = 0x1000 + i;
+		WORKS(rdma_connect(c[i], &param));
+	}
+	while (established < STORM) {
+		struct rdma_cm_event *ev;
+
+		WORKS(rdma_get_cm_event(ch, &ev));
+		if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			s[n] = ev->id;
+			param.qp_num = 0x2000 + n++;
+			WORKS(rdma_accept(ev->id, &param));
+		} else if (ev->event == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+			WORKS(rdma_establish(ev->id));
+		} else {
+			CU_ASSERT_EQUAL_FATAL(ev->event, RDMA_CM_EVENT_ESTABLISHED);
+			established++;
+		}
+		rdma_ack_cm_event(ev);
+	}
+	CU_ASSERT_EQUAL(n, STORM);
+	for (unsigned i = 0; i < STORM; i++)
+		WORKS(rdma_disconnect(c[i]));
+	while (disconnected < 2 * STORM) {
+		struct rdma_cm_event *ev;
+
+		WORKS(rdma_get_cm_event(ch, &ev));
+		if (ev->event == RDMA_CM_EVENT_DISCONNECTED)
+			disconnected++;
+		else
+			CU_ASSERT_EQUAL(ev->event, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+		rdma_ack_cm_event(ev);
+	}
+	for (unsigned i = 0; i < STORM; i++) {
+		WORKS(rdma_destroy_id(c[i]));
+		WORKS(rdma_destroy_id(s[i]));
+	}
+	drop(l);
+	rdma_destroy_event_channel(ch);
+}
+
+static void devices(void)
+{
+	struct ibv_context **list;
+	int n;
+
+	list = rdma_get_devices(&n);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(list);
+	CU_ASSERT_EQUAL(n, 1);
+	CU_ASSERT_STRING_EQUAL(ibv_get_device_name(list[0]->device), "urxe0");
+	CU_ASSERT_PTR_NULL(list[1]);
+	rdma_free_devices(list);
+}
+
+static void not_offered(void)
+{
+	struct pollfd pfd = {0};
+
+	FAILS(rsocket(AF_INET, SOCK_STREAM, 0), ENOSYS);
+	FAILS(rclose(0), ENOSYS);
+	FAILS(rdma_join_multicast(NULL, NULL, NULL), ENOSYS);
+	CU_ASSERT_EQUAL(rpoll(&pfd, 0, 0), 0);
+}
+
+/* The CM is up: a child has none, says so, and leaves its parent's alone. */
+static void forked_child(void)
+{
+	struct pair p;
+	struct rdma_cm_id *id;
+	int status;
+	pid_t pid;
+
+	pair_open(&p, "10.0.0.1");
+	pid = fork();
+	CU_ASSERT_FATAL(pid >= 0);
+	if (!pid) {
+		bool ok = !rdma_create_event_channel() && errno == ENODEV;
+
+		ok = ok && rdma_create_id(p.sch, &id, NULL, RDMA_PS_TCP) == -1 && errno == ENODEV;
+		ok = ok && rdma_disconnect(p.client) == -1 && errno == ENODEV;
+		ok = ok && rdma_destroy_id(p.client) == -1 && errno == ENODEV;
+		_exit(ok ? 0 : 1);
+	}
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT_EQUAL(status, 0);
+	WORKS(rdma_disconnect(p.server));
+	CU_ASSERT_EQUAL(expect(p.cch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
+	CU_ASSERT_EQUAL(expect(p.sch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
+	       T(private_data), T(rejections), T(backlog), T(addresses), T(options), T(channels),
+	       T(destroy_waits), T(synchronous), T(external_qp), T(datagrams), T(storm),
+	       T(not_offered), T(forked_child))
