@@ -87,7 +87,7 @@ void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status)
 		urxe_qp_wc(qp, &wc, wqe->wr_id, status, urxe_requester_wc_opcode(wqe->opcode));
 		if (is_rd_atomic(wqe))
 			wc.byte_len = wqe->length;
-		urxe_cq_push(qp->scq, &wc, true);
+		urxe_cq_push(qp->scq, &wc, false); /* solicited are receives (IBTA 11.4.2.2) */
 	}
 	if (wqe->ah) {
 		urxe_ah_put(wqe->ah);
@@ -296,8 +296,13 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 		struct request rq;
 		int err;
 
-		if (!(wqe->flags & URXE_WQE_STARTED) && !start_wqe(qp, wqe))
+		if (!(wqe->flags & URXE_WQE_STARTED) && !start_wqe(qp, wqe)) {
+			/* None were agreed on: it would wait for ever. */
+			if (is_rd_atomic(wqe) && !qp->attr.max_rd_atomic &&
+			    qp->state == IBV_QPS_RTS)
+				fail_local(qp, IBV_WC_LOC_QP_OP_ERR);
 			break;
+		}
 		if (urxe_psn_diff(r->psn, r->una) >= URXE_WINDOW || chunk_outstanding(qp, wqe))
 			break;
 		plan_packet(qp, wqe, &rq);
