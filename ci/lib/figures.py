@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""One measurement each, as a number: for ci/bench and ci/demo. ValueError says what went wrong."""
+import os
+import re
+import subprocess
+
+import node
+
+
+def pair(server, client, mtu, options=()):
+    result = node.two_node(server, client, mtu=mtu, timeout=60, options=options)
+    if result.status:
+        raise ValueError('%s: exit status %d\n%s' % (client, result.status, result.tail(4)))
+    return result
+
+
+def perftest(prog, args, mtu, column):
+    """A column (from 0) of the last row of perftest's table at the client."""
+    common = '%s -d urxe0 -p {p} -F %s' % (prog, args)
+    result = pair(common, common + ' 127.0.0.1', mtu)
+    rows = [l.split() for l in result.b.splitlines() if re.match(r'^ *\d+ +\d+ +[\d.]+', l)]
+    if not rows:
+        raise ValueError('%s: no figures in its output\n%s' % (prog, result.tail(4)))
+    return float(rows[-1][column])
+
+
+def latency(prog, size, mtu, iters=20000):
+    """Median of half a round trip, us."""
+    return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 4)
+
+
+def bandwidth(prog, size, mtu, iters):
+    """Gb/s of payload."""
+    return perftest(prog, '--report_gbits -s %d -n %d' % (size, iters), mtu, 3)
+
+
+def rate(prog, size, mtu, iters):
+    """Million messages a second."""
+    return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 4)
+
+
+def bench_program(name):
+    return os.path.join(node.BUILD, 'tests', 'bench', name)
+
+
+def bare(wanted, mtu):
+    """The bare link: wanted is a list of "lat|rate|bw SIZE COUNT"; a number for each."""
+    prog = bench_program('bare')
+    client = ' && '.join('%s -c 10.0.0.1 %s' % (prog, w) for w in [*wanted, 'end'])
+    result = pair(': >"$URXE_READY_FILE"; exec %s -s' % prog, client, mtu)
+    numbers = re.findall(r'(?m)^[\d.]+$', result.b)
+    if len(numbers) != len(wanted):
+        raise ValueError('bare: not %d numbers\n%s' % (len(wanted), result.tail(4)))
+    return [float(n) for n in numbers]
+
+
+def connections(mtu, count=1000):
+    """(connections a second, p50 and p99 of connect() to ESTABLISHED in us)"""
+    prog = bench_program('conn')
+    result = pair('%s -s 10.0.0.1' % prog, '%s -c 10.0.0.1 -n %d' % (prog, count), mtu)
+    found = re.search(r'([\d.]+) a second, connect p50 ([\d.]+) us, p99 ([\d.]+) us', result.b)
+    if not found:
+        raise ValueError('conn: no figures\n' + result.tail(4))
+    return tuple(float(x) for x in found.groups())
+
+
+def tcp(mode, rounds=None):
+    """The kernel's TCP over loopback: 'lat' or 'spin' in us, 'bw' in Gb/s"""
+    argv = [bench_program('tcp'), mode] + ([str(rounds)] if rounds else [])
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=False)
+    if done.returncode:
+        raise ValueError('tcp: ' + done.stderr.strip())
+    return float(done.stdout)
