@@ -24,7 +24,7 @@
 #include "netio/ethdev.h"
 #include "netio/link_ethdev.h"
 
-#define ARM_MIN_NS 1000000u /* shorter waits just sleep */
+#define ARM_MIN_NS 1500000u /* shorter waits just sleep: callers drive */
 
 static void intr_off(struct ethdev *e)
 {
