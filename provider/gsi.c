@@ -3,6 +3,7 @@
  * What the connection manager needs beyond verbs (gsi.h).
  */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "provider.h"
@@ -29,7 +30,19 @@ int urxe_gsi_set_service(struct ibv_context *ctx, const struct urxe_gsi_service 
 	struct urxe_service_thread *s = &to_urxe_dev(ctx)->service;
 	int err = 0;
 
-	pthread_mutex_lock(&s->gsi_lock);
+	/*
+	 * To take a service away, wait until it does not run. To set one, do not: the caller holds
+	 * the lock that its poll() takes, and as long as there is none the lock is free in no time.
+	 */
+	if (!svc) {
+		pthread_mutex_lock(&s->gsi_lock);
+	} else {
+		for (unsigned i = 0; pthread_mutex_trylock(&s->gsi_lock); i++) {
+			if (i == 100000)
+				return EBUSY;
+			sched_yield();
+		}
+	}
 	if (svc && s->gsi_svc)
 		err = EBUSY;
 	else
