@@ -117,6 +117,11 @@ static struct urxe_mcast_group *add(struct urxe_mcast *m, const uint8_t mgid[16]
 	}
 	if (!g && m->count < MCAST_MAX)
 		g = &m->group[m->count++];
+	/* A report that a group was left is worth less than a new member. */
+	for (unsigned i = 0; i < m->count && !g; i++) {
+		if (!m->group[i].members)
+			g = &m->group[i];
+	}
 	if (!g)
 		return NULL;
 	memcpy(g->gid, mgid, 16);

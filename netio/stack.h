@@ -125,7 +125,7 @@ enum urxe_neigh_state urxe_neigh_state(struct urxe_port *port, const uint8_t gid
 
 /* ---- multicast (mcast.c) ---- */
 
-#define MCAST_MAX 256
+#define MCAST_MAX 512
 
 struct urxe_mcast_group {
 	uint8_t gid[16];

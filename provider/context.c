@@ -64,6 +64,9 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.destroy_qp = urxe_destroy_qp,
 	.modify_qp = urxe_modify_qp,
 	.query_qp = urxe_query_qp,
+	/* mcast.c */
+	.attach_mcast = urxe_attach_mcast,
+	.detach_mcast = urxe_detach_mcast,
 	/* post.c */
 	.post_send = urxe_post_send,
 	.post_recv = urxe_post_recv,
@@ -164,6 +167,9 @@ static void device_limits(const struct urxe_device *dev, struct ibv_device_attr 
 	a->max_srq = URXE_MAX_SRQ;
 	a->max_srq_wr = URXE_MAX_SRQ_WR;
 	a->max_srq_sge = URXE_MAX_SGE;
+	a->max_mcast_grp = URXE_MAX_MCAST;
+	a->max_mcast_qp_attach = URXE_MAX_MCAST_QPS;
+	a->max_total_mcast_qp_attach = URXE_MAX_MCAST * URXE_MAX_MCAST_QPS;
 	a->max_pkeys = 1;
 	a->local_ca_ack_delay = 15;
 	a->phys_port_cnt = 1;

@@ -162,7 +162,11 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 	struct urxe_qp *qp = NULL;
 
 	urxe_stat_inc(dev, URXE_STAT_RX_PACKETS);
-	if (bad == URXE_NUM_STATS) {
+	if (bad == URXE_NUM_STATS &&
+	    (pkt->flags & URXE_PKT_MULTICAST || urxe_bth_dqpn(pkt->bth) == URXE_MCAST_QPN)) {
+		if (!urxe_mcast_receive(dev, pkt, op))
+			bad = URXE_STAT_RX_NO_QP;
+	} else if (bad == URXE_NUM_STATS) {
 		qp = find_qp(dev, urxe_bth_dqpn(pkt->bth));
 		if (!qp) {
 			bad = URXE_STAT_RX_NO_QP;

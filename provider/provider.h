@@ -58,6 +58,9 @@
 #define URXE_ACK_EVERY	     32		 /* AckReq at least this often within a long message */
 #define URXE_UD_PATIENCE     50000000ull /* ns that a datagram waits for its neighbour */
 
+#define URXE_MAX_MCAST	   256	/* groups; netio has room for more */
+#define URXE_MAX_MCAST_QPS 4096 /* in one group */
+
 #define URXE_VENDOR_ID	    0x7572 /* "ur": nobody's OUI */
 #define URXE_VENDOR_PART_ID 0x0001
 
@@ -156,6 +159,8 @@ struct urxe_device {
 	struct urxe_spin mw_lock; /* what windows are bound to; innermost */
 	_Atomic uint64_t dm_used;
 	_Atomic(struct urxe_qp *) gsi;
+	struct cds_list_head mcast_groups; /* read under RCU */
+	unsigned num_mcast;
 
 	struct urxe_sched sched;
 	struct urxe_service_thread service;
@@ -519,7 +524,7 @@ struct urxe_qp {
 	struct urxe_timer timer;	   /* under sched.lock */
 	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
 	uint32_t async_events;
-	struct cds_list_head mcast; /* groups it is attached to */
+	struct cds_list_head mcast; /* groups it is attached to; under dev->mutex */
 	struct rcu_head rcu;
 };
 
@@ -792,6 +797,18 @@ void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		     const struct urxe_opcode_info *op);
 void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		     const struct urxe_opcode_info *op);
+
+/* ---- mcast.c ---- */
+int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int urxe_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+/** urxe_mcast_attached - is the QP in any group? No lock held. */
+bool urxe_mcast_attached(struct urxe_qp *qp);
+/**
+ * urxe_mcast_receive - a packet whose QPN or address is a multicast one: to each member its copy
+ * Lane held, RCU read-side. False: it was for nobody.
+ */
+bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
+			const struct urxe_opcode_info *op);
 
 /* ---- progress.c ---- */
 

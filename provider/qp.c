@@ -256,8 +256,8 @@ int urxe_destroy_qp(struct ibv_qp *ibqp)
 	struct urxe_device *dev = qp->dev;
 	uint32_t events;
 
-	if (!cds_list_empty(&qp->mcast))
-		return EBUSY; /* attached to multicast groups */
+	if (urxe_mcast_attached(qp))
+		return EBUSY;
 	urxe_progress_flush(qp);
 	qp_unpublish(qp);
 	urxe_spin_lock(&qp->lock);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Multicast (IBTA 10.5): groups of UD QPs by MGID. A packet to QPN 0xffffff is looked up by
+ * its destination address, and each member gets a copy of its own. Writers hold dev->mutex,
+ * packets read under RCU.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <urcu/rculist.h>
+
+#include "provider.h"
+#include "rcu.h"
+
+struct urxe_mcast_group {
+	struct cds_list_head node; /* on dev->mcast.groups */
+	uint8_t mgid[16];
+	struct cds_list_head members;
+	unsigned num_members;
+	struct rcu_head rcu;
+};
+
+struct urxe_mcast_member {
+	struct cds_list_head node;    /* on group->members */
+	struct cds_list_head qp_node; /* on qp->mcast */
+	struct urxe_mcast_group *group;
+	struct urxe_qp *qp;
+	struct rcu_head rcu;
+};
+
+static void group_free(struct rcu_head *head)
+{
+	URXE_RCU_ACQUIRE();
+	free(urxe_container_of(head, struct urxe_mcast_group, rcu));
+}
+
+static void member_free(struct rcu_head *head)
+{
+	URXE_RCU_ACQUIRE();
+	free(urxe_container_of(head, struct urxe_mcast_member, rcu));
+}
+
+static bool is_mcast(const uint8_t gid[16])
+{
+	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+
+	return gid[0] == 0xff || (!memcmp(gid, v4, sizeof(v4)) && (gid[12] & 0xf0) == 0xe0);
+}
+
+static struct urxe_mcast_group *find_group(struct urxe_device *dev, const uint8_t mgid[16])
+{
+	struct urxe_mcast_group *g;
+
+	cds_list_for_each_entry_rcu(g, &dev->mcast_groups,
+				    node) if (!memcmp(g->mgid, mgid, sizeof(g->mgid))) return g;
+	return NULL;
+}
+
+static struct urxe_mcast_member *find_member(const struct urxe_qp *qp, const uint8_t mgid[16])
+{
+	struct urxe_mcast_member *m;
+
+	cds_list_for_each_entry (m, &qp->mcast, qp_node)
+		if (!memcmp(m->group->mgid, mgid, 16))
+			return m;
+	return NULL;
+}
+
+/* The group of @mgid, with the port joined; dev->mutex held. */
+static int group_get(struct urxe_device *dev, const uint8_t mgid[16], struct urxe_mcast_group **out)
+{
+	struct urxe_mcast_group *g = find_group(dev, mgid);
+	int err;
+
+	*out = g;
+	if (g)
+		return g->num_members < URXE_MAX_MCAST_QPS ? 0 : ENOMEM;
+	if (dev->num_mcast >= URXE_MAX_MCAST)
+		return ENOMEM;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return ENOMEM;
+	memcpy(g->mgid, mgid, sizeof(g->mgid));
+	CDS_INIT_LIST_HEAD(&g->members);
+	err = urxe_port_mcast_join(dev->port, mgid);
+	if (err) {
+		free(g);
+		return err;
+	}
+	dev->num_mcast++;
+	cds_list_add_rcu(&g->node, &dev->mcast_groups);
+	*out = g;
+	return 0;
+}
+
+/* A group whose last member has left; dev->mutex held. */
+static void group_put(struct urxe_device *dev, struct urxe_mcast_group *g)
+{
+	if (g->num_members)
+		return;
+	cds_list_del_rcu(&g->node);
+	dev->num_mcast--;
+	urxe_port_mcast_leave(dev->port, g->mgid);
+	URXE_RCU_RELEASE();
+	urcu_bp_call_rcu(&g->rcu, group_free);
+}
+
+static int attach(struct urxe_qp *qp, const uint8_t mgid[16])
+{
+	struct urxe_device *dev = qp->dev;
+	struct urxe_mcast_group *g;
+	struct urxe_mcast_member *m;
+	int err;
+
+	/* Attaching again changes nothing: one detach ends it. */
+	if (find_member(qp, mgid))
+		return 0;
+	err = group_get(dev, mgid, &g);
+	if (err)
+		return err;
+	m = calloc(1, sizeof(*m));
+	if (!m) {
+		group_put(dev, g);
+		return ENOMEM;
+	}
+	m->group = g;
+	m->qp = qp;
+	g->num_members++;
+	cds_list_add_tail(&m->qp_node, &qp->mcast);
+	cds_list_add_rcu(&m->node, &g->members);
+	return 0;
+}
+
+int urxe_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	int err;
+
+	/* The MLID means nothing on RoCE (IBTA A16.5.7). */
+	if (qp->type != IBV_QPT_UD || qp->gsi || !is_mcast(gid->raw))
+		return EINVAL;
+	pthread_mutex_lock(&qp->dev->mutex);
+	err = attach(qp, gid->raw);
+	pthread_mutex_unlock(&qp->dev->mutex);
+	return err;
+}
+
+int urxe_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	struct urxe_mcast_member *m;
+
+	if (qp->type != IBV_QPT_UD)
+		return EINVAL;
+	pthread_mutex_lock(&qp->dev->mutex);
+	m = find_member(qp, gid->raw);
+	if (m) {
+		cds_list_del(&m->qp_node);
+		cds_list_del_rcu(&m->node);
+		m->group->num_members--;
+		group_put(qp->dev, m->group);
+		URXE_RCU_RELEASE();
+		urcu_bp_call_rcu(&m->rcu, member_free);
+	}
+	pthread_mutex_unlock(&qp->dev->mutex);
+	return m ? 0 : EINVAL;
+}
+
+bool urxe_mcast_attached(struct urxe_qp *qp)
+{
+	bool attached;
+
+	pthread_mutex_lock(&qp->dev->mutex);
+	attached = !cds_list_empty(&qp->mcast);
+	pthread_mutex_unlock(&qp->dev->mutex);
+	return attached;
+}
+
+static void packet_mgid(const struct urxe_packet *pkt, uint8_t mgid[16])
+{
+	if (!pkt->ipv4) {
+		memcpy(mgid, pkt->l3 + 24, 16);
+		return;
+	}
+	memset(mgid, 0, 10);
+	mgid[10] = mgid[11] = 0xff;
+	memcpy(mgid + 12, pkt->l3 + 16, 4);
+}
+
+bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
+			const struct urxe_opcode_info *op)
+{
+	struct urxe_mcast_group *g;
+	struct urxe_mcast_member *m;
+	uint8_t mgid[16];
+
+	/* The QPN and the address go together (IBTA 9.6.1.5): neither alone is a multicast. */
+	if (!(pkt->flags & URXE_PKT_MULTICAST) || urxe_bth_dqpn(pkt->bth) != URXE_MCAST_QPN ||
+	    !op->deth_off)
+		return false;
+	packet_mgid(pkt, mgid);
+	g = find_group(dev, mgid);
+	if (!g)
+		return false;
+	cds_list_for_each_entry_rcu(m, &g->members, node)
+	{
+		urxe_spin_lock(&m->qp->lock);
+		if (!m->qp->destroyed)
+			urxe_ud_receive(m->qp, pkt, op);
+		urxe_spin_unlock(&m->qp->lock);
+	}
+	return true;
+}
