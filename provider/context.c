@@ -54,6 +54,7 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.req_notify_cq = urxe_req_notify_cq,
 	/* srq.c */
 	.create_srq = urxe_create_srq,
+	.create_srq_ex = urxe_create_srq_ex,
 	.modify_srq = urxe_modify_srq,
 	.query_srq = urxe_query_srq,
 	.destroy_srq = urxe_destroy_srq,
@@ -64,6 +65,11 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.destroy_qp = urxe_destroy_qp,
 	.modify_qp = urxe_modify_qp,
 	.query_qp = urxe_query_qp,
+	/* xrc.c */
+	.open_xrcd = urxe_open_xrcd,
+	.close_xrcd = urxe_close_xrcd,
+	.get_srq_num = urxe_get_srq_num,
+	.open_qp = urxe_open_qp,
 	/* mcast.c */
 	.attach_mcast = urxe_attach_mcast,
 	.detach_mcast = urxe_detach_mcast,
@@ -152,7 +158,7 @@ static void device_limits(const struct urxe_device *dev, struct ibv_device_attr 
 	a->max_qp_wr = URXE_MAX_QP_WR;
 	a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SHUTDOWN_PORT |
-			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE;
+			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
 	a->max_sge = URXE_MAX_SGE;
 	a->max_sge_rd = URXE_MAX_SGE;
 	a->max_cq = URXE_MAX_CQ;

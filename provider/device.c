@@ -60,10 +60,12 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	dev->service.gsi_next = URXE_NEVER;
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->mcast_groups);
+	CDS_INIT_LIST_HEAD(&dev->xrcds);
 	CDS_INIT_LIST_HEAD(&dev->sched.pending);
 	atomic_init(&dev->sched.next_timer, URXE_NEVER);
 	if (urxe_table_init(&dev->qps, URXE_IDENT_QPN_INDEX_BITS) ||
-	    urxe_table_init(&dev->mkeys, URXE_MKEY_INDEX_BITS))
+	    urxe_table_init(&dev->mkeys, URXE_MKEY_INDEX_BITS) ||
+	    urxe_table_init(&dev->srqs, URXE_SRQN_INDEX_BITS))
 		goto fail;
 	err = urxe_port_create(&dev->port, cfg, ops, link_arg);
 	if (err)
@@ -77,6 +79,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 fail:
 	urxe_table_fini(&dev->qps);
 	urxe_table_fini(&dev->mkeys);
+	urxe_table_fini(&dev->srqs);
 	free(dev);
 	return err;
 }
@@ -87,6 +90,7 @@ void urxe_device_destroy(struct urxe_device *dev)
 	urxe_port_destroy(dev->port);
 	urxe_table_fini(&dev->qps);
 	urxe_table_fini(&dev->mkeys);
+	urxe_table_fini(&dev->srqs);
 	urxe_timer_heap_fini(&dev->sched.timers);
 	pthread_mutex_destroy(&dev->mutex);
 	pthread_mutex_destroy(&dev->service.gsi_lock);

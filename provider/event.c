@@ -38,7 +38,14 @@ static void event_raise(struct urxe_context *ctx, enum ibv_event_type type, uint
 
 void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type)
 {
-	event_raise(qp->ctx, type, (uintptr_t)&qp->vqp.qp, &qp->async_events);
+	struct urxe_qp_open *o;
+
+	if (qp->type != IBV_QPT_XRC_RECV) {
+		event_raise(qp->ctx, type, (uintptr_t)&qp->vqp.qp, &qp->async_events);
+		return;
+	}
+	cds_list_for_each_entry (o, &qp->opens, node)
+		event_raise(o->ctx, type, (uintptr_t)&o->vqp.qp, &o->async_events);
 }
 
 void urxe_event_cq(struct urxe_cq *cq, enum ibv_event_type type)

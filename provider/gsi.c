@@ -17,7 +17,7 @@ struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 	struct urxe_qp *qp;
 
 	ud.qp_type = IBV_QPT_UD;
-	qp = urxe_qp_create_common(pd, &ud, 1);
+	qp = urxe_qp_create_common(pd->context, pd, &ud, 1);
 	if (!qp)
 		return NULL;
 	attr->cap = ud.cap;

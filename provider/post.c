@@ -15,6 +15,10 @@ static const uint32_t allowed_ops[] = {
 		       OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD),
 	[IBV_QPT_UC] = OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM) | OP(SEND) | OP(SEND_WITH_IMM),
 	[IBV_QPT_UD] = OP(SEND) | OP(SEND_WITH_IMM),
+	[IBV_QPT_XRC_SEND] = OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM) | OP(SEND) |
+			     OP(SEND_WITH_IMM) | OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) |
+			     OP(ATOMIC_FETCH_AND_ADD),
+	[IBV_QPT_XRC_RECV] = 0,
 };
 
 #define OP_IS(wqe, set) (1u << (wqe)->opcode & (set))
@@ -77,6 +81,8 @@ static int fill_transport(const struct urxe_qp *qp, struct urxe_swqe *wqe,
 		wqe->ah = ah;
 		return 0;
 	}
+	if (qp->type == IBV_QPT_XRC_SEND)
+		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn;
 	if (OP_IS(wqe, OPS_RDMA)) {
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
@@ -142,7 +148,7 @@ int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 		return EIO;
 	}
 	urxe_spin_lock(&qp->lock);
-	if (qp->state < IBV_QPS_RTS) {
+	if (qp->state < IBV_QPS_RTS || !qp->scq) {
 		*bad = wr;
 		err = EINVAL;
 		goto out;

@@ -83,18 +83,6 @@ static void serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t no
 
 /* ---- receive ---- */
 
-static uint8_t service_of(const struct urxe_qp *qp)
-{
-	switch (qp->type) {
-	case IBV_QPT_RC:
-		return URXE_SVC_RC;
-	case IBV_QPT_UC:
-		return URXE_SVC_UC;
-	default:
-		return URXE_SVC_UD;
-	}
-}
-
 /* A connected QP hears its peer's address alone. */
 static bool from_peer(const struct urxe_qp *qp, const struct urxe_packet *pkt)
 {
@@ -135,7 +123,7 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
 {
 	if (qp->destroyed)
 		return URXE_STAT_RX_NO_QP;
-	if ((pkt->bth[0] & URXE_SVC_MASK) != service_of(qp))
+	if ((pkt->bth[0] & URXE_SVC_MASK) != urxe_qp_service(qp))
 		return URXE_STAT_RX_WRONG_TYPE;
 	if (qp->type == IBV_QPT_UD) {
 		urxe_ud_receive(qp, pkt, op);
@@ -145,6 +133,9 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return URXE_STAT_RX_BAD_STATE;
 	if (!from_peer(qp, pkt))
 		return URXE_STAT_RX_WRONG_PEER;
+	/* XRC has its halves in two QPs (IBTA A14). */
+	if (qp->type == (op->flags & URXE_OPF_RESPONSE ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND))
+		return URXE_STAT_RX_WRONG_TYPE;
 	if (qp->type == IBV_QPT_UC)
 		urxe_uc_receive(qp, pkt, op);
 	else if (op->flags & URXE_OPF_RESPONSE)
@@ -275,7 +266,7 @@ static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, uint
 
 		urxe_spin_lock(&qp->lock);
 		qp->timer_at = 0;
-		if (!qp->destroyed && qp->type == IBV_QPT_RC)
+		if (!qp->destroyed && urxe_qp_acked(qp))
 			urxe_requester_timeout(qp, lane, now);
 		urxe_spin_unlock(&qp->lock);
 		serve_locked(qp, lane, now);

@@ -60,6 +60,7 @@
 
 #define URXE_MAX_MCAST	   256	/* groups; netio has room for more */
 #define URXE_MAX_MCAST_QPS 4096 /* in one group */
+#define URXE_SRQN_INDEX_BITS 17
 
 #define URXE_VENDOR_ID	    0x7572 /* "ur": nobody's OUI */
 #define URXE_VENDOR_PART_ID 0x0001
@@ -158,6 +159,9 @@ struct urxe_device {
 	uint32_t mr_count, mw_count;
 	struct urxe_spin mw_lock; /* what windows are bound to; innermost */
 	_Atomic uint64_t dm_used;
+	struct urxe_table srqs; /* of XRC, by number */
+	uint32_t srqn_next;
+	struct cds_list_head xrcds;
 	_Atomic(struct urxe_qp *) gsi;
 	struct cds_list_head mcast_groups; /* read under RCU */
 	unsigned num_mcast;
@@ -361,6 +365,11 @@ struct urxe_srq {
 	struct verbs_srq vsrq;
 	struct urxe_device *dev;
 	struct urxe_pd *pd;
+	/* XRC: */
+	struct urxe_cq *cq;
+	struct urxe_xrcd_domain *domain;
+	uint32_t num;
+
 	struct urxe_rq rq;
 	uint32_t async_events;
 	atomic_int users;
@@ -388,7 +397,7 @@ struct urxe_swqe {
 	uint64_t swap;
 	struct urxe_ah *ah; /* UD */
 	uint32_t rkey;
-	uint32_t remote_qpn; /* UD */
+	uint32_t remote_qpn; /* UD; of XRC the SRQ's number */
 	uint32_t remote_qkey;
 	uint32_t imm;	 /* as given: network order; or the rkey to invalidate */
 	uint32_t length; /* sum of the SGEs, bytes */
@@ -458,11 +467,16 @@ struct urxe_resource {
 	uint32_t end, stop; /* of the answer: PSNs of the request, and READ: bytes of it */
 	uint32_t rkey, length;
 	uint64_t va;
+	struct urxe_pd *pd; /* of the rkey */
+	uint32_t srqn;	    /* XRC: whose PD it is */
 	uint64_t value; /* ATOMIC: what was there before */
 	uint32_t msn;
 };
 
 struct urxe_responder {
+	struct urxe_pd *pd;	 /* of rkeys: the QP's; of XRC the SRQ's (IBTA A14) */
+	struct urxe_pd *recv_pd; /* of receive WQEs: that of their queue */
+	uint32_t srqn;		 /* XRC: SRQ of the request */
 	uint32_t epsn;
 	uint32_t msn;
 	uint8_t state;
@@ -487,6 +501,7 @@ struct urxe_responder {
 
 struct urxe_qp {
 	struct verbs_qp vqp;
+	struct urxe_qp *real; /* itself */
 	struct urxe_device *dev;
 	struct urxe_context *ctx;
 	struct urxe_pd *pd;	      /* root */
@@ -494,6 +509,7 @@ struct urxe_qp {
 	struct cds_list_head windows; /* type 2, bound by it; under mw_lock */
 	struct urxe_cq *scq, *rcq;
 	struct urxe_srq *srq;
+	struct urxe_xrcd_domain *domain; /* XRC_RECV; and it has neither PD, CQ nor SRQ */
 
 	struct urxe_spin lock; /* everything below */
 	uint32_t qpn;
@@ -524,13 +540,47 @@ struct urxe_qp {
 	struct urxe_timer timer;	   /* under sched.lock */
 	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
 	uint32_t async_events;
+	struct cds_list_head opens; /* XRC_RECV: struct urxe_qp_open */
 	struct cds_list_head mcast; /* groups it is attached to; under dev->mutex */
 	struct rcu_head rcu;
 };
 
+/** What an application holds of a target QP of XRC, which others may have open as well. */
+struct urxe_qp_open {
+	struct verbs_qp vqp;
+	struct urxe_qp *real;
+	struct urxe_context *ctx;
+	uint32_t async_events;
+	struct cds_list_head node; /* on real->opens, under its lock */
+};
+
+static_assert(offsetof(struct urxe_qp_open, real) == offsetof(struct urxe_qp, real), "same head");
+
 static inline struct urxe_qp *to_urxe_qp(struct ibv_qp *qp)
 {
-	return qp ? urxe_container_of(qp, struct urxe_qp, vqp.qp) : NULL;
+	return qp ? urxe_container_of(qp, struct urxe_qp, vqp.qp)->real : NULL;
+}
+
+/** urxe_qp_acked - does the peer acknowledge what this QP sends? */
+static inline bool urxe_qp_acked(const struct urxe_qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND;
+}
+
+/** urxe_qp_service - the upper bits of its opcodes. */
+static inline uint8_t urxe_qp_service(const struct urxe_qp *qp)
+{
+	switch (qp->type) {
+	case IBV_QPT_RC:
+		return URXE_SVC_RC;
+	case IBV_QPT_UC:
+		return URXE_SVC_UC;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return URXE_SVC_XRC;
+	default:
+		return URXE_SVC_UD;
+	}
 }
 
 static inline struct urxe_swqe *urxe_sq_at(const struct urxe_sq *sq, uint32_t i)
@@ -564,7 +614,7 @@ extern const struct verbs_device_ops urxe_device_ops;
 /* ---- event.c: asynchronous events ---- */
 
 /** urxe_event_qp, _cq, _srq, _port - raise an event on the context of the object. Any lock may be
- * held. */
+ * held; of a QP, its own is. */
 void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type);
 void urxe_event_cq(struct urxe_cq *cq, enum ibv_event_type type);
 void urxe_event_srq(struct urxe_srq *srq, enum ibv_event_type type);
@@ -691,6 +741,7 @@ int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t
 void urxe_rq_fini(struct urxe_rq *rq);
 int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr);
 struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
 int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
 int urxe_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int urxe_destroy_srq(struct ibv_srq *srq);
@@ -703,9 +754,15 @@ int urxe_destroy_qp(struct ibv_qp *qp);
 int urxe_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int urxe_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init);
-/** urxe_qp_create_common - both ways of creating, and the GSI (@qpn 1; 0: any). */
-struct urxe_qp *urxe_qp_create_common(struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
-				      uint32_t qpn);
+/** urxe_qp_create_common - all ways of creating, and the GSI (@qpn 1; 0: any). @pd: NULL of XRC_RECV. */
+struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *pd,
+				      struct ibv_qp_init_attr *attr, uint32_t qpn);
+/** urxe_qp_clean_cqs - forget its completions that nobody has polled. */
+void urxe_qp_clean_cqs(struct urxe_qp *qp);
+/** urxe_qp_destroy_common - all but what the application sees of it. */
+void urxe_qp_destroy_common(struct urxe_qp *qp);
+/** urxe_qp_await_events - all @events raised for a handle are read and acknowledged, or gone. */
+void urxe_qp_await_events(struct ibv_qp *qp, struct urxe_context *ctx, uint32_t events);
 /** urxe_qp_error - to ERR, flushing both queues; qp->lock held. */
 void urxe_qp_error(struct urxe_qp *qp);
 /** urxe_qp_fatal - to ERR with an affiliated asynchronous error event; qp->lock held. */
@@ -780,6 +837,8 @@ void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_packet *p
  * Returns 0, ENOENT when there is none, EMSGSIZE when the next is too short.
  */
 int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length);
+/** urxe_responder_push - the completion of a receive, to where it belongs. RCU read-side. */
+void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solicited);
 /** urxe_responder_finish_recv - complete the receive WQE in use; @len bytes came. */
 void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 				const struct urxe_packet *pkt, const struct urxe_opcode_info *op,
@@ -797,6 +856,20 @@ void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		     const struct urxe_opcode_info *op);
 void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		     const struct urxe_opcode_info *op);
+
+/* ---- xrc.c ---- */
+struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
+int urxe_close_xrcd(struct ibv_xrcd *xrcd);
+int urxe_get_srq_num(struct ibv_srq *srq, uint32_t *num);
+struct ibv_qp *urxe_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
+struct ibv_qp *urxe_xrc_create_recv_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+int urxe_xrc_close_qp(struct ibv_qp *qp);
+/** urxe_xrc_publish_srq - give a SRQ its number in a domain. 0 or ENOMEM. */
+int urxe_xrc_publish_srq(struct urxe_srq *srq, struct ibv_xrcd *xrcd);
+/** urxe_xrc_unpublish_srq - nobody finds it any more, nor is anybody using it. */
+void urxe_xrc_unpublish_srq(struct urxe_srq *srq);
+/** urxe_xrc_srq - the SRQ of that number in the QP's domain, or NULL. Within RCU read-side. */
+struct urxe_srq *urxe_xrc_srq(const struct urxe_qp *qp, uint32_t srqn);
 
 /* ---- mcast.c ---- */
 int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);

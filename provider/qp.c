@@ -27,10 +27,16 @@ static int qp_check_attr(const struct ibv_qp_init_attr *attr)
 	case IBV_QPT_UC:
 	case IBV_QPT_UD:
 		break;
+	case IBV_QPT_XRC_SEND:
+		if (attr->srq)
+			return EINVAL;
+		break;
+	case IBV_QPT_XRC_RECV:
+		return 0;
 	default:
 		return EOPNOTSUPP;
 	}
-	if (!attr->send_cq || !attr->recv_cq)
+	if (!attr->send_cq || (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
 		return EINVAL;
 	if (cap->max_send_wr > URXE_MAX_QP_WR || cap->max_send_sge > URXE_MAX_SGE ||
 	    cap->max_inline_data > URXE_MAX_INLINE)
@@ -59,7 +65,12 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 	if (urxe_buf_alloc(&sq->buf, qp->given_pd, (size_t)sq->size * sq->stride, URXEDV_RES_SQ))
 		return ENOMEM;
 	sq->ring = sq->buf.p;
-	if (qp->srq) {
+	if (qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV)
+		cap->max_recv_wr = cap->max_recv_sge = 0;
+	if (qp->type == IBV_QPT_XRC_RECV) {
+		qp->rq = &qp->own_rq;
+		max_sge = URXE_MAX_SGE; /* of any SRQ */
+	} else if (qp->srq) {
 		qp->rq = &qp->srq->rq;
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 		max_sge = qp->srq->rq.max_sge;
@@ -122,7 +133,7 @@ static void qp_fill_ibv(struct urxe_qp *qp, struct ibv_pd *pd, const struct ibv_
 {
 	struct ibv_qp *ibqp = &qp->vqp.qp;
 
-	ibqp->context = pd->context;
+	ibqp->context = &qp->ctx->vctx.context;
 	ibqp->qp_context = attr->qp_context;
 	ibqp->pd = pd;
 	ibqp->send_cq = attr->send_cq;
@@ -138,6 +149,8 @@ static void qp_fill_ibv(struct urxe_qp *qp, struct ibv_pd *pd, const struct ibv_
 
 static void qp_hold_objects(struct urxe_qp *qp, int n)
 {
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return; /* its opens hold the domain */
 	atomic_fetch_add(&qp->given_pd->users, n);
 	atomic_fetch_add(&qp->scq->users, n);
 	atomic_fetch_add(&qp->rcq->users, n);
@@ -145,11 +158,11 @@ static void qp_hold_objects(struct urxe_qp *qp, int n)
 		atomic_fetch_add(&qp->srq->users, n);
 }
 
-struct urxe_qp *urxe_qp_create_common(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
-				      uint32_t qpn)
+struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ibpd,
+				      struct ibv_qp_init_attr *attr, uint32_t qpn)
 {
-	struct urxe_pd *pd = to_urxe_pd(ibpd);
-	struct urxe_device *dev = pd->dev;
+	struct urxe_pd *pd = ibpd ? to_urxe_pd(ibpd) : NULL;
+	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_qp *qp = NULL;
 	int err = qp_check_attr(attr);
 
@@ -166,18 +179,24 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_pd *ibpd, struct ibv_qp_init_at
 	if (!qp)
 		goto fail;
 	qp->dev = dev;
-	qp->ctx = to_urxe_ctx(ibpd->context);
-	qp->pd = pd->root;
+	qp->real = qp;
+	qp->ctx = to_urxe_ctx(ctx);
+	qp->pd = pd ? pd->root : NULL;
 	qp->given_pd = pd;
 	qp->scq = to_urxe_cq(attr->send_cq);
 	qp->rcq = to_urxe_cq(attr->recv_cq);
+	if (!qp->rcq)
+		qp->rcq = qp->scq; /* XRC_SEND: never used, never NULL */
 	qp->srq = to_urxe_srq(attr->srq);
+	qp->resp.pd = qp->pd;
+	qp->resp.recv_pd = qp->srq ? qp->srq->pd->root : qp->pd;
 	qp->type = (uint8_t)attr->qp_type;
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->state = IBV_QPS_RESET;
 	qp->req.deadline = URXE_NEVER;
 	CDS_INIT_LIST_HEAD(&qp->mcast);
 	CDS_INIT_LIST_HEAD(&qp->windows);
+	CDS_INIT_LIST_HEAD(&qp->opens);
 	err = qp_init_queues(qp, attr);
 	if (err)
 		goto fail;
@@ -203,8 +222,13 @@ fail:
 
 struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct urxe_qp *qp = urxe_qp_create_common(pd, attr, 0);
+	struct urxe_qp *qp;
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		errno = EINVAL; /* has no PD, and needs a domain */
+		return NULL;
+	}
+	qp = urxe_qp_create_common(pd->context, pd, attr, 0);
 	return qp ? &qp->vqp.qp : NULL;
 }
 
@@ -213,6 +237,8 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 	struct ibv_qp_init_attr plain;
 	struct ibv_qp *qp;
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return urxe_xrc_create_recv_qp(ctx, attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD)) {
 		errno = EINVAL;
 		return NULL;
@@ -250,14 +276,20 @@ static void qp_unpublish(struct urxe_qp *qp)
 	pthread_mutex_unlock(&dev->mutex);
 }
 
-int urxe_destroy_qp(struct ibv_qp *ibqp)
+void urxe_qp_await_events(struct ibv_qp *ibqp, struct urxe_context *ctx, uint32_t events)
 {
-	struct urxe_qp *qp = to_urxe_qp(ibqp);
-	struct urxe_device *dev = qp->dev;
-	uint32_t events;
+	events -= urxe_event_purge(ctx, ibqp);
+	pthread_mutex_lock(&ibqp->mutex);
+	while (ibqp->events_completed != events)
+		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
+	pthread_mutex_unlock(&ibqp->mutex);
+	pthread_mutex_destroy(&ibqp->mutex);
+	pthread_cond_destroy(&ibqp->cond);
+}
 
-	if (urxe_mcast_attached(qp))
-		return EBUSY;
+/* The end of all it does; its memory and numbers are still there. */
+static void qp_stop(struct urxe_qp *qp)
+{
 	urxe_progress_flush(qp);
 	qp_unpublish(qp);
 	urxe_spin_lock(&qp->lock);
@@ -267,25 +299,43 @@ int urxe_destroy_qp(struct ibv_qp *ibqp)
 	urxe_qp_release_wqes(qp);
 	urxe_spin_unlock(&qp->lock);
 	urxe_progress_forget(qp);
-	urxe_cq_clean(qp->scq, qp->qpn);
-	if (qp->rcq != qp->scq)
-		urxe_cq_clean(qp->rcq, qp->qpn);
+	urxe_qp_clean_cqs(qp);
+}
 
-	events = qp->async_events - urxe_event_purge(qp->ctx, ibqp);
-	pthread_mutex_lock(&ibqp->mutex);
-	while (ibqp->events_completed != events)
-		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
-	pthread_mutex_unlock(&ibqp->mutex);
-	pthread_mutex_destroy(&ibqp->mutex);
-	pthread_cond_destroy(&ibqp->cond);
+void urxe_qp_destroy_common(struct urxe_qp *qp)
+{
+	if (!qp->destroyed)
+		qp_stop(qp);
 	urxe_mw_release_qp(qp);
 	qp_free_parts(qp);
 	qp_hold_objects(qp, -1);
-	atomic_fetch_sub(&dev->num_qp, 1);
+	atomic_fetch_sub(&qp->dev->num_qp, 1);
 	/* Somebody may have found it just before, and is about to see that it is destroyed. */
 	URXE_RCU_RELEASE();
 	urcu_bp_call_rcu(&qp->rcu, qp_free_rcu);
+}
+
+int urxe_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct urxe_qp *qp = to_urxe_qp(ibqp);
+
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return urxe_xrc_close_qp(ibqp);
+	if (urxe_mcast_attached(qp))
+		return EBUSY;
+	qp_stop(qp);
+	urxe_qp_await_events(ibqp, qp->ctx, qp->async_events);
+	urxe_qp_destroy_common(qp);
 	return 0;
+}
+
+void urxe_qp_clean_cqs(struct urxe_qp *qp)
+{
+	if (!qp->scq)
+		return; /* XRC_RECV: what is in the CQs of SRQs stays */
+	urxe_cq_clean(qp->scq, qp->qpn);
+	if (qp->rcq != qp->scq)
+		urxe_cq_clean(qp->rcq, qp->qpn);
 }
 
 int urxe_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
@@ -332,10 +382,12 @@ static void flush_rq(struct urxe_qp *qp)
 	if (qp->resp.in_recv) {
 		qp->resp.in_recv = false;
 		urxe_qp_wc(qp, &wc, qp->resp.rwqe->wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
-		urxe_cq_push(qp->rcq, &wc, true);
+		urxe_rcu_read_lock();
+		urxe_responder_push(qp, &wc, true);
+		urxe_rcu_read_unlock();
 	}
 	/* WQEs of a shared queue belong to all (IBTA 10.2.9.3). */
-	if (qp->srq) {
+	if (qp->srq || qp->type == IBV_QPT_XRC_RECV) {
 		if (!qp->last_wqe_reached) {
 			qp->last_wqe_reached = true;
 			urxe_event_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);

@@ -13,6 +13,8 @@ enum qp_class {
 	CLASS_RC,
 	CLASS_UC,
 	CLASS_UD,
+	CLASS_XI, /* XRC_SEND: of RC what the requester needs */
+	CLASS_XT, /* XRC_RECV: of RC what the responder needs */
 	CLASSES
 };
 
@@ -31,58 +33,73 @@ struct transition {
 #define RTS_OPT_UC (A(CUR_STATE) | A(ACCESS_FLAGS) | A(ALT_PATH) | A(PATH_MIG_STATE))
 #define RTS_OPT_UD (A(CUR_STATE) | A(QKEY))
 
+#define ANY_CONN(required, optional)                                          \
+	[CLASS_RC] = {required, optional}, [CLASS_UC] = {required, optional}, \
+	[CLASS_XI] = {required, optional}, [CLASS_XT] = {required, optional}
+#define RTR_CONN (A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN))
+#define RTR_RESP (A(MAX_DEST_RD_ATOMIC) | A(MIN_RNR_TIMER))
+#define RTR_OPT	 (A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX))
+#define RTS_REQ	 (A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(SQ_PSN) | A(MAX_QP_RD_ATOMIC))
+#define SQD_CONN (A(AV) | A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(PATH_MIG_STATE))
+#define SQD_REQ	 (A(PORT) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(MAX_QP_RD_ATOMIC))
+
 static const struct transition transitions[] = {
 	{S(RESET),
 	 S(INIT),
-	 {[CLASS_RC] = {A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS), 0},
-	  [CLASS_UC] = {A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS), 0},
-	  [CLASS_UD] = {A(PKEY_INDEX) | A(PORT) | A(QKEY), 0}}},
+	 {ANY_CONN(A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS), 0), [CLASS_UD] = {A(PKEY_INDEX) |
+											A(PORT) |
+											A(QKEY),
+										0}}},
 	{S(INIT),
 	 S(INIT),
-	 {[CLASS_RC] = {0, A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS)},
-	  [CLASS_UC] = {0, A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS)},
-	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(PORT) | A(QKEY)}}},
+	 {ANY_CONN(0, A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS)), [CLASS_UD] = {0,
+										A(PKEY_INDEX) |
+											A(PORT) |
+											A(QKEY)}}},
 	{S(INIT),
 	 S(RTR),
-	 {[CLASS_RC] = {A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN) | A(MAX_DEST_RD_ATOMIC) |
-				A(MIN_RNR_TIMER),
-			A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX)},
-	  [CLASS_UC] = {A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN),
-			A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX)},
+	 {[CLASS_RC] = {RTR_CONN | RTR_RESP, RTR_OPT},
+	  [CLASS_UC] = {RTR_CONN, RTR_OPT},
+	  [CLASS_XI] = {RTR_CONN, RTR_OPT},
+	  [CLASS_XT] = {RTR_CONN | RTR_RESP, RTR_OPT},
 	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(QKEY)}}},
 	{S(RTR),
 	 S(RTS),
-	 {[CLASS_RC] = {A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(SQ_PSN) | A(MAX_QP_RD_ATOMIC),
-			RTS_OPT_RC},
+	 {[CLASS_RC] = {RTS_REQ, RTS_OPT_RC},
 	  [CLASS_UC] = {A(SQ_PSN), RTS_OPT_UC},
+	  [CLASS_XI] = {RTS_REQ, RTS_OPT_UC},
+	  [CLASS_XT] = {A(TIMEOUT) | A(SQ_PSN), RTS_OPT_RC},
 	  [CLASS_UD] = {A(SQ_PSN), RTS_OPT_UD}}},
 	{S(RTS),
 	 S(RTS),
 	 {[CLASS_RC] = {0, RTS_OPT_RC},
 	  [CLASS_UC] = {0, RTS_OPT_UC},
+	  [CLASS_XI] = {0, RTS_OPT_UC},
+	  [CLASS_XT] = {0, RTS_OPT_RC},
 	  [CLASS_UD] = {0, RTS_OPT_UD}}},
 	{S(RTS),
 	 S(SQD),
-	 {[CLASS_RC] = {0, A(EN_SQD_ASYNC_NOTIFY)},
-	  [CLASS_UC] = {0, A(EN_SQD_ASYNC_NOTIFY)},
-	  [CLASS_UD] = {0, A(EN_SQD_ASYNC_NOTIFY)}}},
+	 {ANY_CONN(0, A(EN_SQD_ASYNC_NOTIFY)), [CLASS_UD] = {0, A(EN_SQD_ASYNC_NOTIFY)}}},
 	{S(SQD),
 	 S(RTS),
 	 {[CLASS_RC] = {0, RTS_OPT_RC},
 	  [CLASS_UC] = {0, RTS_OPT_UC},
+	  [CLASS_XI] = {0, RTS_OPT_UC},
+	  [CLASS_XT] = {0, RTS_OPT_RC},
 	  [CLASS_UD] = {0, RTS_OPT_UD}}},
 	{S(SQD),
 	 S(SQD),
-	 {[CLASS_RC] = {0, A(PORT) | A(AV) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) |
-				   A(MAX_QP_RD_ATOMIC) | A(MAX_DEST_RD_ATOMIC) | A(ALT_PATH) |
-				   A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(MIN_RNR_TIMER) |
-				   A(PATH_MIG_STATE)},
-	  [CLASS_UC] = {0,
-			A(AV) | A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(PATH_MIG_STATE)},
+	 {[CLASS_RC] = {0, SQD_CONN | SQD_REQ | RTR_RESP},
+	  [CLASS_UC] = {0, SQD_CONN},
+	  [CLASS_XI] = {0, SQD_CONN | SQD_REQ},
+	  [CLASS_XT] = {0, SQD_CONN | RTR_RESP | A(PORT) | A(TIMEOUT)},
 	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(QKEY)}}},
 	{S(SQE),
 	 S(RTS),
-	 {[CLASS_RC] = {-1, 0}, /* an RC QP has no such state */
+	 {/* of the connected ones only UC has such a state */
+	  [CLASS_RC] = {-1, 0},
+	  [CLASS_XI] = {-1, 0},
+	  [CLASS_XT] = {-1, 0},
 	  [CLASS_UC] = {0, A(CUR_STATE) | A(ACCESS_FLAGS)},
 	  [CLASS_UD] = {0, A(CUR_STATE) | A(QKEY)}}},
 };
@@ -94,6 +111,10 @@ static enum qp_class qp_class_of(const struct urxe_qp *qp)
 		return CLASS_UC;
 	case IBV_QPT_UD:
 		return CLASS_UD;
+	case IBV_QPT_XRC_SEND:
+		return CLASS_XI;
+	case IBV_QPT_XRC_RECV:
+		return CLASS_XT;
 	default:
 		return CLASS_RC;
 	}
@@ -256,9 +277,7 @@ static void install_resources(struct urxe_qp *qp, struct urxe_resource *res)
 static void reset_qp(struct urxe_qp *qp)
 {
 	urxe_qp_release_wqes(qp);
-	urxe_cq_clean(qp->scq, qp->qpn);
-	if (qp->rcq != qp->scq)
-		urxe_cq_clean(qp->rcq, qp->qpn);
+	urxe_qp_clean_cqs(qp);
 	urxe_path_destroy(qp->path);
 	qp->path = NULL;
 	memset(&qp->attr, 0, sizeof(qp->attr));

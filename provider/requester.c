@@ -191,11 +191,13 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 		.pad = (4 - (rq->payload & 3)) & 3,
 		.pkey = URXE_DEFAULT_PKEY,
 		.dqpn = qp->attr.dest_qp_num,
-		.ackreq = qp->type == IBV_QPT_RC && wants_ack(qp, rq),
+		.ackreq = urxe_qp_acked(qp) && wants_ack(qp, rq),
 		.psn = rq->psn,
 	};
 
 	urxe_bth_put(tx->bth, &bth);
+	if (op->xrceth_off)
+		urxe_put32(tx->bth + op->xrceth_off, wqe->remote_qpn & URXE_QPN_MASK);
 	if (op->reth_off) {
 		uint32_t len = wqe->length - rq->offset;
 
@@ -233,7 +235,7 @@ static void put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
 		       const struct request *rq)
 {
-	uint8_t opcode = (qp->type == IBV_QPT_UC ? URXE_SVC_UC : URXE_SVC_RC) | rq->op;
+	uint8_t opcode = urxe_qp_service(qp) | rq->op;
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
 	struct urxe_tx tx;
 	int err;
@@ -320,7 +322,7 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 		if (qp->type == IBV_QPT_UC)
 			complete_unacked(qp);
 	}
-	if (sent && r->deadline == URXE_NEVER && qp->type == IBV_QPT_RC)
+	if (sent && r->deadline == URXE_NEVER && urxe_qp_acked(qp))
 		urxe_requester_arm(qp, now);
 	return blocked;
 }

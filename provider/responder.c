@@ -38,10 +38,30 @@ void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_
 	urxe_responder_nak(qp, URXE_AETH_NAK | code);
 }
 
+static struct urxe_srq *recv_srq(const struct urxe_qp *qp)
+{
+	return qp->type == IBV_QPT_XRC_RECV ? urxe_xrc_srq(qp, qp->resp.srqn) : qp->srq;
+}
+
+void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solicited)
+{
+	struct urxe_srq *srq;
+
+	if (qp->type != IBV_QPT_XRC_RECV) {
+		urxe_cq_push(qp->rcq, wc, solicited);
+		return;
+	}
+	/* Of a SRQ that was destroyed under the message nobody wants to know. */
+	srq = recv_srq(qp);
+	if (srq)
+		urxe_cq_push(srq->cq, wc, solicited);
+}
+
 int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length)
 {
 	struct urxe_responder *r = &qp->resp;
-	struct urxe_rq *rq = qp->rq;
+	struct urxe_srq *srq = recv_srq(qp);
+	struct urxe_rq *rq = srq ? &srq->rq : &qp->own_rq;
 	struct urxe_rwqe *wqe;
 	bool limit = false;
 	uint32_t length = 0;
@@ -70,7 +90,7 @@ int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length)
 out:
 	urxe_spin_unlock(&rq->lock);
 	if (limit)
-		urxe_event_srq(qp->srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+		urxe_event_srq(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 	return err;
 }
 
@@ -97,7 +117,7 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 		}
 	}
 	r->in_recv = false;
-	urxe_cq_push(qp->rcq, &wc, !pkt || urxe_bth_solicited(pkt->bth));
+	urxe_responder_push(qp, &wc, !pkt || urxe_bth_solicited(pkt->bth));
 }
 
 /* Does the opcode fit what we are in the middle of (IBTA 9.7.4.1.2)? */
@@ -152,8 +172,8 @@ static bool execute_send(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
 		return false;
 	}
-	if (payload && !urxe_sge_scatter(qp->dev, qp->pd, r->rwqe->sge, r->rwqe->num_sge, r->offset,
-					 pkt->bth + op->hdr_len, payload)) {
+	if (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
+					 r->offset, pkt->bth + op->hdr_len, payload)) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_OP, IBV_WC_LOC_PROT_ERR);
 		return false;
 	}
@@ -182,7 +202,7 @@ static bool begin_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	/* Of a zero-length operation the R_Key is not checked (IBTA 9.7.4.1.3). */
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
 	    (r->length &&
-	     !urxe_mr_remote(qp, qp->pd, r->rkey, r->va, r->length, IBV_ACCESS_REMOTE_WRITE))) {
+	     !urxe_mr_remote(qp, r->pd, r->rkey, r->va, r->length, IBV_ACCESS_REMOTE_WRITE))) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return false;
 	}
@@ -208,8 +228,8 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return false;
 	}
 	if (payload) {
-		uint8_t *dst = urxe_mr_remote(qp, qp->pd, r->rkey, r->va, payload,
-					      IBV_ACCESS_REMOTE_WRITE);
+		uint8_t *dst =
+			urxe_mr_remote(qp, r->pd, r->rkey, r->va, payload, IBV_ACCESS_REMOTE_WRITE);
 
 		if (!dst) {
 			urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
@@ -228,13 +248,30 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	return true;
 }
 
+/*
+ * Each request of XRC names its SRQ, which must be of the QP's domain, and the same throughout a
+ * message; the SRQ's PD is that of the request (IBTA A14).
+ */
+static bool choose_srq(struct urxe_qp *qp, const uint8_t *xrceth)
+{
+	struct urxe_responder *r = &qp->resp;
+	uint32_t srqn = urxe_get24(xrceth + 1);
+	struct urxe_srq *srq = urxe_xrc_srq(qp, srqn);
+
+	if (!srq || (r->state != URXE_RESP_EXPECT_FIRST && srqn != r->srqn))
+		return false;
+	r->srqn = srqn;
+	r->pd = r->recv_pd = srq->pd->root;
+	return true;
+}
+
 static void execute(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		    const struct urxe_opcode_info *op)
 {
 	struct urxe_responder *r = &qp->resp;
 	bool done;
 
-	if (!in_sequence(r, op)) {
+	if (!in_sequence(r, op) || (op->xrceth_off && !choose_srq(qp, pkt->bth + op->xrceth_off))) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}

@@ -60,7 +60,8 @@ static uint32_t read_packets(const struct urxe_qp *qp, uint32_t length)
 static bool read_allowed(struct urxe_qp *qp, uint32_t rkey, uint64_t va, uint32_t length)
 {
 	return qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ &&
-	       (!length || urxe_mr_remote(qp, qp->pd, rkey, va, length, IBV_ACCESS_REMOTE_READ));
+	       (!length ||
+		urxe_mr_remote(qp, qp->resp.pd, rkey, va, length, IBV_ACCESS_REMOTE_READ));
 }
 
 static void accept_rd(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kind, uint32_t npsn)
@@ -68,6 +69,8 @@ static void accept_rd(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kin
 	struct urxe_responder *r = &qp->resp;
 
 	res->kind = kind;
+	res->pd = r->pd;
+	res->srqn = r->srqn;
 	res->psn = r->epsn;
 	res->npsn = npsn;
 	r->epsn = urxe_psn_add(r->epsn, npsn);
@@ -122,7 +125,7 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->pd, urxe_atomic_rkey(eth), va, 8,
+	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->resp.pd, urxe_atomic_rkey(eth), va, 8,
 						  IBV_ACCESS_REMOTE_ATOMIC);
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) || !word ||
 	    (uintptr_t)word & 7) {

@@ -13,7 +13,7 @@
 static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, uint32_t psn,
 		 uint32_t payload, struct urxe_tx *tx)
 {
-	uint8_t opcode = URXE_SVC_RC | operation;
+	uint8_t opcode = urxe_qp_service(qp) | operation;
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
 	struct urxe_bth bth = {
 		.opcode = opcode,
@@ -56,7 +56,7 @@ static int send_ack(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t syndrome
 
 static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res)
 {
-	const uint8_t opcode = URXE_SVC_RC | URXE_OP_ATOMIC_ACKNOWLEDGE;
+	const uint8_t opcode = urxe_qp_service(qp) | URXE_OP_ATOMIC_ACKNOWLEDGE;
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
 	struct urxe_tx tx;
 	int err = begin(qp, lane, URXE_OP_ATOMIC_ACKNOWLEDGE, res->psn, 0, &tx);
@@ -81,13 +81,16 @@ static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct u
 	uint8_t operation =
 		first ? (last ? URXE_OP_READ_RESPONSE_ONLY : URXE_OP_READ_RESPONSE_FIRST)
 		      : (last ? URXE_OP_READ_RESPONSE_LAST : URXE_OP_READ_RESPONSE_MIDDLE);
-	const struct urxe_opcode_info *op = &urxe_opcode_table[URXE_SVC_RC | operation];
+	const struct urxe_opcode_info *op = &urxe_opcode_table[urxe_qp_service(qp) | operation];
 	const uint8_t *src = NULL;
 	struct urxe_tx tx;
 	int err;
 
 	if (payload) {
-		src = urxe_mr_remote(qp, qp->pd, res->rkey, res->va + at, payload,
+		/* A PD that has gone with its SRQ is no PD. */
+		if (res->srqn && !urxe_xrc_srq(qp, res->srqn))
+			return EFAULT;
+		src = urxe_mr_remote(qp, res->pd, res->rkey, res->va + at, payload,
 				     IBV_ACCESS_REMOTE_READ);
 		if (!src)
 			return EFAULT;

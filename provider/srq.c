@@ -8,7 +8,8 @@
 
 #include "provider.h"
 
-struct ibv_srq *urxe_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
+/* All but what the library fills in of a plain SRQ. */
+static struct urxe_srq *srq_create(struct ibv_pd *ibpd, struct ibv_srq_attr *attr)
 {
 	struct urxe_pd *pd = to_urxe_pd(ibpd);
 	struct urxe_device *dev = pd->dev;
@@ -19,31 +20,95 @@ struct ibv_srq *urxe_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *a
 		err = ENOMEM;
 		goto fail;
 	}
-	if (!attr->attr.max_wr || attr->attr.max_wr > URXE_MAX_SRQ_WR ||
-	    attr->attr.max_sge > URXE_MAX_SGE)
+	if (!attr->max_wr || attr->max_wr > URXE_MAX_SRQ_WR || attr->max_sge > URXE_MAX_SGE)
 		goto fail;
 	err = ENOMEM;
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		goto fail;
-	err = urxe_rq_init(&srq->rq, pd, URXEDV_RES_SRQ, attr->attr.max_wr,
-			   attr->attr.max_sge ? attr->attr.max_sge : 1);
+	err = urxe_rq_init(&srq->rq, pd, URXEDV_RES_SRQ, attr->max_wr,
+			   attr->max_sge ? attr->max_sge : 1);
 	if (err)
 		goto fail;
 	srq->dev = dev;
 	srq->pd = pd;
 	srq->vsrq.srq_type = IBV_SRQT_BASIC;
 	srq->vsrq.srq.context = ibpd->context;
-	attr->attr.max_wr = srq->rq.max_wr;
-	attr->attr.max_sge = srq->rq.max_sge;
+	attr->max_wr = srq->rq.max_wr;
+	attr->max_sge = srq->rq.max_sge;
 	atomic_fetch_add(&pd->users, 1);
-	return &srq->vsrq.srq;
+	return srq;
 
 fail:
 	free(srq);
 	atomic_fetch_sub(&dev->num_srq, 1);
 	errno = err;
 	return NULL;
+}
+
+static void srq_free(struct urxe_srq *srq)
+{
+	urxe_rq_fini(&srq->rq);
+	atomic_fetch_sub(&srq->pd->users, 1);
+	atomic_fetch_sub(&srq->dev->num_srq, 1);
+	free(srq);
+}
+
+struct ibv_srq *urxe_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
+{
+	struct urxe_srq *srq = srq_create(ibpd, &attr->attr);
+
+	return srq ? &srq->vsrq.srq : NULL;
+}
+
+static int check_srq_ex(const struct ibv_srq_init_attr_ex *attr, bool *xrc)
+{
+	const uint32_t need = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+	*xrc = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_XRC;
+	if (attr->comp_mask >= IBV_SRQ_INIT_ATTR_TM ||
+	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type > IBV_SRQT_XRC))
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
+		return EINVAL;
+	if (*xrc && ((attr->comp_mask & need) != need || !attr->xrcd || !attr->cq))
+		return EINVAL;
+	return 0;
+}
+
+struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
+{
+	struct urxe_srq *srq;
+	struct ibv_srq *ibsrq;
+	bool xrc;
+	int err = check_srq_ex(attr, &xrc);
+
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	srq = srq_create(attr->pd, &attr->attr);
+	if (!srq)
+		return NULL;
+	if (xrc) {
+		srq->vsrq.srq_type = IBV_SRQT_XRC;
+		srq->vsrq.cq = attr->cq;
+		srq->cq = to_urxe_cq(attr->cq);
+		err = urxe_xrc_publish_srq(srq, attr->xrcd);
+		if (err) {
+			srq_free(srq);
+			errno = err;
+			return NULL;
+		}
+		atomic_fetch_add(&srq->cq->users, 1);
+	}
+	ibsrq = &srq->vsrq.srq;
+	ibsrq->context = ctx;
+	ibsrq->srq_context = attr->srq_context;
+	ibsrq->pd = attr->pd;
+	pthread_mutex_init(&ibsrq->mutex, NULL);
+	pthread_cond_init(&ibsrq->cond, NULL);
+	return ibsrq;
 }
 
 /* A ring of another size with the same WQEs; rq.lock held. */
@@ -107,17 +172,18 @@ int urxe_destroy_srq(struct ibv_srq *ibsrq)
 
 	if (atomic_load(&srq->users))
 		return EBUSY;
+	if (srq->cq) {
+		urxe_xrc_unpublish_srq(srq);
+		atomic_fetch_sub(&srq->cq->users, 1);
+	}
 	events = srq->async_events - urxe_event_purge(to_urxe_ctx(ibsrq->context), ibsrq);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != events)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
 	pthread_mutex_unlock(&ibsrq->mutex);
-	urxe_rq_fini(&srq->rq);
-	atomic_fetch_sub(&srq->pd->users, 1);
-	atomic_fetch_sub(&srq->dev->num_srq, 1);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
-	free(srq);
+	srq_free(srq);
 	return 0;
 }
 

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Extended reliable connections (IBTA A14): domains, the numbers of their SRQs, and target QPs
+ * that several users of a domain may open. A domain is shared through the inode of a file,
+ * as with a kernel device, but among the contexts of one process only.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "provider.h"
+#include "rcu.h"
+
+#define SRQN_TAG_BITS  (24 - URXE_SRQN_INDEX_BITS)
+#define SRQN_INDEX_MAX ((1u << URXE_SRQN_INDEX_BITS) - 1)
+
+struct urxe_xrcd_domain {
+	struct cds_list_head node; /* on dev->xrcds */
+	bool has_inode;
+	dev_t st_dev;
+	ino_t st_ino;
+	unsigned opens;
+};
+
+/* One open of a domain. */
+struct urxe_xrcd {
+	struct verbs_xrcd vxrcd;
+	struct urxe_device *dev;
+	struct urxe_xrcd_domain *domain;
+	atomic_int users; /* SRQs and QPs made with it */
+};
+
+static struct urxe_xrcd *to_urxe_xrcd(struct ibv_xrcd *xrcd)
+{
+	return urxe_container_of(xrcd, struct urxe_xrcd, vxrcd.xrcd);
+}
+
+/* ---- domains; dev->mutex held ---- */
+
+static struct urxe_xrcd_domain *domain_find(struct urxe_device *dev, const struct stat *st)
+{
+	struct urxe_xrcd_domain *d;
+
+	cds_list_for_each_entry (d, &dev->xrcds, node)
+		if (d->has_inode && d->st_dev == st->st_dev && d->st_ino == st->st_ino)
+			return d;
+	return NULL;
+}
+
+static int domain_get(struct urxe_device *dev, const struct stat *st, int oflags,
+		      struct urxe_xrcd_domain **out)
+{
+	struct urxe_xrcd_domain *d = st ? domain_find(dev, st) : NULL;
+
+	if (d && oflags & O_EXCL)
+		return EINVAL;
+	if (st && !d && !(oflags & O_CREAT))
+		return EAGAIN;
+	if (!d) {
+		d = calloc(1, sizeof(*d));
+		if (!d)
+			return ENOMEM;
+		if (st) {
+			d->has_inode = true;
+			d->st_dev = st->st_dev;
+			d->st_ino = st->st_ino;
+		}
+		cds_list_add_tail(&d->node, &dev->xrcds);
+	}
+	d->opens++;
+	*out = d;
+	return 0;
+}
+
+struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr)
+{
+	const uint32_t need = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+	struct urxe_device *dev = to_urxe_dev(ctx);
+	struct urxe_xrcd *x = NULL;
+	struct stat st;
+	int err = 0;
+
+	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
+		err = EOPNOTSUPP;
+	else if ((attr->comp_mask & need) != need || attr->oflags & ~(O_CREAT | O_EXCL))
+		err = EINVAL;
+	else if (attr->fd != -1 && fstat(attr->fd, &st))
+		err = EBADF;
+	if (!err) {
+		x = calloc(1, sizeof(*x));
+		err = x ? 0 : ENOMEM;
+	}
+	if (!err) {
+		pthread_mutex_lock(&dev->mutex);
+		err = domain_get(dev, attr->fd == -1 ? NULL : &st, attr->oflags, &x->domain);
+		pthread_mutex_unlock(&dev->mutex);
+	}
+	if (err) {
+		free(x);
+		errno = err;
+		return NULL;
+	}
+	x->dev = dev;
+	x->vxrcd.xrcd.context = ctx;
+	return &x->vxrcd.xrcd;
+}
+
+int urxe_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	struct urxe_xrcd *x = to_urxe_xrcd(xrcd);
+
+	if (atomic_load(&x->users))
+		return EBUSY;
+	pthread_mutex_lock(&x->dev->mutex);
+	if (!--x->domain->opens) {
+		cds_list_del(&x->domain->node);
+		free(x->domain);
+	}
+	pthread_mutex_unlock(&x->dev->mutex);
+	free(x);
+	return 0;
+}
+
+/* ---- SRQs by number ---- */
+
+int urxe_xrc_publish_srq(struct urxe_srq *srq, struct ibv_xrcd *xrcd)
+{
+	struct urxe_device *dev = srq->dev;
+	struct urxe_xrcd *x = to_urxe_xrcd(xrcd);
+	uint32_t i, tries = 0;
+	int err;
+
+	pthread_mutex_lock(&dev->mutex);
+	do {
+		i = dev->srqn_next = (dev->srqn_next + 1) & SRQN_INDEX_MAX;
+	} while (tries++ < SRQN_INDEX_MAX && (!i || urxe_table_get(&dev->srqs, i)));
+	/* As with keys: who guesses a number, or uses an old one, finds nothing. */
+	srq->num = i << SRQN_TAG_BITS |
+		   ((uint32_t)urxe_port_random(dev->port) & ((1u << SRQN_TAG_BITS) - 1));
+	srq->domain = x->domain;
+	srq->vsrq.xrcd = &x->vxrcd;
+	srq->vsrq.srq_num = srq->num;
+	err = urxe_table_set(&dev->srqs, i, srq);
+	pthread_mutex_unlock(&dev->mutex);
+	if (!err)
+		atomic_fetch_add(&x->users, 1);
+	return err;
+}
+
+void urxe_xrc_unpublish_srq(struct urxe_srq *srq)
+{
+	struct urxe_device *dev = srq->dev;
+
+	pthread_mutex_lock(&dev->mutex);
+	urxe_table_set(&dev->srqs, srq->num >> SRQN_TAG_BITS, NULL);
+	pthread_mutex_unlock(&dev->mutex);
+	urxe_rcu_synchronize();
+	atomic_fetch_sub(&to_urxe_xrcd(&srq->vsrq.xrcd->xrcd)->users, 1);
+}
+
+struct urxe_srq *urxe_xrc_srq(const struct urxe_qp *qp, uint32_t srqn)
+{
+	struct urxe_srq *srq = urxe_table_get(&qp->dev->srqs, srqn >> SRQN_TAG_BITS);
+
+	return srq && srq->num == srqn && srq->domain == qp->domain ? srq : NULL;
+}
+
+int urxe_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num)
+{
+	struct urxe_srq *srq = to_urxe_srq(ibsrq);
+
+	if (srq->vsrq.srq_type != IBV_SRQT_XRC)
+		return EINVAL;
+	*num = srq->num;
+	return 0;
+}
+
+/* ---- target QPs: what the application holds is an open, the QP lives while there is one ---- */
+
+static struct ibv_qp *open_make(struct urxe_qp *qp, struct urxe_xrcd *x, struct ibv_context *ctx,
+				void *qp_context)
+{
+	struct urxe_qp_open *o = calloc(1, sizeof(*o));
+	struct ibv_qp *ibqp;
+
+	if (!o)
+		return NULL;
+	ibqp = &o->vqp.qp;
+	o->real = qp;
+	o->ctx = to_urxe_ctx(ctx);
+	o->vqp.comp_mask = VERBS_QP_XRCD;
+	o->vqp.xrcd = &x->vxrcd;
+	ibqp->context = ctx;
+	ibqp->qp_context = qp_context;
+	ibqp->handle = ibqp->qp_num = qp->qpn;
+	ibqp->qp_type = IBV_QPT_XRC_RECV;
+	ibqp->state = qp->state;
+	pthread_mutex_init(&ibqp->mutex, NULL);
+	pthread_cond_init(&ibqp->cond, NULL);
+	atomic_fetch_add(&x->users, 1);
+	urxe_spin_lock(&qp->lock);
+	cds_list_add_tail(&o->node, &qp->opens);
+	urxe_spin_unlock(&qp->lock);
+	return ibqp;
+}
+
+struct ibv_qp *urxe_xrc_create_recv_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr plain = {.qp_type = IBV_QPT_XRC_RECV,
+					 .qp_context = attr->qp_context};
+	struct ibv_qp *ibqp;
+	struct urxe_xrcd *x;
+	struct urxe_qp *qp;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd) {
+		errno = EINVAL;
+		return NULL;
+	}
+	/* Neither PD nor queues nor CQs: all come with the SRQ that a request names. */
+	x = to_urxe_xrcd(attr->xrcd);
+	qp = urxe_qp_create_common(ctx, NULL, &plain, 0);
+	if (!qp)
+		return NULL;
+	qp->domain = x->domain;
+	pthread_mutex_lock(&x->dev->mutex);
+	ibqp = open_make(qp, x, ctx, attr->qp_context);
+	pthread_mutex_unlock(&x->dev->mutex);
+	if (!ibqp) {
+		urxe_qp_destroy_common(qp);
+		errno = ENOMEM;
+		return NULL;
+	}
+	memset(&attr->cap, 0, sizeof(attr->cap));
+	return ibqp;
+}
+
+struct ibv_qp *urxe_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr)
+{
+	const uint32_t need = IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_TYPE;
+	struct urxe_device *dev = to_urxe_dev(ctx);
+	struct ibv_qp *ibqp = NULL;
+	struct urxe_xrcd *x;
+	struct urxe_qp *qp;
+
+	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if ((attr->comp_mask & need) != need || attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd) {
+		errno = EINVAL;
+		return NULL;
+	}
+	x = to_urxe_xrcd(attr->xrcd);
+	errno = EINVAL;
+	/* The mutex keeps the last open from going meanwhile. */
+	pthread_mutex_lock(&dev->mutex);
+	qp = urxe_table_get(&dev->qps, attr->qp_num & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1));
+	if (qp && qp->qpn == attr->qp_num && qp->type == IBV_QPT_XRC_RECV &&
+	    qp->domain == x->domain && !cds_list_empty(&qp->opens))
+		ibqp = open_make(qp, x, ctx,
+				 attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context
+									    : NULL);
+	pthread_mutex_unlock(&dev->mutex);
+	return ibqp;
+}
+
+int urxe_xrc_close_qp(struct ibv_qp *ibqp)
+{
+	struct urxe_qp_open *o = urxe_container_of(ibqp, struct urxe_qp_open, vqp.qp);
+	struct urxe_xrcd *x = to_urxe_xrcd(&o->vqp.xrcd->xrcd);
+	struct urxe_qp *qp = o->real;
+	bool last;
+
+	pthread_mutex_lock(&qp->dev->mutex);
+	urxe_spin_lock(&qp->lock);
+	cds_list_del(&o->node);
+	last = cds_list_empty(&qp->opens);
+	urxe_spin_unlock(&qp->lock);
+	pthread_mutex_unlock(&qp->dev->mutex);
+	urxe_qp_await_events(ibqp, o->ctx, o->async_events);
+	atomic_fetch_sub(&x->users, 1);
+	if (last)
+		urxe_qp_destroy_common(qp);
+	free(o);
+	return 0;
+}
