@@ -26,6 +26,7 @@ void urxe_cm_config_default(struct urxe_cm_config *cfg)
 		.mra_again_ms = 2000,
 		.mra_service = 20, /* 4.3 s */
 		.timewait_ms = 1000,
+		.listen_grace_ms = 100,
 		.probe_first_ms = 200,
 		.probe_ms = 1000,
 		.probe_misses = 4,
@@ -259,16 +260,24 @@ void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns)
 	heap_up(cm, ++cm->heap_len, id);
 }
 
-uint64_t urxe_cm_deadline(const struct urxe_cm *cm)
+static uint64_t heap_deadline(const struct urxe_cm *cm)
 {
 	return cm->heap_len ? cm->heap[1]->deadline : UINT64_MAX;
+}
+
+uint64_t urxe_cm_deadline(const struct urxe_cm *cm)
+{
+	uint64_t heap = heap_deadline(cm), park = urxe_cm_park_deadline(cm);
+
+	return park < heap ? park : heap;
 }
 
 uint64_t urxe_cm_run(struct urxe_cm *cm)
 {
 	uint64_t now = cm->ops->now(cm->arg);
 
-	while (urxe_cm_deadline(cm) <= now) {
+	urxe_cm_park_run(cm, now);
+	while (heap_deadline(cm) <= now) {
 		struct urxe_cm_step s = {0};
 		struct urxe_cm_id *id = cm->heap[1];
 

@@ -58,6 +58,15 @@ struct urxe_cm_id {
 	size_t heap_pos; /* 0: no timer */
 };
 
+/** A REQ that waits for its listener (cm_park.c). */
+struct urxe_cm_parked {
+	struct urxe_cm_source src;
+	uint8_t mad[URXE_MAD_LEN];
+	uint64_t next, until; /* when it is looked at again (0: free), when it is rejected */
+};
+
+#define URXE_CM_PARKED 16
+
 struct urxe_cm {
 	const struct urxe_cm_ops *ops;
 	void *arg;
@@ -73,6 +82,7 @@ struct urxe_cm {
 	uint64_t hash_seed;
 	uint32_t tid_hi, tid_lo;
 	struct urxe_cm_counters counters;
+	struct urxe_cm_parked parked[URXE_CM_PARKED];
 };
 
 /** What a step works on, and what it leaves to be told. */
@@ -123,6 +133,16 @@ struct urxe_cm_id *urxe_cm_find_qp(struct urxe_cm *cm, const union ibv_gid *gid,
 				   uint32_t qpn);
 struct urxe_cm_id *urxe_cm_find_service(struct urxe_cm *cm, uint64_t service_id);
 uint64_t urxe_cm_new_tid(struct urxe_cm *cm);
+
+/* cm_rx.c */
+/** urxe_cm_new_req - a REQ that passed all checks: to its listener, or parked, or rejected. */
+void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad);
+
+/* cm_park.c: REQs before their listener */
+/** urxe_cm_park - keep a REQ for a moment; false: no room, or not wanted. */
+bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad);
+uint64_t urxe_cm_park_deadline(const struct urxe_cm *cm);
+void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now);
 
 /* cm_msg.c: messages out */
 void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const uint8_t *mad);

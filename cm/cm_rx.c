@@ -21,7 +21,7 @@ static bool from_peer(const struct urxe_cm_id *id, const struct urxe_cm_source *
 }
 
 /* REQ ids are made here, and belong to nobody until a listener's handler takes them. */
-static void new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
+void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
 {
 	uint64_t service_id = urxe_mad_get(mad, URXE_REQ_SERVICE_ID);
 	struct urxe_cm_id *listener = urxe_cm_find_service(cm, service_id);
@@ -29,7 +29,8 @@ static void new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const 
 	struct urxe_cm_id *id;
 
 	if (!listener) {
-		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_SERVICE_ID, NULL, 0);
+		if (!urxe_cm_park(cm, src, mad))
+			urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_SERVICE_ID, NULL, 0);
 		return;
 	}
 	id = urxe_cm_new_id(cm, listener->handler, listener->context);
@@ -97,7 +98,7 @@ static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 		return;
 	}
 	if (!stale_req(cm, src, mad))
-		new_req(cm, src, mad);
+		urxe_cm_new_req(cm, src, mad);
 }
 
 static void rx_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)

@@ -592,9 +592,6 @@ static void req_rejections(void)
 		CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REMOTE_COMM_ID), PEER_COMM); \
 	} while (0)
 	peer_mad(&r, URXE_CM_IN_REQ, m);
-	urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 9);
-	EXPECT_REJ(URXE_CM_REJ_INVALID_SERVICE_ID);
-	peer_mad(&r, URXE_CM_IN_REQ, m);
 	urxe_mad_put(m, URXE_REQ_TRANSPORT_SERVICE_TYPE, 3);
 	EXPECT_REJ(URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
 	peer_mad(&r, URXE_CM_IN_REQ, m);
@@ -631,6 +628,57 @@ static void req_rejections(void)
 	for (unsigned len = 0; len < URXE_MAD_LEN; len++)
 		urxe_cm_recv(r.cm, &r.src, m, len);
 	CU_ASSERT_EQUAL(r.n_sent + r.n_events, 0);
+	rig_close(&r);
+}
+
+/* A REQ may come before its listener: for a moment; then it is rejected, once. */
+static void req_before_listener(void)
+{
+	struct urxe_cm_id *late;
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r);
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 9);
+	r.n_sent = r.n_events = 0;
+	for (unsigned i = 0; i < 3; i++)
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	for (unsigned ms = 0; ms < 99; ms++, r.now += 1000000)
+		CU_ASSERT(urxe_cm_run(r.cm) > r.now);
+	CU_ASSERT_EQUAL(r.n_sent + r.n_events, 0);
+	r.now += 10000000;
+	urxe_cm_run(r.cm);
+	CU_ASSERT_EQUAL(r.n_sent, 1);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_ATTR_ID), URXE_MAD_REJ);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REASON), URXE_CM_REJ_INVALID_SERVICE_ID);
+	CU_ASSERT_EQUAL(urxe_cm_run(r.cm), UINT64_MAX);
+
+	/* The listener comes in time. */
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	r.now += 50000000;
+	urxe_cm_run(r.cm);
+	late = urxe_cm_new_id(r.cm, rig_handler, &r);
+	CU_ASSERT_EQUAL(urxe_cm_listen(late, SERVICE + 9, UINT64_MAX), 0);
+	r.now += 3000000;
+	urxe_cm_run(r.cm);
+	CU_ASSERT_EQUAL(r.n_sent, 1);
+	CU_ASSERT_EQUAL(r.n_events, 1);
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REQ_RECEIVED);
+	rig_close(&r);
+
+	/* A flood is not kept: what finds no room is rejected at once. */
+	rig_open(&r);
+	for (unsigned i = 0; i < 100; i++) {
+		peer_mad(&r, URXE_CM_IN_REQ, m);
+		urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 9);
+		urxe_mad_put(m, URXE_REQ_LOCAL_COMM_ID, 0x1000 + i);
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	}
+	CU_ASSERT(r.n_sent > 50 && r.n_sent < 100);
+	r.now += 200000000;
+	urxe_cm_run(r.cm);
+	CU_ASSERT_EQUAL(r.n_sent, 100);
 	rig_close(&r);
 }
 
@@ -727,4 +775,5 @@ static void limits(void)
 
 URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(strangers), T(destroy_anywhere),
 	       T(handler_says_no), T(dead_peer), T(auto_mra), T(stale_connection),
-	       T(req_rejections), T(rej_by_guid), T(qp_attributes), T(limits))
+	       T(req_rejections), T(req_before_listener), T(rej_by_guid), T(qp_attributes),
+	       T(limits))

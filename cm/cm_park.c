@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * REQs that come before their listener. Programs tell each other over TCP that they are about to
+ * connect, then one listens and the other connects (perftest does): with a kernel between them the
+ * listener wins, with us it may not. So a REQ that nobody listens for is looked at again for a
+ * moment before it is rejected. A few at a time: a flood is rejected at once.
+ */
+#include <string.h>
+
+#include "cm/cm_priv.h"
+
+#define AGAIN_NS 2000000ull
+
+static bool same_req(const struct urxe_cm_parked *p, const struct urxe_cm_source *src,
+		     const uint8_t *mad)
+{
+	return !memcmp(&p->src.sgid, &src->sgid, sizeof(src->sgid)) &&
+	       urxe_mad_get(p->mad, URXE_REQ_LOCAL_COMM_ID) ==
+		       urxe_mad_get(mad, URXE_REQ_LOCAL_COMM_ID);
+}
+
+bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
+{
+	uint64_t now = cm->ops->now(cm->arg);
+	struct urxe_cm_parked *p, *room = NULL;
+
+	if (!cm->cfg.listen_grace_ms)
+		return false;
+	for (unsigned i = 0; i < URXE_CM_PARKED; i++) {
+		p = &cm->parked[i];
+		if (!p->next)
+			room = p;
+		else if (same_req(p, src, mad))
+			return true;
+	}
+	if (!room)
+		return false;
+	room->src = *src;
+	memcpy(room->mad, mad, URXE_MAD_LEN);
+	room->next = now + AGAIN_NS;
+	room->until = now + cm->cfg.listen_grace_ms * 1000000ull;
+	return true;
+}
+
+uint64_t urxe_cm_park_deadline(const struct urxe_cm *cm)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (unsigned i = 0; i < URXE_CM_PARKED; i++) {
+		if (cm->parked[i].next && cm->parked[i].next < first)
+			first = cm->parked[i].next;
+	}
+	return first;
+}
+
+void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now)
+{
+	for (unsigned i = 0; i < URXE_CM_PARKED; i++) {
+		struct urxe_cm_parked p = cm->parked[i];
+		bool listens;
+
+		if (!p.next || now < p.next)
+			continue;
+		listens = urxe_cm_find_service(cm, urxe_mad_get(p.mad, URXE_REQ_SERVICE_ID));
+		if (!listens && now < p.until) {
+			cm->parked[i].next = now + AGAIN_NS;
+			continue;
+		}
+		cm->parked[i].next = 0;
+		if (listens)
+			urxe_cm_new_req(cm, &p.src, p.mad);
+		else
+			urxe_cm_answer_rej(cm, &p.src, p.mad, URXE_CM_REJ_INVALID_SERVICE_ID, NULL,
+					   0);
+	}
+}
