@@ -7,6 +7,7 @@
 #define URXEDV_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -64,6 +65,15 @@ void urxedv_free_device_list(struct ibv_device **list);
 
 /** urxedv_is_supported - is this one of ours? */
 bool urxedv_is_supported(struct ibv_device *device);
+
+/**
+ * urxedv_wr_flush - as ibv_wr_flush() of later libibverbs: a FLUSH, between ibv_wr_start() and
+ * ibv_wr_complete(), on a QP created with URXEDV_QP_EX_WITH_FLUSH
+ * @placement: enum urxedv_flush_placement, or'ed
+ * @level: enum urxedv_flush_level
+ */
+void urxedv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t length,
+		     uint8_t placement, uint8_t level);
 
 #pragma GCC visibility pop
 

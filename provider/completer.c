@@ -22,12 +22,6 @@ static struct urxe_swqe *oldest(struct urxe_qp *qp)
 	return wqe->flags & URXE_WQE_STARTED ? wqe : NULL;
 }
 
-static bool needs_response(const struct urxe_swqe *wqe)
-{
-	return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 /* Everything before @una is done with: counters begin anew, the cursor does not lag. */
 static void progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
 {
@@ -71,7 +65,7 @@ static bool ack_before(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	while (urxe_psn_diff(psn, una) > 0 && (wqe = oldest(qp))) {
 		uint32_t end = urxe_psn_add(wqe->psn, wqe->npsn);
 
-		if (needs_response(wqe)) {
+		if (urxe_requester_answered(wqe)) {
 			clear = false;
 			break;
 		}
@@ -183,7 +177,7 @@ static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint6
 		wqe = oldest(qp);
 		if (!wqe)
 			return NULL;
-		if (needs_response(wqe))
+		if (urxe_requester_answered(wqe))
 			break;
 		if (((psn - wqe->psn) & URXE_PSN_MASK) < wqe->npsn) {
 			urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
@@ -208,6 +202,16 @@ static void read_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
 
 	if (!wqe)
 		return;
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE || wqe->opcode == URXEDV_WR_FLUSH) {
+		/* Answered as a READ of nothing (IBTA A19). */
+		if (payload || !(op->flags & URXE_OPF_FIRST && op->flags & URXE_OPF_LAST)) {
+			fail(qp, IBV_WC_BAD_RESP_ERR);
+			return;
+		}
+		urxe_requester_complete(qp, IBV_WC_SUCCESS);
+		progress(qp, urxe_psn_add(psn, 1), now);
+		return;
+	}
 	if (wqe->opcode != IBV_WR_RDMA_READ) {
 		fail(qp, IBV_WC_BAD_RESP_ERR);
 		return;
@@ -237,7 +241,8 @@ static void atomic_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
 
 	if (!wqe)
 		return;
-	if (wqe->opcode == IBV_WR_RDMA_READ) {
+	if (wqe->opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
+	    wqe->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		fail(qp, IBV_WC_BAD_RESP_ERR);
 		return;
 	}

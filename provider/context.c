@@ -43,6 +43,7 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.reg_dm_mr = urxe_reg_dm_mr,
 	.alloc_mw = urxe_alloc_mw,
 	.dealloc_mw = urxe_dealloc_mw,
+	.bind_mw = urxe_bind_mw,
 	/* ah.c */
 	.create_ah = urxe_create_ah,
 	.destroy_ah = urxe_destroy_ah,
@@ -108,6 +109,11 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 	ctx->async_wfd = fds[1];
 	ctx->vctx.context.async_fd = fds[0];
 	ctx->vctx.context.num_comp_vectors = URXE_COMP_VECTORS;
+	/*
+	 * Programs dup() it to share the context. One that can be named but not used: what
+	 * libibverbs tries on it by itself fails as it does on -1, with EBADF.
+	 */
+	ctx->vctx.context.cmd_fd = open("/", O_PATH | O_CLOEXEC);
 	pthread_mutex_init(&ctx->async_lock, NULL);
 	verbs_set_ops(&ctx->vctx, &urxe_context_ops);
 	pthread_mutex_lock(&dev->mutex);
@@ -158,12 +164,15 @@ static void device_limits(const struct urxe_device *dev, struct ibv_device_attr 
 	a->max_qp_wr = URXE_MAX_QP_WR;
 	a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SHUTDOWN_PORT |
-			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
+			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE |
+			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 	a->max_sge = URXE_MAX_SGE;
 	a->max_sge_rd = URXE_MAX_SGE;
 	a->max_cq = URXE_MAX_CQ;
 	a->max_cqe = URXE_MAX_CQE - 1;
-	a->max_mr = URXE_MAX_MR - 1;
+	a->max_mr = URXE_MAX_MR;
+	a->max_mw = URXE_MAX_MW;
 	a->max_pd = URXE_MAX_PD;
 	a->max_qp_rd_atom = URXE_MAX_RD_ATOMIC;
 	a->max_qp_init_rd_atom = URXE_MAX_RD_ATOMIC;
@@ -181,6 +190,11 @@ static void device_limits(const struct urxe_device *dev, struct ibv_device_attr 
 	a->phys_port_cnt = 1;
 }
 
+#define DEVICE_ATOMIC_WRITE (1ull << 40) /* younger than libibverbs' header */
+#define ODP_UD		    (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_UC		    (ODP_UD | IBV_ODP_SUPPORT_WRITE)
+#define ODP_RC		    (ODP_UC | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
+
 static int urxe_query_device_ex(struct ibv_context *ctx,
 				const struct ibv_query_device_ex_input *input,
 				struct ibv_device_attr_ex *attr, size_t attr_size)
@@ -193,7 +207,15 @@ static int urxe_query_device_ex(struct ibv_context *ctx,
 	device_limits(to_urxe_dev(ctx), &all.orig_attr);
 	all.completion_timestamp_mask = UINT64_MAX;
 	all.hca_core_clock = 1000000; /* kHz: time stamps are nanoseconds */
-	all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+	all.device_cap_flags_ex = all.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE |
+				  URXEDV_DEVICE_FLUSH_GLOBAL | URXEDV_DEVICE_FLUSH_PERSISTENT;
+	/* Whatever a processor's page tables give, we can use: nothing is ever pinned. */
+	all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	all.odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;
+	all.odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
+	all.odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
+	all.xrc_odp_caps = ODP_RC;
+	all.max_dm_size = URXE_MAX_DM;
 	all.phys_port_cnt_ex = 1;
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
 	return 0;

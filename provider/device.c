@@ -37,7 +37,9 @@ static void device_init_verbs(struct urxe_device *dev)
 	ibdev->node_type = IBV_NODE_CA;
 	ibdev->transport_type = IBV_TRANSPORT_IB;
 	snprintf(ibdev->name, sizeof(ibdev->name), "%s", dev->cfg.name);
-	/* No kernel device stands behind it: names without a path are what opens nothing. */
+	/* No kernel device stands behind it: files below this path do not exist. */
+	snprintf(ibdev->ibdev_path, sizeof(ibdev->ibdev_path), "/sys/class/infiniband/%s",
+		 dev->cfg.name);
 	snprintf(ibdev->dev_name, sizeof(ibdev->dev_name), "%s", dev->cfg.name);
 	dev->vdev.ops = &urxe_device_ops;
 	atomic_init(&dev->vdev.refcount, 1);

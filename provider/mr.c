@@ -165,7 +165,7 @@ struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t o
 	struct ibv_mr *mr;
 
 	/* Its memory has no address but the offset (ibv_alloc_dm). */
-	if (!(access & IBV_ACCESS_ZERO_BASED) || access & IBV_ACCESS_ON_DEMAND || !length ||
+	if (!(access & IBV_ACCESS_ZERO_BASED) || access & IBV_ACCESS_ON_DEMAND ||
 	    offset > dm->length || length > dm->length - offset || ibdm->context != pd->context) {
 		errno = EINVAL;
 		return NULL;

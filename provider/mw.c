@@ -11,7 +11,6 @@
 #include "provider.h"
 #include "rcu.h"
 
-#define OWNER_BITS    8 /* of a key */
 #define ACCESS_REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -119,7 +118,7 @@ int urxe_mw_bind(struct urxe_qp *qp, uint32_t key, uint32_t lkey, uint64_t addr,
 		return ENOMEM;
 	urxe_spin_lock(&dev->mw_lock);
 	now = urxe_mkey_at(dev, key);
-	if (!now || now->kind == URXE_MKEY_MR || (now->key ^ key) >> OWNER_BITS)
+	if (!now || now->kind == URXE_MKEY_MR || (now->key ^ key) >> URXE_MW_OWNER_BITS)
 		goto out;
 	mw = now->mw;
 	if (now->kind == URXE_MKEY_MW2 && (mw->bound || !length))

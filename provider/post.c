@@ -1,146 +1,88 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Posting of work requests. Each is copied first, then checked on the copy.
+ * The classic ways of posting work requests; ibv_wr_* is in wr.c, and what both fill in wqe.c.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "provider.h"
 
-#define OP(x) (1u << IBV_WR_##x)
-
-/* What each transport can do (IBTA 10.8.2, table 58). */
-static const uint32_t allowed_ops[] = {
-	[IBV_QPT_RC] = OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM) | OP(SEND) | OP(SEND_WITH_IMM) |
-		       OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD),
-	[IBV_QPT_UC] = OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM) | OP(SEND) | OP(SEND_WITH_IMM),
-	[IBV_QPT_UD] = OP(SEND) | OP(SEND_WITH_IMM),
-	[IBV_QPT_XRC_SEND] = OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM) | OP(SEND) |
-			     OP(SEND_WITH_IMM) | OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) |
-			     OP(ATOMIC_FETCH_AND_ADD),
-	[IBV_QPT_XRC_RECV] = 0,
-};
-
-#define OP_IS(wqe, set) (1u << (wqe)->opcode & (set))
-#define OPS_ATOMIC	(OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD))
-#define OPS_RDMA	(OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM) | OP(RDMA_READ))
-
-static int copy_inline(struct urxe_swqe *wqe, const struct ibv_send_wr *wr, uint32_t max)
+static int post_data(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
 {
-	uint32_t at = 0;
+	int err = 0;
 
-	for (int i = 0; i < wr->num_sge; i++) {
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
+		return EINVAL;
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return urxe_wqe_sges(qp, wqe, wr->sg_list, (size_t)wr->num_sge);
+	for (int i = 0; i < wr->num_sge && !err; i++) {
 		struct ibv_sge sge = wr->sg_list[i];
 
-		if (sge.length > max - at)
-			return EINVAL;
-		memcpy(wqe->data + at, (const void *)(uintptr_t)sge.addr, sge.length);
-		at += sge.length;
+		err = urxe_wqe_inline(qp, wqe, (const void *)(uintptr_t)sge.addr, sge.length);
 	}
-	wqe->length = at;
-	wqe->num_sge = 0;
-	return 0;
+	wqe->flags |= URXE_WQE_INLINE;
+	return err;
 }
 
-static int copy_sges(struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
+/* What the operation needs besides data. */
+static int post_operation(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
 {
-	uint64_t length = 0;
-
-	wqe->num_sge = (uint8_t)wr->num_sge;
-	for (unsigned i = 0; i < wqe->num_sge; i++) {
-		wqe->sge[i] = wr->sg_list[i];
-		length += wqe->sge[i].length;
-	}
-	if (length > URXE_MAX_MSG_SZ)
-		return EINVAL;
-	wqe->length = (uint32_t)length;
-	return 0;
-}
-
-static int fill_transport(const struct urxe_qp *qp, struct urxe_swqe *wqe,
-			  const struct ibv_send_wr *wr)
-{
-	struct urxe_ah *ah;
-
-	if (qp->type == IBV_QPT_UD) {
-		uint32_t room;
-
-		if (!wr->wr.ud.ah)
-			return EINVAL;
-		ah = urxe_container_of(wr->wr.ud.ah, struct urxe_ah, ah);
-		if (to_urxe_pd(ah->ah.pd)->root != qp->pd)
-			return EINVAL;
-		room = qp->mtu;
-		if (wqe->length > room)
-			return EINVAL;
-		wqe->remote_qpn = wr->wr.ud.remote_qpn & URXE_QPN_MASK;
-		/* A Q_Key with the high bit set stands for the QP's own (IBTA 10.2.5). */
-		wqe->remote_qkey =
-			wr->wr.ud.remote_qkey & 0x80000000u ? qp->attr.qkey : wr->wr.ud.remote_qkey;
-		atomic_fetch_add_explicit(&ah->refs, 1, memory_order_relaxed);
-		wqe->ah = ah;
-		return 0;
-	}
-	if (qp->type == IBV_QPT_XRC_SEND)
-		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn;
-	if (OP_IS(wqe, OPS_RDMA)) {
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_WRITE:
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
-	} else if (OP_IS(wqe, OPS_ATOMIC)) {
-		if (wqe->length != 8)
-			return EINVAL;
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
+		break;
+	case IBV_WR_BIND_MW:
+		if (!wr->bind_mw.mw || wr->bind_mw.mw->type != IBV_MW_TYPE_2)
+			return EINVAL;
+		return urxe_wqe_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+	default:
+		break;
 	}
+	wqe->imm = wr->imm_data; /* or invalidate_rkey, in the same place */
+	if (qp->type == IBV_QPT_UD)
+		return urxe_wqe_ud(qp, wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+				   wr->wr.ud.remote_qkey);
+	if (qp->type == IBV_QPT_XRC_SEND)
+		wqe->remote_qpn = wr->qp_type.xrc.remote_srqn;
 	return 0;
 }
 
 /* qp->lock held */
-static int post_one(struct urxe_qp *qp, const struct ibv_send_wr *wr)
+static int post_one(struct urxe_qp *qp, const struct ibv_send_wr *wr, uint32_t at)
 {
-	struct urxe_sq *sq = &qp->sq;
 	struct urxe_swqe *wqe;
-	unsigned flags = wr->send_flags;
 	int err;
 
-	if ((unsigned)wr->opcode > 31 || !(1u << wr->opcode & allowed_ops[qp->type]))
-		return EINVAL;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > sq->max_sge)
-		return EINVAL;
-	if (sq->post - sq->done >= sq->max_wr)
-		return ENOMEM;
-	wqe = urxe_sq_at(sq, sq->post);
-	wqe->wr_id = wr->wr_id;
-	wqe->opcode = (uint8_t)wr->opcode;
-	wqe->imm = wr->imm_data;
-	wqe->ah = NULL;
-	wqe->flags = 0;
-	if (flags & IBV_SEND_SIGNALED || qp->sq_sig_all)
-		wqe->flags |= URXE_WQE_SIGNALED;
-	if (flags & IBV_SEND_SOLICITED)
-		wqe->flags |= URXE_WQE_SOLICITED;
-	if (flags & IBV_SEND_FENCE)
-		wqe->flags |= URXE_WQE_FENCE;
-	if (flags & IBV_SEND_INLINE) {
-		if (OP_IS(wqe, OPS_ATOMIC | OP(RDMA_READ)))
-			return EINVAL;
-		wqe->flags |= URXE_WQE_INLINE;
-		err = copy_inline(wqe, wr, sq->max_inline);
-	} else {
-		err = copy_sges(wqe, wr);
-	}
+	if ((unsigned)wr->opcode == URXEDV_WR_FLUSH)
+		return EINVAL; /* struct ibv_send_wr has no room for what it needs */
+	err = urxe_wqe_begin(qp, at, (unsigned)wr->opcode, wr->wr_id, wr->send_flags, &wqe);
+	if (err)
+		return err;
+	err = post_operation(qp, wqe, wr);
 	if (!err)
-		err = fill_transport(qp, wqe, wr);
+		err = post_data(qp, wqe, wr);
 	if (!err)
-		sq->post++;
+		err = urxe_wqe_finish(qp, wqe);
+	if (err)
+		urxe_wqe_drop(wqe);
 	return err;
 }
 
 int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	uint32_t post;
 	int err = 0;
 
 	if (atomic_load_explicit(&qp->dev->dead, memory_order_relaxed)) {
@@ -153,19 +95,42 @@ int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 		err = EINVAL;
 		goto out;
 	}
-	for (; wr; wr = wr->next) {
-		err = post_one(qp, wr);
+	for (post = qp->sq.post; wr; wr = wr->next, post++) {
+		err = post_one(qp, wr, post);
 		if (err) {
 			*bad = wr;
 			break;
 		}
 	}
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
-		while (qp->sq.done != qp->sq.post)
-			urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);
-	else
-		urxe_progress_kick(qp);
+	urxe_wqe_publish(qp, post); /* those before the bad one are posted */
 out:
+	urxe_spin_unlock(&qp->lock);
+	return err;
+}
+
+int urxe_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct urxe_swqe *wqe;
+	int err;
+
+	if (atomic_load_explicit(&qp->dev->dead, memory_order_relaxed))
+		return EIO;
+	if (bind->bind_info.mr &&
+	    !(to_urxe_mr(bind->bind_info.mr)->mkey->access & IBV_ACCESS_MW_BIND))
+		return EINVAL;
+	urxe_spin_lock(&qp->lock);
+	err = qp->state < IBV_QPS_RTS || !qp->scq ? EINVAL : 0;
+	if (!err)
+		err = urxe_wqe_begin(qp, qp->sq.post, IBV_WR_BIND_MW, bind->wr_id, bind->send_flags,
+				     &wqe);
+	if (!err)
+		err = urxe_wqe_bind(wqe, mw, rkey, &bind->bind_info);
+	if (!err) {
+		mw->rkey = rkey;
+		urxe_wqe_publish(qp, qp->sq.post + 1);
+	}
 	urxe_spin_unlock(&qp->lock);
 	return err;
 }

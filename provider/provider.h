@@ -52,14 +52,15 @@
 #define URXE_MAX_RD_ATOMIC   128
 #define URXE_MAX_MSG_SZ	     0x80000000u
 #define URXE_MKEY_INDEX_BITS 21
+#define URXE_MW_OWNER_BITS   8 /* of a window's key: its owner's choice */
 #define URXE_COMP_VECTORS    1
 #define URXE_RX_BURST	     32
 #define URXE_WINDOW	     256	 /* packets in flight of one RC QP */
 #define URXE_ACK_EVERY	     32		 /* AckReq at least this often within a long message */
 #define URXE_UD_PATIENCE     50000000ull /* ns that a datagram waits for its neighbour */
 
-#define URXE_MAX_MCAST	   256	/* groups; netio has room for more */
-#define URXE_MAX_MCAST_QPS 4096 /* in one group */
+#define URXE_MAX_MCAST	     256  /* groups; netio has room for more */
+#define URXE_MAX_MCAST_QPS   4096 /* in one group */
 #define URXE_SRQN_INDEX_BITS 17
 
 #define URXE_VENDOR_ID	    0x7572 /* "ur": nobody's OUI */
@@ -424,6 +425,13 @@ struct urxe_sq {
 	uint32_t done; /* oldest not completed */
 };
 
+/** What ibv_wr_* is building; under qp->lock, which wr_start takes. */
+struct urxe_builder {
+	uint32_t next;	       /* slot that the next finished WQE takes */
+	struct urxe_swqe *wqe; /* under construction */
+	int err;	       /* the first; told by wr_complete */
+};
+
 /* ---- requester, completer, responder state of a QP ---- */
 
 struct urxe_requester {
@@ -469,7 +477,7 @@ struct urxe_resource {
 	uint64_t va;
 	struct urxe_pd *pd; /* of the rkey */
 	uint32_t srqn;	    /* XRC: whose PD it is */
-	uint64_t value; /* ATOMIC: what was there before */
+	uint64_t value;	    /* ATOMIC: what was there before */
 	uint32_t msn;
 };
 
@@ -529,6 +537,8 @@ struct urxe_qp {
 	uint8_t dgid[16]; /* where the peer is: packets of others are not his */
 
 	struct urxe_sq sq;
+	struct urxe_builder wr;
+	uint64_t send_ops; /* IBV_QP_EX_WITH_* that ibv_wr_* may use */
 	struct urxe_rq own_rq;
 	struct urxe_rq *rq; /* own_rq or the SRQ's */
 	struct urxe_requester req;
@@ -754,7 +764,8 @@ int urxe_destroy_qp(struct ibv_qp *qp);
 int urxe_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int urxe_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init);
-/** urxe_qp_create_common - all ways of creating, and the GSI (@qpn 1; 0: any). @pd: NULL of XRC_RECV. */
+/** urxe_qp_create_common - all ways of creating, and the GSI (@qpn 1; 0: any). @pd: NULL of
+ * XRC_RECV. */
 struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *pd,
 				      struct ibv_qp_init_attr *attr, uint32_t qpn);
 /** urxe_qp_clean_cqs - forget its completions that nobody has polled. */
@@ -773,7 +784,40 @@ void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
 /** urxe_qp_release_wqes - forget all WQEs (RESET, destroy); drops AH references. qp->lock held. */
 void urxe_qp_release_wqes(struct urxe_qp *qp);
 
+/* ---- wqe.c: send WQEs are filled; qp->lock held. 0 or the errno of ibv_post_send. ---- */
+
+/** urxe_wqe_ops - bits 1 << opcode of what the QP's transport can do. */
+uint32_t urxe_wqe_ops(const struct urxe_qp *qp);
+/** urxe_wqe_begin - a WQE in slot @at, not posted before urxe_wqe_publish(). @flags: ibv_send_flags
+ */
+int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcode, uint64_t wr_id, unsigned flags,
+		   struct urxe_swqe **wqe);
+int urxe_wqe_sges(const struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_sge *sges,
+		  size_t n);
+/** urxe_wqe_inline - append a copy of the data itself. */
+int urxe_wqe_inline(const struct urxe_qp *qp, struct urxe_swqe *wqe, const void *addr,
+		    size_t length);
+/** urxe_wqe_value - the eight bytes of an ATOMIC WRITE. */
+void urxe_wqe_value(struct urxe_swqe *wqe, const void *value);
+/** urxe_wqe_ud - the destination of a datagram; takes a reference of the AH. */
+int urxe_wqe_ud(const struct urxe_qp *qp, struct urxe_swqe *wqe, struct ibv_ah *ah, uint32_t qpn,
+		uint32_t qkey);
+int urxe_wqe_bind(struct urxe_swqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
+		  const struct ibv_mw_bind_info *info);
+/** urxe_wqe_finish - the checks that need the whole WQE. */
+int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe);
+/** urxe_wqe_drop - let go of what an unposted or completed WQE refers to. */
+void urxe_wqe_drop(struct urxe_swqe *wqe);
+/** urxe_wqe_publish - all WQEs before slot @post are posted; begin to send. */
+void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post);
+
+/* ---- wr.c ---- */
+
+/** urxe_wr_enable - set ibv_wr_* up for a new QP. EOPNOTSUPP: not all of @flags are offered. */
+int urxe_wr_enable(struct urxe_qp *qp, uint64_t flags);
+
 /* ---- post.c ---- */
+int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int urxe_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int urxe_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
@@ -806,6 +850,8 @@ void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status);
 void urxe_requester_arm(struct urxe_qp *qp, uint64_t now);
 /** urxe_requester_wc_opcode - of a send WR. */
 enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode);
+/** urxe_requester_answered - is it an operation with a response of its own, not just an ACK? */
+bool urxe_requester_answered(const struct urxe_swqe *wqe);
 
 /* ---- completer.c: receives responses. Lane and qp->lock held, RCU read-side. ---- */
 void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,

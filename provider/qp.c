@@ -234,6 +234,8 @@ struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct ibv_qp_init_attr plain;
 	struct ibv_qp *qp;
 
@@ -243,15 +245,26 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 		errno = EINVAL;
 		return NULL;
 	}
-	if (attr->comp_mask & ~(uint32_t)IBV_QP_INIT_ATTR_PD) {
+	if (attr->comp_mask & ~known ||
+	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
 	/* The extended attributes begin as the plain ones do. */
 	memcpy(&plain, attr, sizeof(plain));
 	qp = urxe_create_qp(attr->pd, &plain);
-	if (qp)
-		attr->cap = plain.cap;
+	if (!qp)
+		return NULL;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		int err = urxe_wr_enable(to_urxe_qp(qp), attr->send_ops_flags);
+
+		if (err) {
+			urxe_destroy_qp(qp);
+			errno = err;
+			return NULL;
+		}
+	}
+	attr->cap = plain.cap;
 	return qp;
 }
 
@@ -429,13 +442,8 @@ void urxe_qp_release_wqes(struct urxe_qp *qp)
 {
 	struct urxe_sq *sq = &qp->sq;
 
-	for (uint32_t i = sq->done; i != sq->post; i++) {
-		struct urxe_swqe *wqe = urxe_sq_at(sq, i);
-
-		if (wqe->ah)
-			urxe_ah_put(wqe->ah);
-		wqe->ah = NULL;
-	}
+	for (uint32_t i = sq->done; i != sq->post; i++)
+		urxe_wqe_drop(urxe_sq_at(sq, i));
 	sq->post = sq->cur = sq->done = 0;
 	if (!qp->srq) {
 		urxe_spin_lock(&qp->own_rq.lock);

@@ -15,7 +15,16 @@
 struct wr_ops {
 	uint8_t first, middle, last, only;
 	uint8_t wc_opcode;
+	uint8_t kind; /* WR_* */
 };
+
+enum {
+	WR_ANSWERED = 1 << 0, /* a response completes it; takes a responder resource */
+	WR_ONE_PSN = 1 << 1,  /* whatever its length */
+	WR_LOCAL = 1 << 2,    /* nothing is sent */
+};
+
+#define ALWAYS(op) op, op, op, op
 
 static const struct wr_ops wr_ops[] = {
 	[IBV_WR_SEND] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST,
@@ -27,13 +36,18 @@ static const struct wr_ops wr_ops[] = {
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = {URXE_OP_WRITE_FIRST, URXE_OP_WRITE_MIDDLE,
 					URXE_OP_WRITE_LAST_IMM, URXE_OP_WRITE_ONLY_IMM,
 					IBV_WC_RDMA_WRITE},
-	[IBV_WR_RDMA_READ] = {URXE_OP_READ_REQUEST, URXE_OP_READ_REQUEST, URXE_OP_READ_REQUEST,
-			      URXE_OP_READ_REQUEST, IBV_WC_RDMA_READ},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {URXE_OP_COMPARE_SWAP, URXE_OP_COMPARE_SWAP,
-				       URXE_OP_COMPARE_SWAP, URXE_OP_COMPARE_SWAP,
-				       IBV_WC_COMP_SWAP},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {URXE_OP_FETCH_ADD, URXE_OP_FETCH_ADD, URXE_OP_FETCH_ADD,
-					 URXE_OP_FETCH_ADD, IBV_WC_FETCH_ADD},
+	[IBV_WR_SEND_WITH_INV] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST_INV,
+				  URXE_OP_SEND_ONLY_INV, IBV_WC_SEND},
+	[IBV_WR_RDMA_READ] = {ALWAYS(URXE_OP_READ_REQUEST), IBV_WC_RDMA_READ, WR_ANSWERED},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {ALWAYS(URXE_OP_COMPARE_SWAP), IBV_WC_COMP_SWAP,
+				       WR_ANSWERED | WR_ONE_PSN},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {ALWAYS(URXE_OP_FETCH_ADD), IBV_WC_FETCH_ADD,
+					 WR_ANSWERED | WR_ONE_PSN},
+	[IBV_WR_ATOMIC_WRITE] = {ALWAYS(URXE_OP_ATOMIC_WRITE), IBV_WC_ATOMIC_WRITE,
+				 WR_ANSWERED | WR_ONE_PSN},
+	[URXEDV_WR_FLUSH] = {ALWAYS(URXE_OP_FLUSH), URXEDV_WC_FLUSH, WR_ANSWERED | WR_ONE_PSN},
+	[IBV_WR_LOCAL_INV] = {ALWAYS(0), IBV_WC_LOCAL_INV, WR_LOCAL},
+	[IBV_WR_BIND_MW] = {ALWAYS(0), IBV_WC_BIND_MW, WR_LOCAL},
 };
 
 enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode)
@@ -41,15 +55,14 @@ enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode)
 	return (enum ibv_wc_opcode)wr_ops[wr_opcode].wc_opcode;
 }
 
-static bool is_rd_atomic(const struct urxe_swqe *wqe)
+bool urxe_requester_answered(const struct urxe_swqe *wqe)
 {
-	return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	return wr_ops[wqe->opcode].kind & WR_ANSWERED;
 }
 
-static bool is_atomic(const struct urxe_swqe *wqe)
+static bool is_local(const struct urxe_swqe *wqe)
 {
-	return is_rd_atomic(wqe) && wqe->opcode != IBV_WR_RDMA_READ;
+	return wr_ops[wqe->opcode].kind & WR_LOCAL;
 }
 
 static uint64_t ack_timeout(const struct urxe_qp *qp)
@@ -75,24 +88,21 @@ void urxe_requester_arm(struct urxe_qp *qp, uint64_t now)
 	urxe_progress_timer(qp, r->deadline);
 }
 
-void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status)
+static void complete_oldest(struct urxe_qp *qp, enum ibv_wc_status status)
 {
 	struct urxe_sq *sq = &qp->sq;
 	struct urxe_swqe *wqe = urxe_sq_at(sq, sq->done);
 	struct ibv_wc wc;
 
-	if (wqe->flags & URXE_WQE_STARTED && is_rd_atomic(wqe) && qp->req.rd_out)
+	if (wqe->flags & URXE_WQE_STARTED && urxe_requester_answered(wqe) && qp->req.rd_out)
 		qp->req.rd_out--;
 	if (status != IBV_WC_SUCCESS || wqe->flags & URXE_WQE_SIGNALED) {
 		urxe_qp_wc(qp, &wc, wqe->wr_id, status, urxe_requester_wc_opcode(wqe->opcode));
-		if (is_rd_atomic(wqe))
+		if (urxe_requester_answered(wqe))
 			wc.byte_len = wqe->length;
 		urxe_cq_push(qp->scq, &wc, false); /* solicited are receives (IBTA 11.4.2.2) */
 	}
-	if (wqe->ah) {
-		urxe_ah_put(wqe->ah);
-		wqe->ah = NULL;
-	}
+	urxe_wqe_drop(wqe);
 	if (sq->cur == sq->done)
 		sq->cur++;
 	sq->done++;
@@ -104,6 +114,18 @@ void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status)
 	}
 }
 
+/* Local operations take no PSN: those that were carried out are complete with what is before. */
+void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status)
+{
+	struct urxe_sq *sq = &qp->sq;
+
+	complete_oldest(qp, status);
+	while (status == IBV_WC_SUCCESS && sq->done != sq->post &&
+	       is_local(urxe_sq_at(sq, sq->done)) &&
+	       urxe_sq_at(sq, sq->done)->flags & URXE_WQE_STARTED)
+		complete_oldest(qp, status);
+}
+
 /* Assign PSNs: from here on the WQE is under way. False: it has to wait. */
 static bool start_wqe(struct urxe_qp *qp, struct urxe_swqe *wqe)
 {
@@ -113,13 +135,13 @@ static bool start_wqe(struct urxe_qp *qp, struct urxe_swqe *wqe)
 		return false;
 	if (wqe->flags & URXE_WQE_FENCE && r->rd_out)
 		return false;
-	if (is_rd_atomic(wqe)) {
+	if (urxe_requester_answered(wqe)) {
 		if (r->rd_out >= qp->attr.max_rd_atomic)
 			return false;
 		r->rd_out++;
 	}
 	wqe->psn = r->next_psn;
-	wqe->npsn = is_atomic(wqe) || !wqe->length
+	wqe->npsn = wr_ops[wqe->opcode].kind & WR_ONE_PSN || !wqe->length
 			    ? 1
 			    : (uint32_t)(((uint64_t)wqe->length + qp->mtu - 1) >> qp->mtu_shift);
 	r->next_psn = urxe_psn_add(r->next_psn, wqe->npsn);
@@ -157,8 +179,9 @@ static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, s
 	rq->first = at == 0;
 	rq->last = left <= qp->mtu;
 	rq->payload = rq->last ? left : qp->mtu;
-	if (is_rd_atomic(wqe)) {
-		rq->payload = 0;
+	if (urxe_requester_answered(wqe)) {
+		if (wqe->opcode != IBV_WR_ATOMIC_WRITE)
+			rq->payload = 0;
 		rq->last = true;
 		if (wqe->opcode == IBV_WR_RDMA_READ) {
 			/* Asked for again, it ends where it ended the first time. */
@@ -201,6 +224,8 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 	if (op->reth_off) {
 		uint32_t len = wqe->length - rq->offset;
 
+		if (op->feth_off)
+			len = (uint32_t)wqe->compare_add;
 		if (wqe->opcode == IBV_WR_RDMA_READ && len > (uint64_t)rq->npsn << qp->mtu_shift)
 			len = rq->npsn << qp->mtu_shift;
 		urxe_reth_put(tx->bth + op->reth_off, wqe->remote_addr + rq->offset, wqe->rkey,
@@ -212,8 +237,12 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 		urxe_atomic_put(tx->bth + op->atomic_off, wqe->remote_addr, wqe->rkey,
 				cas ? wqe->swap : wqe->compare_add, cas ? wqe->compare_add : 0);
 	}
+	if (op->feth_off)
+		urxe_put32(tx->bth + op->feth_off, (uint32_t)wqe->swap);
 	if (op->imm_off)
 		memcpy(tx->bth + op->imm_off, &wqe->imm, URXE_IMM_LEN);
+	if (op->ieth_off)
+		urxe_put32(tx->bth + op->ieth_off, wqe->imm);
 	urxe_tx_headers(tx, op->hdr_len);
 }
 
@@ -283,6 +312,36 @@ static bool chunk_outstanding(const struct urxe_qp *qp, const struct urxe_swqe *
 	       qp->req.psn != qp->req.una;
 }
 
+/* False: it has to wait. A failure stops the queue when all before it are complete. */
+static bool run_local(struct urxe_qp *qp, struct urxe_swqe *wqe)
+{
+	struct urxe_sq *sq = &qp->sq;
+	int err;
+
+	if (wqe->flags & URXE_WQE_STARTED) {
+		sq->cur++; /* gone back over it: what is done is done */
+		return true;
+	}
+	if (qp->state == IBV_QPS_SQD || (wqe->flags & URXE_WQE_FENCE && qp->req.rd_out))
+		return false;
+	if (wqe->opcode == IBV_WR_BIND_MW)
+		err = urxe_mw_bind(qp, wqe->rkey, wqe->imm, wqe->remote_addr, wqe->compare_add,
+				   (unsigned)wqe->swap);
+	else
+		err = urxe_mw_invalidate(qp, qp->pd, wqe->imm);
+	if (err) {
+		fail_local(qp, IBV_WC_MW_BIND_ERR);
+		return false;
+	}
+	wqe->psn = qp->req.next_psn;
+	wqe->npsn = 0;
+	wqe->flags |= URXE_WQE_STARTED;
+	sq->cur++;
+	if (sq->done == sq->cur - 1)
+		urxe_requester_complete(qp, IBV_WC_SUCCESS);
+	return true;
+}
+
 bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
@@ -298,9 +357,14 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 		struct request rq;
 		int err;
 
+		if (is_local(wqe)) {
+			if (!run_local(qp, wqe))
+				break;
+			continue;
+		}
 		if (!(wqe->flags & URXE_WQE_STARTED) && !start_wqe(qp, wqe)) {
 			/* None were agreed on: it would wait for ever. */
-			if (is_rd_atomic(wqe) && !qp->attr.max_rd_atomic &&
+			if (urxe_requester_answered(wqe) && !qp->attr.max_rd_atomic &&
 			    qp->state == IBV_QPS_RTS)
 				fail_local(qp, IBV_WC_LOC_QP_OP_ERR);
 			break;

@@ -109,6 +109,10 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 			memcpy(&wc.imm_data, pkt->bth + op->imm_off, sizeof(wc.imm_data));
 			wc.wc_flags |= IBV_WC_WITH_IMM;
 		}
+		if (op->ieth_off) {
+			wc.invalidated_rkey = urxe_get32(pkt->bth + op->ieth_off);
+			wc.wc_flags |= IBV_WC_WITH_INV;
+		}
 		wc.byte_len = len;
 		wc.src_qp = qp->attr.dest_qp_num;
 		if (op->deth_off) {
@@ -175,6 +179,10 @@ static bool execute_send(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	if (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
 					 r->offset, pkt->bth + op->hdr_len, payload)) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_OP, IBV_WC_LOC_PROT_ERR);
+		return false;
+	}
+	if (op->ieth_off && urxe_mw_invalidate(qp, r->pd, urxe_get32(pkt->bth + op->ieth_off))) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_REM_INV_REQ_ERR);
 		return false;
 	}
 	r->offset += payload;
@@ -275,7 +283,7 @@ static void execute(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	if (op->flags & URXE_OPF_SEND && !op->ieth_off) {
+	if (op->flags & URXE_OPF_SEND) {
 		done = execute_send(qp, pkt, op);
 	} else if (op->flags & URXE_OPF_WRITE) {
 		done = execute_write(qp, pkt, op);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The responder's READs and ATOMICs: executed once, kept in the responder resources for their
- * duplicates (IBTA 9.7.4.3, 9.7.5.1.2). A duplicate READ reads again, a duplicate ATOMIC is
- * answered from what was kept.
+ * The responder's READs, ATOMICs, ATOMIC WRITEs and FLUSHes: executed once, kept in the responder
+ * resources for their duplicates (IBTA 9.7.4.3, 9.7.5.1.2). A duplicate READ reads again, a
+ * duplicate of the others is answered from what was kept.
  */
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "provider.h"
 
@@ -142,6 +144,91 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	accept_rd(qp, res, URXE_RES_ATOMIC, 1);
 }
 
+/* Eight bytes that appear at once (IBTA A19.4.2). */
+static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
+				 const struct urxe_opcode_info *op)
+{
+	const uint8_t *reth = pkt->bth + op->reth_off;
+	uint64_t va = urxe_reth_va(reth), value;
+	struct urxe_resource *res;
+	uint64_t *word;
+
+	if (va & 7 || urxe_reth_len(reth) != sizeof(value) ||
+	    urxe_packet_payload(pkt, op) != sizeof(value)) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->resp.pd, urxe_reth_rkey(reth), va,
+						  sizeof(value), IBV_ACCESS_REMOTE_WRITE);
+	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || !word || (uintptr_t)word & 7) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
+		return;
+	}
+	res = resource_get(&qp->resp);
+	if (!res) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	memcpy(&value, pkt->bth + op->hdr_len, sizeof(value));
+	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+	accept_rd(qp, res, URXE_RES_ATOMIC_WRITE, 1);
+}
+
+/* Has what was written to a range reached where it shall be (IBTA A19.4.1)? Then true. */
+static bool flush_range(uint8_t *addr, uint64_t length, uint8_t placement)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1);
+
+	/* Everybody sees what we wrote with the processor, once it is written. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return !(placement & URXEDV_FLUSH_PERSISTENT) || !length ||
+	       !msync((void *)from, (uintptr_t)addr + length - from, MS_SYNC);
+}
+
+static void execute_flush(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			  const struct urxe_opcode_info *op)
+{
+	const uint8_t *reth = pkt->bth + op->reth_off, *feth = pkt->bth + op->feth_off;
+	uint8_t placement = urxe_feth_placement(feth), level = urxe_feth_level(feth);
+	uint64_t va = urxe_reth_va(reth), length = urxe_reth_len(reth);
+	const struct urxe_mkey *mk;
+	struct urxe_resource *res;
+	unsigned access = 0;
+	uint8_t *addr = NULL;
+
+	if (!placement || placement & ~(URXEDV_FLUSH_GLOBAL | URXEDV_FLUSH_PERSISTENT) ||
+	    level > URXEDV_FLUSH_MR) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	if (placement & URXEDV_FLUSH_GLOBAL)
+		access |= URXEDV_ACCESS_FLUSH_GLOBAL;
+	if (placement & URXEDV_FLUSH_PERSISTENT)
+		access |= URXEDV_ACCESS_FLUSH_PERSISTENT;
+	mk = urxe_mkey_remote(qp, qp->resp.pd, urxe_reth_rkey(reth), access);
+	if (mk && level == URXEDV_FLUSH_MR) {
+		va = mk->iova;
+		length = mk->length;
+		addr = mk->addr;
+	} else if (mk) {
+		addr = urxe_mr_remote(qp, qp->resp.pd, mk->key, va, length, access);
+	}
+	if ((qp->attr.qp_access_flags & access) != access || !addr) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
+		return;
+	}
+	res = resource_get(&qp->resp);
+	if (!res) {
+		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	if (!flush_range(addr, length, placement)) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_OP, IBV_WC_LOC_ACCESS_ERR);
+		return;
+	}
+	accept_rd(qp, res, URXE_RES_FLUSH, 1);
+}
+
 void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			       const struct urxe_opcode_info *op)
 {
@@ -149,6 +236,10 @@ void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_packet *pkt
 		execute_read(qp, pkt->bth + op->reth_off);
 	else if (op->flags & URXE_OPF_ATOMIC)
 		execute_atomic(qp, pkt, op);
+	else if (op->flags & URXE_OPF_ATOMIC_WRITE)
+		execute_atomic_write(qp, pkt, op);
+	else if (op->flags & URXE_OPF_FLUSH)
+		execute_flush(qp, pkt, op);
 	else /* an operation that this QP does not offer */
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 }
@@ -165,7 +256,9 @@ void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_packet *p
 	/* Not kept any more: older than anything the peer may still wait for. */
 	if (!res)
 		return;
-	if (op->flags & URXE_OPF_ATOMIC && res->kind == URXE_RES_ATOMIC) {
+	if ((op->flags & URXE_OPF_ATOMIC && res->kind == URXE_RES_ATOMIC) ||
+	    (op->flags & URXE_OPF_ATOMIC_WRITE && res->kind == URXE_RES_ATOMIC_WRITE) ||
+	    (op->flags & URXE_OPF_FLUSH && res->kind == URXE_RES_FLUSH)) {
 		resource_answer(&qp->resp, res, psn, 1, 0);
 		return;
 	}

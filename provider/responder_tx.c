@@ -140,8 +140,9 @@ static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *
 
 		if (!res->pending)
 			continue;
-		err = res->kind == URXE_RES_READ ? send_read(qp, lane, res, budget)
-						 : send_atomic_ack(qp, lane, res);
+		/* ATOMIC WRITE and FLUSH are answered as READs of nothing (IBTA A19). */
+		err = res->kind == URXE_RES_ATOMIC ? send_atomic_ack(qp, lane, res)
+						   : send_read(qp, lane, res, budget);
 		if (err == EFAULT) {
 			/* The rest of it cannot be had: this PSN is where the peer's READ ends. */
 			r->res_pending = 0;

@@ -3,6 +3,7 @@
  * What the libibverbs shim finds here (urxe/shim_ops.h).
  */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "gid.h"
 #include "provider.h"
@@ -21,8 +22,10 @@ static int device_index(struct ibv_device *device)
 
 static struct ibv_context *import_device(int cmd_fd)
 {
-	/* Contexts live in one process: there is no descriptor that could carry one. */
-	errno = ENODEV;
+	int flags = fcntl(cmd_fd, F_GETFL);
+
+	/* Ours (context.c). Contexts live in one process: no descriptor could carry one. */
+	errno = flags >= 0 && flags & O_PATH ? EOPNOTSUPP : ENODEV;
 	return NULL;
 }
 

@@ -43,8 +43,8 @@ static bool uc_send(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_qp_fatal(qp, IBV_EVENT_QP_REQ_ERR);
 		return true;
 	}
-	if (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge, r->offset,
-					 pkt->bth + op->hdr_len, payload)) {
+	if (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
+					 r->offset, pkt->bth + op->hdr_len, payload)) {
 		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, NULL, 0);
 		urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
 		return true;

@@ -123,9 +123,10 @@ void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return;
 	}
 	make_grh(pkt, grh);
-	if (!urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge, 0, grh, GRH_LEN) ||
-	    (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge, GRH_LEN,
-					  pkt->bth + op->hdr_len, payload))) {
+	if (!urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge, 0, grh,
+			      GRH_LEN) ||
+	    (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
+					  GRH_LEN, pkt->bth + op->hdr_len, payload))) {
 		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, NULL, 0);
 		urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
 		return;

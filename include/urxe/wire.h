@@ -24,6 +24,7 @@
 #define URXE_IETH_LEN		4
 #define URXE_FETH_LEN		4
 #define URXE_ICRC_LEN		4
+#define URXE_ATOMIC_LEN		8 /* of what an atomic operation works on */
 
 #define URXE_PSN_MASK	  0xffffffu
 #define URXE_QPN_MASK	  0xffffffu
@@ -214,6 +215,20 @@ static inline void urxe_atomic_put(uint8_t *p, uint64_t va, uint32_t rkey, uint6
 	urxe_put32(p + 8, rkey);
 	urxe_put64(p + 12, swap_add);
 	urxe_put64(p + 20, compare);
+}
+
+/* FETH (IBTA A19): reserved(26) | selectivity level(2) | placement type(4) */
+static inline uint32_t urxe_feth(uint8_t placement, uint8_t level)
+{
+	return (uint32_t)(level & 3) << 4 | (placement & 0xf);
+}
+static inline uint8_t urxe_feth_placement(const uint8_t *p)
+{
+	return p[3] & 0xf;
+}
+static inline uint8_t urxe_feth_level(const uint8_t *p)
+{
+	return p[3] >> 4 & 3;
 }
 
 /* AETH (IBTA 9.7.5.1, table 44 and 45): syndrome and MSN */
