@@ -275,12 +275,10 @@ static void test_opcode_sequence(void)
 	bad_sequence(RC(WRITE_FIRST), 1024, RC(SEND_LAST), 4);
 	bad_sequence(RC(WRITE_FIRST), 1024, RC(SEND_MIDDLE), 1024);
 	bad_sequence(RC(WRITE_FIRST), 1024, RC(WRITE_FIRST), 1024);
-	/* operations that we do not offer */
-	bad_sequence(0xff, 0, RC(SEND_ONLY_INV), 4);
-	bad_sequence(RC(SEND_FIRST), 1024, RC(SEND_LAST_INV), 4);
+	/* without a placement type; without data */
 	bad_sequence(0xff, 0, RC(FLUSH), 0);
-	bad_sequence(0xff, 0, RC(ATOMIC_WRITE), 8);
 	bad_sequence(0xff, 0, RC(ATOMIC_WRITE), 0);
+	bad_sequence(0xff, 0, RC(ATOMIC_WRITE), 16);
 }
 
 static void test_lengths(void)
