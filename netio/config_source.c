@@ -281,7 +281,7 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 static unsigned distance(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
-	unsigned row[24], diag, up;
+	unsigned row[24] = {0}, diag, up;
 
 	if (m >= 24 || n >= 24)
 		return 99;

@@ -274,7 +274,8 @@ static int lat(uint32_t size, uint64_t rounds)
 			need(ETIMEDOUT, "ping");
 	}
 	qsort(t, rounds, sizeof(*t), by_value);
-	printf("%.3f\n", (double)t[rounds / 2] / 2e3);
+	v = t[rounds / 2];
+	printf("%.3f\n", (double)v / 2e3);
 	free(t);
 	return 0;
 }
