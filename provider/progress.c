@@ -108,7 +108,9 @@ static enum urxe_stat check_packet(const struct urxe_packet *pkt, const struct u
 
 	if (!(op->flags & URXE_OPF_VALID))
 		return URXE_STAT_RX_BAD_OPCODE;
-	if (pkt->len < hdr || (!(op->flags & URXE_OPF_PAYLOAD) && pkt->len != hdr))
+	/* Headers, payload and pad are words (IBTA 9.4.1). */
+	if (pkt->len & 3 || pkt->len < hdr ||
+	    (!(op->flags & URXE_OPF_PAYLOAD) && pkt->len != hdr))
 		return URXE_STAT_RX_BAD_LENGTH;
 	if (urxe_bth_tver(pkt->bth))
 		return URXE_STAT_RX_BAD_TVER;

@@ -37,16 +37,17 @@ int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr)
 {
 	struct urxe_rwqe *wqe;
 	uint64_t length = 0;
+	int num_sge = *(volatile const int *)&wr->num_sge; /* read once */
 
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
+	if (num_sge < 0 || (uint32_t)num_sge > rq->max_sge)
 		return EINVAL;
 	if (rq->head - rq->tail >= rq->max_wr)
 		return ENOMEM;
 	wqe = urxe_rq_at(rq, rq->head);
 	wqe->wr_id = wr->wr_id;
-	wqe->num_sge = (uint32_t)wr->num_sge;
-	if (wr->num_sge)
-		memcpy(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+	wqe->num_sge = (uint32_t)num_sge;
+	if (num_sge)
+		memcpy(wqe->sge, wr->sg_list, (size_t)num_sge * sizeof(struct ibv_sge));
 	/* Checked on our copy: the application may change its own meanwhile. */
 	for (uint32_t i = 0; i < wqe->num_sge; i++)
 		length += wqe->sge[i].length;

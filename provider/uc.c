@@ -100,9 +100,12 @@ void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 {
 	struct urxe_responder *r = &qp->resp;
 	uint32_t psn = urxe_bth_psn(pkt->bth), payload = urxe_packet_payload(pkt, op);
-	bool in_order = psn == r->epsn,
-	     full = op->flags & URXE_OPF_LAST ? payload <= qp->mtu : payload == qp->mtu;
-	bool done;
+	bool in_order = psn == r->epsn, full, done;
+
+	/* All packets but the last are full, and the last of several is not empty. */
+	full = op->flags & URXE_OPF_LAST
+		       ? payload <= qp->mtu && (payload || op->flags & URXE_OPF_FIRST)
+		       : payload == qp->mtu;
 
 	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);

@@ -166,8 +166,13 @@ static void *shared_main(void *arg)
 			       n * 31 % 4096, to, off + 0x8000, n % 4 ? 0 : IBV_SEND_SIGNALED))
 			n++;
 		for (int k = ibv_poll_cq(s->cq, 4, wc); k > 0; k--)
-			if (wc[k - 1].status != IBV_WC_SUCCESS)
-				atomic_fetch_add(&w->failed, 1);
+			if (wc[k - 1].status != IBV_WC_SUCCESS && !atomic_fetch_add(&w->failed, 1))
+				printf("%s: %s, %llu time-outs, %llu NAKs, %llu retransmissions\n",
+				       s == &w->p.a ? "a" : "b",
+				       ibv_wc_status_str(wc[k - 1].status),
+				       (unsigned long long)pair_stat(s, URXE_STAT_TIMEOUTS),
+				       (unsigned long long)pair_stat(to, URXE_STAT_TX_NAK_SEQ),
+				       (unsigned long long)pair_stat(s, URXE_STAT_RETRANSMITS));
 	}
 	return NULL;
 }
@@ -205,7 +210,8 @@ static void run(const struct urxe_sim_params *link)
 	struct worker k[THREADS];
 
 	w->pp.link = *link;
-	w->pp.timeout = 12;
+	/* A loaded machine may leave a thread waiting for long. */
+	w->pp.timeout = 16;
 	w->pp.threaded = true;
 	pair_open(&w->p, &w->pp, IBV_QPT_RC);
 	for (unsigned i = 0; i < THREADS; i++) {
