@@ -43,6 +43,10 @@ struct transition {
 #define SQD_CONN (A(AV) | A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(PATH_MIG_STATE))
 #define SQD_REQ	 (A(PORT) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(MAX_QP_RD_ATOMIC))
 
+/*
+ * What the other half of an XRC connection needs is taken and means nothing: perftest sets up both
+ * halves alike.
+ */
 static const struct transition transitions[] = {
 	{S(RESET),
 	 S(INIT),
@@ -60,7 +64,7 @@ static const struct transition transitions[] = {
 	 S(RTR),
 	 {[CLASS_RC] = {RTR_CONN | RTR_RESP, RTR_OPT},
 	  [CLASS_UC] = {RTR_CONN, RTR_OPT},
-	  [CLASS_XI] = {RTR_CONN, RTR_OPT},
+	  [CLASS_XI] = {RTR_CONN, RTR_OPT | RTR_RESP},
 	  [CLASS_XT] = {RTR_CONN | RTR_RESP, RTR_OPT},
 	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(QKEY)}}},
 	{S(RTR),
@@ -68,7 +72,7 @@ static const struct transition transitions[] = {
 	 {[CLASS_RC] = {RTS_REQ, RTS_OPT_RC},
 	  [CLASS_UC] = {A(SQ_PSN), RTS_OPT_UC},
 	  [CLASS_XI] = {RTS_REQ, RTS_OPT_UC},
-	  [CLASS_XT] = {A(TIMEOUT) | A(SQ_PSN), RTS_OPT_RC},
+	  [CLASS_XT] = {A(TIMEOUT) | A(SQ_PSN), RTS_OPT_RC | RTS_REQ},
 	  [CLASS_UD] = {A(SQ_PSN), RTS_OPT_UD}}},
 	{S(RTS),
 	 S(RTS),
