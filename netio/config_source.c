@@ -332,7 +332,7 @@ static bool is_other(const char *name)
 static int add_variable(struct urxe_config_settings *s, const char *var, char *err, size_t errlen)
 {
 	const char *eq = strchr(var, '='), *typo;
-	char name[64], key[64], where[80];
+	char name[64] = "", key[64] = "", where[80];
 	size_t len;
 
 	if (!eq || strncmp(var, "URXE_", 5) || (len = (size_t)(eq - var) - 5) >= sizeof(name))
