@@ -170,13 +170,36 @@ static int set_environment(const struct urxe_config *cfg)
 	}
 	ret = setenv("URXE_CONFIG_TEXT", text, 1) || setenv("URXE_PROVIDER", places.provider, 1) ||
 	      prepend("LD_LIBRARY_PATH", places.dropin);
-#ifdef URXE_PRELOAD
-	/* A sanitizer's library must come first in a program that was built without it. */
-	ret |= prepend("LD_PRELOAD", URXE_PRELOAD);
-#endif
 	free(text);
 	return ret ? tool_fail("cannot set the environment: %s", strerror(errno)) : 0;
 }
+
+#ifdef URXE_PRELOAD
+/*
+ * A sanitizer's library must come first in a program that was built without it. But a shell dies
+ * of ThreadSanitizer's (setjmp): so `sh -c SCRIPT` gets it for what it runs, not for itself.
+ */
+static int preload(char **argv)
+{
+	const char *name = strrchr(argv[0], '/');
+	char *script;
+
+	name = name ? name + 1 : argv[0];
+	if (strcmp(name, "sh") && strcmp(name, "bash") && strcmp(name, "dash"))
+		return prepend("LD_PRELOAD", URXE_PRELOAD);
+	if (argv[1] && !strcmp(argv[1], "-c") && argv[2]) {
+		if (asprintf(&script, "export LD_PRELOAD='%s'; %s", URXE_PRELOAD, argv[2]) < 0)
+			return -1;
+		argv[2] = script;
+	}
+	return 0;
+}
+#else
+static int preload(char **argv)
+{
+	return 0;
+}
+#endif
 
 int tool_run(int argc, char **argv)
 {
@@ -190,6 +213,8 @@ int tool_run(int argc, char **argv)
 	if (cmd >= argc)
 		return tool_fail("run: found no CMD, accepted: urxe run [OPTIONS] -- CMD [ARG]...");
 	ret = set_environment(&cfg);
+	if (!ret && preload(argv + cmd))
+		ret = tool_fail("cannot set the environment: %s", strerror(errno));
 	if (ret)
 		return ret;
 	execvp(argv[cmd], argv + cmd);
