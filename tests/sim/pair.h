@@ -48,6 +48,7 @@ struct pair_params {
 	uint8_t rd_atomic; /* 0: 16 */
 	uint32_t max_wr;   /* 0: 128 */
 	uint32_t max_inline;
+	uint32_t max_sge; /* 0: 4 */
 	bool sig_all;
 	bool threaded; /* in real time, with service threads: no pair_step() */
 	bool channel;  /* CQs with a completion channel */
