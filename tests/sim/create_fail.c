@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Memory runs out: at each allocation of each call once. The call fails with ENOMEM, what was
+ * half made is gone again (the leak checker sees to that), and the next attempt works.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "pair.h"
+
+/* The linker sends the provider's and netio's allocations here (--wrap). */
+static int fail_at = -1; /* this many more go well; -1: all */
+static bool failed;
+
+static bool out_of_memory(void)
+{
+	if (fail_at < 0 || fail_at--)
+		return false;
+	failed = true;
+	return true;
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t align, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
+
+static void *none(void)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+void *__wrap_malloc(size_t n)
+{
+	return out_of_memory() ? none() : __real_malloc(n);
+}
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return out_of_memory() ? none() : __real_calloc(n, size);
+}
+void *__wrap_realloc(void *p, size_t n)
+{
+	return out_of_memory() ? none() : __real_realloc(p, n);
+}
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+	return out_of_memory() ? none() : __real_aligned_alloc(align, n);
+}
+
+static const struct pair_params params = {.seed = 5, .link = {.latency = 1000}};
+static struct pair p;
+
+/* Each makes something and undoes it; 0 or errno. */
+static int make_pd(void)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(p.a.ctx);
+
+	return pd ? ibv_dealloc_pd(pd) : errno;
+}
+
+static int make_mr(void)
+{
+	struct ibv_mr *mr = ibv_reg_mr(p.a.pd, p.a.buf, 4096, 0);
+
+	return mr ? ibv_dereg_mr(mr) : errno;
+}
+
+static int make_cq(void)
+{
+	struct ibv_cq *cq = ibv_create_cq(p.a.ctx, 100, NULL, NULL, 0);
+	int err;
+
+	if (!cq)
+		return errno;
+	err = ibv_resize_cq(cq, 1000);
+	/* A failed resize leaves it as it was. */
+	CU_ASSERT_EQUAL(cq->cqe >= 1000, !err);
+	ibv_destroy_cq(cq);
+	return err;
+}
+
+static int make_srq(void)
+{
+	struct ibv_srq_init_attr ia = {.attr = {.max_wr = 10, .max_sge = 2}};
+	struct ibv_srq_attr at = {.max_wr = 100};
+	struct ibv_srq *srq = ibv_create_srq(p.a.pd, &ia);
+	int err;
+
+	if (!srq)
+		return errno;
+	err = ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR);
+	ibv_query_srq(srq, &at);
+	CU_ASSERT_EQUAL(at.max_wr == 100, !err);
+	ibv_destroy_srq(srq);
+	return err;
+}
+
+static int make_ah(void)
+{
+	struct ibv_ah_attr attr = pair_path(&p.a, &p.b);
+	struct ibv_ah *ah;
+
+	attr.grh.dgid.raw[15] ^= 0x80; /* a neighbour not known yet */
+	ah = ibv_create_ah(p.a.pd, &attr);
+	return ah ? ibv_destroy_ah(ah) : errno;
+}
+
+static int make_qp(void)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+	struct ibv_qp_init_attr ia = {.send_cq = p.a.cq,
+				      .recv_cq = p.a.cq,
+				      .cap = {.max_send_wr = 10,
+					      .max_recv_wr = 10,
+					      .max_send_sge = 2,
+					      .max_recv_sge = 2}};
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct ibv_qp *qp;
+
+		ia.qp_type = types[i];
+		qp = ibv_create_qp(p.a.pd, &ia);
+		if (!qp)
+			return errno;
+		ibv_destroy_qp(qp);
+	}
+	return 0;
+}
+
+/* The QP itself is made in peace. */
+static int bring_up(void)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1}, before, after;
+	int err, later = fail_at;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp *qp;
+
+	fail_at = -1;
+	qp = pair_qp(&p.a, &params, IBV_QPT_RC);
+
+	CU_ASSERT_EQUAL(
+		ibv_modify_qp(qp, &a,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	a.qp_state = IBV_QPS_RTR;
+	a.ah_attr = pair_path(&p.a, &p.b);
+	a.path_mtu = IBV_MTU_1024;
+	a.max_dest_rd_atomic = 4;
+	ibv_query_qp(qp, &before, 0xffff, &init);
+	fail_at = later;
+	err = ibv_modify_qp(qp, &a,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER);
+	fail_at = -1;
+	ibv_query_qp(qp, &after, 0xffff, &init);
+	if (err)
+		CU_ASSERT(!memcmp(&before, &after, sizeof(before)));
+	ibv_destroy_qp(qp);
+	return err;
+}
+
+static void each_allocation(int (*make)(void))
+{
+	int n = 0, err;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	do {
+		failed = false;
+		fail_at = n;
+		err = make();
+		fail_at = -1;
+		CU_ASSERT_EQUAL(err, failed ? ENOMEM : 0);
+		CU_ASSERT_EQUAL_FATAL(make(), 0);
+	} while (failed && ++n < 100);
+	CU_ASSERT(n > 0 && n < 100);
+	pair_close(&p);
+}
+
+static void test_pd(void)
+{
+	each_allocation(make_pd);
+}
+static void test_mr(void)
+{
+	each_allocation(make_mr);
+}
+static void test_cq(void)
+{
+	each_allocation(make_cq);
+}
+static void test_srq(void)
+{
+	each_allocation(make_srq);
+}
+static void test_ah(void)
+{
+	each_allocation(make_ah);
+}
+static void test_qp(void)
+{
+	each_allocation(make_qp);
+}
+static void test_modify(void)
+{
+	each_allocation(bring_up);
+}
+
+/* Many QPs: tables and heap grow, and each growth fails once. */
+static void test_growth(void)
+{
+	struct ibv_qp *qps[300];
+	unsigned n = 0;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	while (n < 300) {
+		struct ibv_qp_init_attr ia = {
+			.send_cq = p.a.cq, .recv_cq = p.a.cq, .qp_type = IBV_QPT_RC};
+
+		for (int k = 0; k < 8; k++) {
+			struct ibv_qp *qp;
+
+			failed = false;
+			fail_at = k;
+			qp = ibv_create_qp(p.a.pd, &ia);
+			fail_at = -1;
+			if (!qp) {
+				CU_ASSERT(failed && errno == ENOMEM);
+			} else if (n < 300) {
+				qps[n++] = qp;
+			} else {
+				ibv_destroy_qp(qp);
+			}
+		}
+	}
+	while (n)
+		ibv_destroy_qp(qps[--n]);
+	pair_close(&p);
+}
+
+/* A device that cannot be made, at each step of it. */
+static void test_device(void)
+{
+	struct urxe_port_config cfg = {
+		.name = "x", .port = "sim", .mtu = 1024, .vlan = URXE_NO_VLAN, .num_ips = 1};
+	struct urxe_device *dev;
+	struct urxe_sim_end *end;
+	struct urxe_sim *sim;
+	int n = 0, err;
+
+	cfg.ips[0] = (struct urxe_config_ip){
+		.ipv4 = true, .prefix_len = 24, .gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}};
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	do {
+		end = urxe_sim_end(sim, NULL);
+		failed = false;
+		fail_at = n;
+		err = urxe_device_create(&dev, &cfg, &urxe_link_sim_ops, end, false);
+		if (!err) {
+			err = urxe_device_start(dev);
+			fail_at = -1;
+			/* A failed start may be tried again. */
+			if (err)
+				CU_ASSERT_EQUAL(urxe_device_start(dev), 0);
+			urxe_device_destroy(dev);
+		}
+		fail_at = -1;
+		CU_ASSERT_EQUAL(err, failed ? ENOMEM : 0);
+	} while (failed && ++n < 200);
+	CU_ASSERT(n > 5);
+	urxe_sim_destroy(sim);
+}
+
+URXE_TEST_MAIN("create_fail", T(test_pd), T(test_mr), T(test_cq), T(test_srq), T(test_ah),
+	       T(test_qp), T(test_modify), T(test_growth), T(test_device))
