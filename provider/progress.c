@@ -109,8 +109,7 @@ static enum urxe_stat check_packet(const struct urxe_packet *pkt, const struct u
 	if (!(op->flags & URXE_OPF_VALID))
 		return URXE_STAT_RX_BAD_OPCODE;
 	/* Headers, payload and pad are words (IBTA 9.4.1). */
-	if (pkt->len & 3 || pkt->len < hdr ||
-	    (!(op->flags & URXE_OPF_PAYLOAD) && pkt->len != hdr))
+	if (pkt->len & 3 || pkt->len < hdr || (!(op->flags & URXE_OPF_PAYLOAD) && pkt->len != hdr))
 		return URXE_STAT_RX_BAD_LENGTH;
 	if (urxe_bth_tver(pkt->bth))
 		return URXE_STAT_RX_BAD_TVER;
@@ -297,12 +296,17 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane)
 {
 	struct urxe_sched *s = &dev->sched;
 	uint64_t now = urxe_port_now(dev->port);
-	unsigned n;
+	unsigned n = 0;
 
 	urxe_rcu_read_lock();
-	if (atomic_load_explicit(&s->npending, memory_order_relaxed))
+	if (atomic_load_explicit(&s->npending, memory_order_relaxed)) {
+		_Atomic uint64_t *sent = &dev->stats[URXE_STAT_TX_PACKETS];
+		uint64_t before = atomic_load_explicit(sent, memory_order_relaxed);
+
 		run_pending(dev, lane, now);
-	n = receive_burst(dev, lane, now);
+		n = atomic_load_explicit(sent, memory_order_relaxed) != before;
+	}
+	n += receive_burst(dev, lane, now);
 	if (now >= atomic_load_explicit(&s->next_timer, memory_order_relaxed))
 		n += run_timers(dev, lane, now);
 	urxe_rcu_read_unlock();

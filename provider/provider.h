@@ -55,9 +55,12 @@
 #define URXE_MW_OWNER_BITS   8 /* of a window's key: its owner's choice */
 #define URXE_COMP_VECTORS    1
 #define URXE_RX_BURST	     32
-#define URXE_WINDOW	     256	 /* packets in flight of one RC QP */
-#define URXE_ACK_EVERY	     32		 /* AckReq at least this often within a long message */
-#define URXE_UD_PATIENCE     50000000ull /* ns that a datagram waits for its neighbour */
+#define URXE_WINDOW	     256 /* packets in flight of one RC QP at most */
+#define URXE_WINDOW_START    64
+#define URXE_WINDOW_MIN	     2
+#define URXE_ACK_EVERY	     32		   /* AckReq at least this often within a long message */
+#define URXE_UD_PATIENCE     2000000000ull /* ns that a datagram waits for its neighbour */
+#define URXE_GSI_PATIENCE    50000000ull   /* MADs come again: others must not wait for one */
 
 #define URXE_MAX_MCAST	     256  /* groups; netio has room for more */
 #define URXE_MAX_MCAST_QPS   4096 /* in one group */
@@ -172,6 +175,11 @@ struct urxe_device {
 	_Atomic uint64_t stats[URXE_NUM_STATS];
 	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq;
 };
+
+/** urxe_stat_name - of a counter. */
+const char *urxe_stat_name(enum urxe_stat s);
+/** urxe_stat_log - the counters of port and transport that are not 0, as two log lines (info). */
+void urxe_stat_log(struct urxe_device *dev);
 
 static inline void urxe_stat_inc(struct urxe_device *dev, enum urxe_stat s)
 {
@@ -441,6 +449,9 @@ struct urxe_requester {
 	uint32_t next_psn; /* first PSN of the next WQE to be started */
 	uint32_t ack_psn;  /* PSN of the last packet that asked for an ACK */
 	uint32_t rd_out;   /* READs and ATOMICs started, not completed */
+	uint32_t cwnd;	   /* packets that may be out: shrinks by loss, grows by progress */
+	uint32_t ssthresh; /* below it cwnd grows quickly */
+	uint32_t grown;	   /* PSNs acknowledged since cwnd last grew */
 	uint8_t retries;
 	uint8_t rnr_retries;
 	bool rnr_wait;
@@ -842,6 +853,10 @@ bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct 
 bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 /** urxe_requester_go_back - begin again at a PSN that was sent before. */
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn);
+/** urxe_requester_grow - @n more PSNs were acknowledged: the window opens. */
+void urxe_requester_grow(struct urxe_requester *r, uint32_t n);
+/** urxe_requester_shrink - a packet was lost; @silence: nothing at all came back. */
+void urxe_requester_shrink(struct urxe_requester *r, bool silence);
 /** urxe_requester_timeout - the timer of the QP has come. */
 void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 /** urxe_requester_complete - complete the oldest WQE. */

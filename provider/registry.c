@@ -133,7 +133,9 @@ __attribute__((destructor)) static void registry_exit(void)
 	for (unsigned i = 0; i < registry.n; i++) {
 		struct urxe_device *dev = registry.devices[i];
 
-		if (atomic_load(&dev->started) && !atomic_load(&dev->dead))
-			urxe_progress_finish(dev);
+		if (!atomic_load(&dev->started) || atomic_load(&dev->dead))
+			continue;
+		urxe_progress_finish(dev);
+		urxe_stat_log(dev);
 	}
 }

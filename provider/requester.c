@@ -8,7 +8,7 @@
 
 #include "provider.h"
 
-#define RD_CHUNK	65536u	 /* packets that one READ request asks for at the most */
+#define RD_CHUNK	512u	 /* packets that one READ request asks for at the most */
 #define MIN_ACK_TIMEOUT 2000000u /* ns: below this, scheduling alone would look like loss */
 
 /* Wire operations of a work request: for a packet that is first, middle, last or the only one. */
@@ -197,7 +197,10 @@ static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, s
 
 static bool wants_ack(struct urxe_qp *qp, const struct request *rq)
 {
-	if (!rq->last && ((rq->psn - qp->req.ack_psn) & URXE_PSN_MASK) < URXE_ACK_EVERY)
+	/* Often enough that the window never closes with nobody asked. */
+	uint32_t every = qp->req.cwnd / 2 < URXE_ACK_EVERY ? qp->req.cwnd / 2 : URXE_ACK_EVERY;
+
+	if (!rq->last && ((rq->psn - qp->req.ack_psn) & URXE_PSN_MASK) < every)
 		return false;
 	qp->req.ack_psn = rq->psn;
 	return true;
@@ -369,7 +372,7 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 				fail_local(qp, IBV_WC_LOC_QP_OP_ERR);
 			break;
 		}
-		if (urxe_psn_diff(r->psn, r->una) >= URXE_WINDOW || chunk_outstanding(qp, wqe))
+		if (urxe_psn_diff(r->psn, r->una) >= (int32_t)r->cwnd || chunk_outstanding(qp, wqe))
 			break;
 		plan_packet(qp, wqe, &rq);
 		err = send_packet(qp, lane, wqe, &rq);
@@ -389,6 +392,35 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 	if (sent && r->deadline == URXE_NEVER && urxe_qp_acked(qp))
 		urxe_requester_arm(qp, now);
 	return blocked;
+}
+
+/*
+ * The window: like TCP's congestion window (RFC 5681), in packets. RoCE expects a lossless
+ * network; a veth or a busy switch is none, and several QPs that send all they may would only
+ * overrun it again.
+ */
+void urxe_requester_grow(struct urxe_requester *r, uint32_t n)
+{
+	if (r->cwnd >= URXE_WINDOW)
+		return;
+	if (r->cwnd < r->ssthresh) {
+		r->cwnd += n;
+	} else {
+		r->grown += n;
+		if (r->grown >= r->cwnd) {
+			r->grown = 0;
+			r->cwnd++;
+		}
+	}
+	if (r->cwnd > URXE_WINDOW)
+		r->cwnd = URXE_WINDOW;
+}
+
+void urxe_requester_shrink(struct urxe_requester *r, bool silence)
+{
+	r->ssthresh = r->cwnd / 2 > URXE_WINDOW_MIN ? r->cwnd / 2 : URXE_WINDOW_MIN;
+	r->cwnd = silence ? URXE_WINDOW_MIN : r->ssthresh;
+	r->grown = 0;
 }
 
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
@@ -436,6 +468,7 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 	/* Perhaps the neighbour is not where we think. */
 	urxe_path_suspect(lane, qp->path);
 	r->gone_back = false;
+	urxe_requester_shrink(r, true);
 	urxe_requester_go_back(qp, r->una);
 	urxe_requester_arm(qp, now);
 }

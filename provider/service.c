@@ -16,8 +16,9 @@
 #define SPIN_NS	      200000ull	 /* look without a pause for so long after traffic */
 #define BACKOFF_NS    1000000ull /* while callers drive */
 #define SLEEP_MIN_NS  50000ull
-#define SLEEP_MAX_NS  2000000ull    /* of a link without interrupts */
+#define SLEEP_MAX_NS  4000000ull    /* of a link without interrupts */
 #define SLEEP_INTR_NS 1000000000ull /* of a link with */
+#define SLEEP_FULL_NS 100000ull	    /* while QPs wait for room to send */
 #define RESOLVE_NS    200000ull	    /* while a neighbour is being resolved */
 
 void urxe_service_nudge(struct urxe_device *dev)
@@ -91,6 +92,9 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 	st->sleep = ns * 2 > max ? max : ns * 2;
 	if (!driven && st->interrupt && ns == max)
 		ns = SLEEP_INTR_NS;
+	/* Somebody waits for room in the link, of which nothing tells. */
+	if (ns > SLEEP_FULL_NS && atomic_load_explicit(&dev->sched.npending, memory_order_relaxed))
+		ns = SLEEP_FULL_NS;
 	if (now < atomic_load_explicit(&s->resolve_until, memory_order_relaxed) && ns > RESOLVE_NS)
 		ns = RESOLVE_NS;
 	until = atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed);

@@ -66,7 +66,8 @@ bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 		/* A neighbour that does not answer holds up the others for a moment only. */
 		if (err == EINPROGRESS) {
 			if (qp->req.deadline == URXE_NEVER) {
-				qp->req.deadline = now + URXE_UD_PATIENCE;
+				qp->req.deadline =
+					now + (qp->gsi ? URXE_GSI_PATIENCE : URXE_UD_PATIENCE);
 				urxe_progress_timer(qp, qp->req.deadline);
 			}
 			if (now < qp->req.deadline)
