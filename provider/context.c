@@ -49,6 +49,8 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.destroy_ah = urxe_destroy_ah,
 	/* cq.c */
 	.create_cq = urxe_create_cq,
+	.create_cq_ex = urxe_create_cq_ex,
+	.modify_cq = urxe_modify_cq,
 	.destroy_cq = urxe_destroy_cq,
 	.resize_cq = urxe_resize_cq,
 	.poll_cq = urxe_poll_cq,
@@ -216,6 +218,8 @@ static int urxe_query_device_ex(struct ibv_context *ctx,
 	all.odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
 	all.xrc_odp_caps = ODP_RC;
 	all.max_dm_size = URXE_MAX_DM;
+	all.cq_mod_caps.max_cq_count = UINT16_MAX;
+	all.cq_mod_caps.max_cq_period = UINT16_MAX;
 	all.phys_port_cnt_ex = 1;
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
 	return 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "rcu.h"
 
 /* After so many empty polls in a row a spinning caller yields: its peer may share the core. */
 #define CQ_YIELD_AFTER 32
@@ -22,8 +23,7 @@ static uint32_t cq_round_up(uint32_t n)
 	return size;
 }
 
-struct ibv_cq *urxe_create_cq(struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
-			      int vector)
+static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
 	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_cq *cq = NULL;
@@ -33,26 +33,91 @@ struct ibv_cq *urxe_create_cq(struct ibv_context *ctx, int cqe, struct ibv_comp_
 		err = ENOMEM;
 		goto fail;
 	}
-	if (cqe < 1 || cqe > URXE_MAX_CQE - 1 || vector < 0 || vector >= URXE_COMP_VECTORS)
+	if (attr->cqe < 1 || attr->cqe > URXE_MAX_CQE - 1 || attr->comp_vector >= URXE_COMP_VECTORS)
 		goto fail;
 	err = ENOMEM;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		goto fail;
-	cq->size = cq_round_up((uint32_t)cqe + 1);
-	cq->ring = calloc(cq->size, sizeof(*cq->ring));
-	if (!cq->ring)
+	cq->size = cq_round_up(attr->cqe + 1);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		cq->pd = to_urxe_pd(attr->parent_domain);
+	if (urxe_buf_alloc(&cq->buf, cq->pd, cq->size * sizeof(*cq->ring), URXEDV_RES_CQ))
 		goto fail;
+	if (cq->pd)
+		atomic_fetch_add(&cq->pd->users, 1);
+	cq->ring = cq->buf.p;
 	cq->dev = dev;
 	cq->ctx = to_urxe_ctx(ctx);
+	cq->timer.of_cq = true;
 	cq->vcq.cq.cqe = (int)cq->size - 1;
-	return &cq->vcq.cq;
+	return cq;
 
 fail:
 	free(cq);
 	atomic_fetch_sub(&dev->num_cq, 1);
 	errno = err;
 	return NULL;
+}
+
+struct ibv_cq *urxe_create_cq(struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
+			      int vector)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = cqe < 0 ? 0 : (uint32_t)cqe,
+					   .comp_vector = (uint32_t)vector};
+	struct urxe_cq *cq = cq_create(ctx, &attr);
+
+	return cq ? &cq->vcq.cq : NULL;
+}
+
+struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
+{
+	const uint64_t fields = IBV_CREATE_CQ_SUP_WC_FLAGS & ~(uint64_t)IBV_WC_EX_WITH_TM_INFO;
+	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	const uint32_t flags =
+		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	struct urxe_cq *cq;
+
+	if (attr->comp_mask & ~known || attr->wc_flags & ~fields ||
+	    (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & ~flags)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	/* A parent domain it is, not any PD (ibv_create_cq_ex). */
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    (!attr->parent_domain || attr->parent_domain->context != ctx ||
+	     to_urxe_pd(attr->parent_domain)->root == to_urxe_pd(attr->parent_domain))) {
+		errno = EINVAL;
+		return NULL;
+	}
+	cq = cq_create(ctx, attr);
+	if (!cq)
+		return NULL;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) {
+		cq->single_threaded = attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+		cq->ignore_overrun = attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	}
+	cq->timed = attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
+	urxe_cq_ex_init(cq);
+	return &cq->vcq.cq_ex;
+}
+
+/* No timer will call any more. */
+static void cq_stop_timer(struct urxe_cq *cq)
+{
+	struct urxe_sched *s = &cq->dev->sched;
+
+	if (!cq->mod_period)
+		return;
+	urxe_spin_lock(&cq->lock);
+	cq->mod_period = 0;
+	urxe_spin_unlock(&cq->lock);
+	urxe_spin_lock(&s->lock);
+	urxe_timer_cancel(&s->timers, &cq->timer);
+	urxe_spin_unlock(&s->lock);
+	/* Who had it in hand already is within a read-side section. */
+	urxe_rcu_synchronize();
 }
 
 int urxe_destroy_cq(struct ibv_cq *ibcq)
@@ -62,6 +127,7 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 
 	if (atomic_load(&cq->users))
 		return EBUSY;
+	cq_stop_timer(cq);
 	/* Events that nobody has read point at us; those that were read must be acknowledged. */
 	comp = cq->events_sent;
 	if (ibcq->channel)
@@ -75,7 +141,9 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 	atomic_fetch_sub(&cq->dev->num_cq, 1);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
-	free(cq->ring);
+	urxe_buf_free(&cq->buf);
+	if (cq->pd)
+		atomic_fetch_sub(&cq->pd->users, 1);
 	free(cq);
 	return 0;
 }
@@ -83,65 +151,133 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 int urxe_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
-	struct urxe_cqe *ring, *old;
+	struct urxe_buf buf, old;
+	struct urxe_cqe *ring;
 	uint32_t size, n, head;
 
 	if (cqe < 1 || cqe > URXE_MAX_CQE - 1)
 		return EINVAL;
 	size = cq_round_up((uint32_t)cqe + 1);
-	ring = calloc(size, sizeof(*ring));
-	if (!ring)
+	if (urxe_buf_alloc(&buf, cq->pd, size * sizeof(*ring), URXEDV_RES_CQ))
 		return ENOMEM;
+	ring = buf.p;
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	n = head - cq->tail;
 	if (n > (uint32_t)cqe) {
 		urxe_spin_unlock(&cq->lock);
-		free(ring);
+		urxe_buf_free(&buf);
 		return EINVAL;
 	}
 	for (uint32_t i = 0; i < n; i++)
 		ring[i] = cq->ring[(cq->tail + i) & (cq->size - 1)];
-	old = cq->ring;
+	old = cq->buf;
+	cq->buf = buf;
 	cq->ring = ring;
 	cq->size = size;
 	cq->tail = 0;
 	atomic_store_explicit(&cq->head, n, memory_order_relaxed);
 	ibcq->cqe = (int)size - 1;
 	urxe_spin_unlock(&cq->lock);
-	free(old);
+	urxe_buf_free(&old);
 	return 0;
 }
 
-void urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
+int urxe_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 {
-	bool overrun = false;
+	struct urxe_cq *cq = to_urxe_cq(ibcq);
+	struct urxe_sched *s = &cq->dev->sched;
+	int err;
+
+	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
+		return EINVAL;
+	/* Room for its timer, so that arming one cannot fail. */
+	urxe_spin_lock(&s->lock);
+	err = urxe_timer_heap_reserve(&s->timers, (unsigned)atomic_load(&cq->dev->num_qp) +
+							  (unsigned)atomic_load(&cq->dev->num_cq) +
+							  1);
+	urxe_spin_unlock(&s->lock);
+	if (err)
+		return err;
+	urxe_spin_lock(&cq->lock);
+	cq->mod_count = attr->moderate.cq_count;
+	cq->mod_period = attr->moderate.cq_period * 1000ull;
+	urxe_spin_unlock(&cq->lock);
+	/* What waited under the old rule waits no longer. */
+	urxe_cq_timer(cq);
+	return 0;
+}
+
+/* cq->lock held */
+static void cq_fire(struct urxe_cq *cq)
+{
+	cq->mod_waiting = 0;
+	/* Counted before it can be read: destroy compares with what was acked. */
+	cq->events_sent++;
+	if (urxe_channel_notify(cq->vcq.cq.channel, &cq->vcq.cq))
+		atomic_store_explicit(&cq->armed, URXE_CQ_UNARMED, memory_order_relaxed);
+	else
+		cq->events_sent--;
+}
+
+/* An event is due for a completion; true: a timer was set. cq->lock held. */
+static bool cq_notify(struct urxe_cq *cq, bool urgent)
+{
+	struct urxe_sched *s = &cq->dev->sched;
+
+	/* One completion after which to tell is no moderation, a count of 0 no limit. */
+	if (urgent || !cq->mod_period || cq->mod_count == 1 ||
+	    (++cq->mod_waiting >= cq->mod_count && cq->mod_count)) {
+		cq_fire(cq);
+		return false;
+	}
+	if (cq->mod_waiting > 1)
+		return false;
+	urxe_spin_lock(&s->lock);
+	urxe_timer_set(&s->timers, &cq->timer, urxe_port_now(cq->dev->port) + cq->mod_period);
+	atomic_store_explicit(&s->next_timer, urxe_timer_first(&s->timers)->when,
+			      memory_order_relaxed);
+	urxe_spin_unlock(&s->lock);
+	return true;
+}
+
+void urxe_cq_timer(struct urxe_cq *cq)
+{
+	urxe_spin_lock(&cq->lock);
+	if (cq->mod_waiting &&
+	    atomic_load_explicit(&cq->armed, memory_order_relaxed) != URXE_CQ_UNARMED)
+		cq_fire(cq);
+	urxe_spin_unlock(&cq->lock);
+}
+
+void urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
+		      uint32_t flow_tag)
+{
+	bool overrun = false, timer = false, error = wc->status != IBV_WC_SUCCESS;
 	uint32_t head;
 	int armed;
 
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	if (head - cq->tail >= cq->size - 1) {
-		overrun = !cq->overrun;
+		overrun = !cq->overrun && !cq->ignore_overrun;
 		cq->overrun = true;
 	} else {
 		struct urxe_cqe *e = &cq->ring[head & (cq->size - 1)];
 
 		e->wc = *wc;
+		e->when = cq->timed ? urxe_port_now(cq->dev->port) : 0;
+		e->flow_tag = flow_tag;
+		e->cvlan = cvlan;
 		atomic_store_explicit(&cq->head, head + 1, memory_order_relaxed);
 		armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
-		if (armed == URXE_CQ_ARM_ANY || (armed == URXE_CQ_ARM_SOLICITED &&
-						 (solicited || wc->status != IBV_WC_SUCCESS))) {
-			/* Counted before it can be read: destroy compares with what was acked. */
-			cq->events_sent++;
-			if (urxe_channel_notify(cq->vcq.cq.channel, &cq->vcq.cq))
-				atomic_store_explicit(&cq->armed, URXE_CQ_UNARMED,
-						      memory_order_relaxed);
-			else
-				cq->events_sent--;
-		}
+		if (armed == URXE_CQ_ARM_ANY ||
+		    (armed == URXE_CQ_ARM_SOLICITED && (solicited || error)))
+			timer = cq_notify(cq, error);
 	}
 	urxe_spin_unlock(&cq->lock);
+	if (timer)
+		urxe_service_nudge(cq->dev); /* it may sleep for longer */
 	if (overrun) {
 		urxe_err("%s: completion queue of %u entries overrun, completions are lost",
 			 cq->dev->cfg.name, cq->size - 1);
@@ -149,6 +285,11 @@ void urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
 	}
 	if (cq->gsi)
 		urxe_service_gsi(cq->dev);
+}
+
+void urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
+{
+	urxe_cq_push_raw(cq, wc, solicited, 0, 0);
 }
 
 static int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
@@ -164,28 +305,66 @@ static int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 	return i;
 }
 
-int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+/* The CQ was empty: a turn for the device. False: this process may not. */
+static bool cq_drive(struct urxe_cq *cq)
 {
-	struct urxe_cq *cq = to_urxe_cq(ibcq);
-	int got = cq_pop(cq, n, wc);
-	uint32_t empty;
-
-	if (got || n <= 0)
-		return got;
-	if (!atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
-		return 0;
 	if (atomic_load_explicit(&cq->dev->dead, memory_order_relaxed))
-		return -1;
-	urxe_progress_poll(cq->dev);
-	got = cq_pop(cq, n, wc);
+		return false;
+	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
+		urxe_progress_poll(cq->dev);
+	return true;
+}
+
+/* A caller that finds nothing time and again lets others have the core. */
+static void cq_yield(struct urxe_cq *cq, bool got)
+{
 	/* Several threads may poll it: what they lose of the count does not matter. */
-	empty = got ? 0 : atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+	uint32_t empty = got ? 0 : atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+
 	if (empty >= CQ_YIELD_AFTER) {
 		empty = 0;
 		sched_yield();
 	}
 	atomic_store_explicit(&cq->empty_polls, empty, memory_order_relaxed);
+}
+
+int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	struct urxe_cq *cq = to_urxe_cq(ibcq);
+	int got = cq_pop(cq, n, wc);
+
+	if (got || n <= 0)
+		return got;
+	if (!cq_drive(cq))
+		return -1;
+	got = cq_pop(cq, n, wc);
+	cq_yield(cq, got);
 	return got;
+}
+
+static bool cq_take(struct urxe_cq *cq)
+{
+	bool got;
+
+	urxe_spin_lock(&cq->lock);
+	got = cq->tail != atomic_load_explicit(&cq->head, memory_order_relaxed);
+	if (got)
+		cq->cur = cq->ring[cq->tail++ & (cq->size - 1)];
+	urxe_spin_unlock(&cq->lock);
+	return got;
+}
+
+int urxe_cq_take(struct urxe_cq *cq, bool drive)
+{
+	bool got = cq_take(cq);
+
+	if (got || !drive)
+		return got ? 0 : ENOENT;
+	if (!cq_drive(cq))
+		return EIO;
+	got = cq_take(cq);
+	cq_yield(cq, got);
+	return got ? 0 : ENOENT;
 }
 
 int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)

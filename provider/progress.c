@@ -241,7 +241,7 @@ static void run_pending(struct urxe_device *dev, struct urxe_lane *lane, uint64_
 		serve_locked(qp, lane, now);
 }
 
-static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_qp **due)
+static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_timer **due)
 {
 	struct urxe_timer *t;
 	unsigned n = 0;
@@ -249,7 +249,7 @@ static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_qp **
 	urxe_spin_lock(&s->lock);
 	while (n < TIMER_BURST && (t = urxe_timer_first(&s->timers)) && t->when <= now) {
 		urxe_timer_cancel(&s->timers, t);
-		due[n++] = urxe_container_of(t, struct urxe_qp, timer);
+		due[n++] = t;
 	}
 	t = urxe_timer_first(&s->timers);
 	atomic_store_explicit(&s->next_timer, t ? t->when : URXE_NEVER, memory_order_relaxed);
@@ -257,20 +257,26 @@ static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_qp **
 	return n;
 }
 
+static void run_qp_timer(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+{
+	urxe_spin_lock(&qp->lock);
+	qp->timer_at = 0;
+	if (!qp->destroyed && urxe_qp_acked(qp))
+		urxe_requester_timeout(qp, lane, now);
+	urxe_spin_unlock(&qp->lock);
+	serve_locked(qp, lane, now);
+}
+
 static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
 {
-	struct urxe_qp *due[TIMER_BURST];
+	struct urxe_timer *due[TIMER_BURST];
 	unsigned n = pop_timers(&dev->sched, now, due);
 
 	for (unsigned i = 0; i < n; i++) {
-		struct urxe_qp *qp = due[i];
-
-		urxe_spin_lock(&qp->lock);
-		qp->timer_at = 0;
-		if (!qp->destroyed && urxe_qp_acked(qp))
-			urxe_requester_timeout(qp, lane, now);
-		urxe_spin_unlock(&qp->lock);
-		serve_locked(qp, lane, now);
+		if (due[i]->of_cq)
+			urxe_cq_timer(urxe_container_of(due[i], struct urxe_cq, timer));
+		else
+			run_qp_timer(urxe_container_of(due[i], struct urxe_qp, timer), lane, now);
 	}
 	return n;
 }

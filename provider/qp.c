@@ -112,7 +112,9 @@ static int qp_publish(struct urxe_qp *qp, uint32_t qpn)
 	}
 	/* Room for its timer, so that arming one cannot fail. */
 	urxe_spin_lock(&dev->sched.lock);
-	err = urxe_timer_heap_reserve(&dev->sched.timers, (unsigned)atomic_load(&dev->num_qp) + 1);
+	err = urxe_timer_heap_reserve(&dev->sched.timers,
+				      (unsigned)atomic_load(&dev->num_qp) +
+					      (unsigned)atomic_load(&dev->num_cq) + 1);
 	urxe_spin_unlock(&dev->sched.lock);
 	if (err)
 		return err;
