@@ -56,7 +56,8 @@ def listed(skips, test, message):
 def run_suite(args, folder):
     results = os.path.join(folder, 'results')
     env = dict(os.environ, PYTHONDONTWRITEBYTECODE='1', URXE_CONFORMANCE_RESULTS=results)
-    cmd = [args.urxe, 'run', '--port', 'loop', '--ip', '10.0.0.1/24', '--', PYTHON, '-u',
+    env.pop('LD_LIBRARY_PATH', None)  # meson's
+    cmd = [os.path.abspath(args.urxe), 'run', '--port', 'loop', '--ip', '10.0.0.1/24', '--', PYTHON, '-u',
            os.path.join(HERE, 'suite.py'), os.path.join(folder, 'tests'), '--dev', 'urxe0',
            '--gid', '0'] + args.test
     with open(args.out or os.devnull, 'w') as out:
