@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "rcu.h"
 
 /* The slot for a new request: the oldest goes. NULL when the peer has more out than agreed. */
 static struct urxe_resource *resource_get(struct urxe_responder *r)
@@ -180,7 +181,9 @@ static bool flush_range(uint8_t *addr, uint64_t length, uint8_t placement)
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1);
 
 	/* Everybody sees what we wrote with the processor, once it is written. */
+#ifndef URXE_TSAN /* which knows no fences */
 	atomic_thread_fence(memory_order_seq_cst);
+#endif
 	return !(placement & URXEDV_FLUSH_PERSISTENT) || !length ||
 	       !msync((void *)from, (uintptr_t)addr + length - from, MS_SYNC);
 }
