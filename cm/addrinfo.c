@@ -67,6 +67,17 @@ static int look_up(const char *node, const char *service, const struct rdma_addr
 	return ret;
 }
 
+static void free_one(struct rdma_addrinfo *rai)
+{
+	free(rai->ai_connect);
+	free(rai->ai_route);
+	free(rai->ai_src_canonname);
+	free(rai->ai_dst_canonname);
+	free(rai->ai_src_addr);
+	free(rai->ai_dst_addr);
+	free(rai);
+}
+
 static int from_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
 {
 	rai->ai_flags = hints->ai_flags;
@@ -106,7 +117,7 @@ URXE_CMA_API int rdma_getaddrinfo(const char *node, const char *service,
 		ret = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
 				hints->ai_src_len);
 	if (ret) {
-		rdma_freeaddrinfo(rai);
+		free_one(rai);
 		return ret;
 	}
 	*res = rai;
@@ -118,13 +129,7 @@ URXE_CMA_API void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 	while (res) {
 		struct rdma_addrinfo *next = res->ai_next;
 
-		free(res->ai_connect);
-		free(res->ai_route);
-		free(res->ai_src_canonname);
-		free(res->ai_dst_canonname);
-		free(res->ai_src_addr);
-		free(res->ai_dst_addr);
-		free(res);
+		free_one(res);
 		res = next;
 	}
 }

@@ -227,13 +227,13 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 	struct urxe_cma_channel *ch;
 	struct urxe_cma_event *ev = NULL;
 	char buf[16];
+	int err;
 
 	if (!channel || !event)
 		return urxe_cma_ret(EINVAL);
 	ch = to_cma_channel(channel);
 	while (!ev) {
 		ssize_t n = read(channel->fd, buf, sizeof(buf));
-		int err;
 
 		/*
 		 * The channel was destroyed under us. Programs do that at their end and expect
@@ -250,10 +250,12 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 		ev = take(ch);
 		set_token(ch);
 		urxe_cma_leave();
-		if (ev && give_channel(ev)) {
-			ack(ev);
-			ev = NULL;
-		}
+	}
+	/* A request that cannot have what it needs was rejected; the caller hears why. */
+	err = give_channel(ev);
+	if (err) {
+		ack(ev);
+		return urxe_cma_ret(err);
 	}
 	*event = &ev->event;
 	return 0;
@@ -269,6 +271,7 @@ URXE_CMA_API int rdma_ack_cm_event(struct rdma_cm_event *event)
 
 int urxe_cma_complete(struct rdma_cm_id *id)
 {
+	struct rdma_cm_event *ev = NULL;
 	int status;
 
 	if (!to_cma_id(id)->sync)
@@ -277,12 +280,13 @@ int urxe_cma_complete(struct rdma_cm_id *id)
 		rdma_ack_cm_event(id->event);
 		id->event = NULL;
 	}
-	if (rdma_get_cm_event(id->channel, &id->event))
+	if (rdma_get_cm_event(id->channel, &ev) || !ev)
 		return -1;
-	status = id->event->status;
+	id->event = ev;
+	status = ev->status;
 	if (!status)
 		return 0;
-	if (id->event->event == RDMA_CM_EVENT_REJECTED)
+	if (ev->event == RDMA_CM_EVENT_REJECTED)
 		status = ECONNREFUSED;
 	return urxe_cma_ret(status < 0 ? -status : status);
 }

@@ -19,10 +19,10 @@
 #define URXE_MAD_HDR_LEN 24
 #define URXE_MAD_MSG_LEN (URXE_MAD_LEN - URXE_MAD_HDR_LEN)
 
-#define URXE_MAD_BASE_VERSION  1
-#define URXE_MAD_CLASS_CM      0x07
-#define URXE_MAD_CM_VERSION    2
-#define URXE_MAD_METHOD_SEND   0x03
+#define URXE_MAD_BASE_VERSION 1
+#define URXE_MAD_CLASS_CM     0x07
+#define URXE_MAD_CM_VERSION   2
+#define URXE_MAD_METHOD_SEND  0x03
 
 /* CM attribute ids (table 105). */
 enum urxe_mad_attr {
@@ -39,6 +39,7 @@ enum urxe_mad_attr {
 	URXE_MAD_APR = 0x1a,
 };
 
+/* clang-format off */
 /* MAD common header (13.4.2); CM leaves 'class specific' zero, ECE uses the attribute modifier. */
 #define URXE_MAD_HDR_FIELDS(F)                                                                     \
 	F(HDR, BASE_VERSION, 0, 0, 8)                                                              \
@@ -244,6 +245,7 @@ enum urxe_mad_attr {
 	URXE_MAD_APR_FIELDS(F)                                                                     \
 	URXE_MAD_SIDR_REQ_FIELDS(F)                                                                \
 	URXE_MAD_SIDR_REP_FIELDS(F)
+/* clang-format on */
 
 /** Field ids: URXE_HDR_TID, URXE_REQ_LOCAL_QPN, ... */
 enum urxe_mad_field_id {
@@ -268,9 +270,9 @@ enum urxe_mad_field_id {
 #define URXE_SIDR_REP_PRIVATE_LEN 136
 
 struct urxe_mad_field {
-	uint16_t byte;	/* from the MAD's start */
-	uint8_t bit;	/* 0: most significant of its byte */
-	uint16_t width; /* bits */
+	uint16_t byte;	  /* from the MAD's start */
+	uint8_t bit;	  /* 0: most significant of its byte */
+	uint16_t width;	  /* bits */
 	const char *name; /* "REQ.LOCAL_QPN" */
 };
 
@@ -323,10 +325,10 @@ int urxe_mad_check(const uint8_t *mad, uint32_t len);
  * RDMA IP CM service (IBTA A11): service ids 0x0000000001 PS PORT, and a header in front of the
  * consumer's private data of REQ (92 bytes) and SIDR_REQ (216 bytes).
  */
-#define URXE_IP_CM_HDR_LEN	 36
+#define URXE_IP_CM_HDR_LEN	  36
 #define URXE_IP_CM_SERVICE_PREFIX 0x0000000001000000ull
-#define URXE_IP_CM_PS_TCP	 0x06
-#define URXE_IP_CM_PS_UDP	 0x11
+#define URXE_IP_CM_PS_TCP	  0x06
+#define URXE_IP_CM_PS_UDP	  0x11
 
 static inline uint64_t urxe_ip_cm_service_id(uint8_t ps, uint16_t port)
 {
