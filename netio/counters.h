@@ -15,6 +15,8 @@
 	X(rx_packets)	       /* RoCEv2 packets delivered, looped ones included */                \
 	X(tx_packets)	       /* RoCEv2 packets committed */                                      \
 	X(loop_packets)	       /* of them to ourselves */                                          \
+	X(raw_rx)	       /* frames that raw packet QPs took copies of */                     \
+	X(raw_tx)	       /* frames that they sent */                                         \
 	/* received and dropped */                                                                 \
 	X(rx_short)	       /* shorter than its headers */                                      \
 	X(rx_not_our_mac)                                                                          \

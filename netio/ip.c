@@ -8,6 +8,8 @@
 
 static bool drop(struct urxe_lane *lane, enum urxe_counter why)
 {
+	if (lane->raw_taken)
+		return false; /* not lost */
 	urxe_count(lane, why, 1);
 	return false;
 }

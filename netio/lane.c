@@ -43,7 +43,8 @@ static void input_burst(struct urxe_lane *lane, struct urxe_frame *f, unsigned n
 	unsigned num_done = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (urxe_frame_input(lane, &f[i], loop, &pkts[*count]))
+		if (urxe_raw_input(lane, &f[i]) &&
+		    urxe_frame_input(lane, &f[i], loop, &pkts[*count]))
 			++*count;
 		else
 			done[num_done++] = f[i];

@@ -24,6 +24,7 @@ struct urxe_frame {
 
 #define URXE_FRAME_TX_IPV4_CSUM 0x1 /* tx: please fill in the IPv4 header checksum */
 #define URXE_FRAME_RX_BAD_CSUM  0x2 /* rx: the link found a bad IP or UDP checksum */
+#define URXE_FRAME_RAW          0x4 /* not the link's: looped, for the raw tap alone */
 
 /** What a link says of itself once it is up. */
 struct urxe_link_info {

@@ -199,6 +199,42 @@ void urxe_tx_abort(struct urxe_lane *lane, struct urxe_tx *tx);
 /** urxe_lane_flush - hand what was committed to the link. Also done by unlock. */
 void urxe_lane_flush(struct urxe_lane *lane);
 
+/* ---- raw frames: whole, as they are on the wire, without FCS ---- */
+
+/**
+ * urxe_raw_fn - a frame has arrived, or was sent to ourselves
+ * @frame: good during the call only
+ * @roce: it looks like RoCEv2 to our own address
+ *
+ * With the lane's lock held. True: somebody took a copy; the stack gets the frame all the same, but
+ * does not count it as dropped when it has no use for it.
+ */
+typedef bool urxe_raw_fn(void *arg, const uint8_t *frame, uint32_t len, bool roce);
+
+/**
+ * urxe_port_raw_tap - show received frames to @fn; NULL: to nobody
+ *
+ * One a port. Needs a started port; takes each lane's lock: call with none held. When it
+ * returns, the one before is not running any more.
+ */
+void urxe_port_raw_tap(struct urxe_port *port, urxe_raw_fn *fn, void *arg);
+
+/**
+ * urxe_raw_begin - reserve a frame of @len bytes, to be filled with urxe_tx_append() alone
+ *
+ * Needs the lane's lock, as what follows. 0; EAGAIN; EMSGSIZE: less than an Ethernet header or
+ * longer than the port carries.
+ */
+int urxe_raw_begin(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len);
+
+/**
+ * urxe_raw_commit - send it, padded to Ethernet's least; to our own MAC: to the tap alone; to a
+ * group: to the tap as well
+ *
+ * 0; EMSGSIZE: too long for a frame without VLAN tag, not sent.
+ */
+int urxe_raw_commit(struct urxe_lane *lane, struct urxe_tx *tx);
+
 /* ---- paths ---- */
 
 /** Where a flow goes: what an AH or a QP's primary path says. */

@@ -68,8 +68,8 @@ struct urxe_neigh {
 	unsigned sgid_index; /* own address that asks */
 	unsigned refs;	     /* paths */
 	unsigned tries;
-	uint64_t due;  /* when the state times out, or URXE_NEVER */
-	uint64_t hold; /* FAILED: no new attempt before */
+	uint64_t due;	/* when the state times out, or URXE_NEVER */
+	uint64_t hold;	/* FAILED: no new attempt before */
 	uint64_t doubt; /* no new question of urxe_neigh_suspect() before */
 };
 
@@ -210,6 +210,10 @@ struct urxe_lane {
 	_Atomic unsigned pend_count;
 	struct urxe_frame pend[RX_PENDING];
 
+	urxe_raw_fn *raw_fn;
+	void *raw_arg;
+	bool raw_taken; /* the frame in hand */
+
 	struct urxe_faults faults;
 	uint64_t echo_from; /* rate limit of ICMP answers */
 	unsigned echo_count;
@@ -324,6 +328,12 @@ void urxe_icmpv6_input(struct urxe_lane *lane, const struct urxe_input *in);
 void urxe_nd_input(struct urxe_lane *lane, const struct urxe_input *in);
 void urxe_igmp_input(struct urxe_lane *lane, const struct urxe_input *in);
 void urxe_mld_input(struct urxe_lane *lane, const struct urxe_input *in);
+
+/** urxe_raw_input - show a frame to the tap, if there is one; false: that was all it is for. */
+bool urxe_raw_input(struct urxe_lane *lane, const struct urxe_frame *f);
+/** urxe_tx_reserve - a frame of @len bytes for the wire, taken from the lane's; 0, EAGAIN,
+ * EMSGSIZE. */
+int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len);
 
 /* ---- questions and announcements ---- */
 

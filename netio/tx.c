@@ -205,6 +205,30 @@ static void finish_ip(struct urxe_lane *lane, const struct urxe_path *path, uint
 	lane->ip_id++;
 }
 
+int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len)
+{
+	struct urxe_frame *f;
+	int err = reserve_wire(lane);
+
+	if (err)
+		return err;
+	if (!lane->cached && !cache_refill(lane))
+		return no_room(lane, URXE_CNT_tx_no_frame);
+	f = &lane->cache[lane->cached - 1];
+	if (len > f->room) {
+		urxe_count(lane, URXE_CNT_tx_too_long, 1);
+		return EMSGSIZE;
+	}
+	lane->cached--;
+	lane->reserved++;
+	tx->flags = TX_NOICRC;
+	tx->l2 = tx->bth = tx->cur = f->data;
+	tx->end = tx->l2 + len;
+	tx->frame = f->buf;
+	tx->room = f->room;
+	return 0;
+}
+
 int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len)
 {
 	struct urxe_frame *f;

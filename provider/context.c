@@ -73,6 +73,9 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.close_xrcd = urxe_close_xrcd,
 	.get_srq_num = urxe_get_srq_num,
 	.open_qp = urxe_open_qp,
+	/* flow.c */
+	.create_flow = urxe_create_flow,
+	.destroy_flow = urxe_destroy_flow,
 	/* mcast.c */
 	.attach_mcast = urxe_attach_mcast,
 	.detach_mcast = urxe_detach_mcast,
@@ -168,7 +171,8 @@ static void device_limits(const struct urxe_device *dev, struct ibv_device_attr 
 			      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SHUTDOWN_PORT |
 			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE |
 			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC |
+			      IBV_DEVICE_MANAGED_FLOW_STEERING;
 	a->max_sge = URXE_MAX_SGE;
 	a->max_sge_rd = URXE_MAX_SGE;
 	a->max_cq = URXE_MAX_CQ;

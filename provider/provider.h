@@ -168,6 +168,8 @@ struct urxe_device {
 	uint32_t srqn_next;
 	struct cds_list_head xrcds;
 	_Atomic(struct urxe_qp *) gsi;
+	struct cds_list_head flows;	   /* rules of raw packet QPs; read under RCU */
+	unsigned num_flows;
 	struct cds_list_head mcast_groups; /* read under RCU */
 	unsigned num_mcast;
 
@@ -575,6 +577,7 @@ struct urxe_qp {
 	struct urxe_timer timer;	   /* under sched.lock */
 	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
 	uint32_t async_events;
+	atomic_int flows;	    /* rules that feed it */
 	struct cds_list_head opens; /* XRC_RECV: struct urxe_qp_open */
 	struct cds_list_head mcast; /* groups it is attached to; under dev->mutex */
 	struct rcu_head rcu;
@@ -957,6 +960,16 @@ int urxe_xrc_publish_srq(struct urxe_srq *srq, struct ibv_xrcd *xrcd);
 void urxe_xrc_unpublish_srq(struct urxe_srq *srq);
 /** urxe_xrc_srq - the SRQ of that number in the QP's domain, or NULL. Within RCU read-side. */
 struct urxe_srq *urxe_xrc_srq(const struct urxe_qp *qp, uint32_t srqn);
+
+/* ---- raw.c, flow.c ---- */
+
+/** urxe_raw_check_permission - may we see and send whole frames? 0 or EPERM (CAP_NET_RAW). */
+int urxe_raw_check_permission(void);
+bool urxe_raw_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+/** urxe_raw_receive - a frame for a raw packet QP; qp->lock held, RCU read-side. */
+void urxe_raw_receive(struct urxe_qp *qp, const uint8_t *frame, uint32_t len);
+struct ibv_flow *urxe_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int urxe_destroy_flow(struct ibv_flow *flow);
 
 /* ---- mcast.c ---- */
 int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);

@@ -31,6 +31,10 @@ static int qp_check_attr(const struct ibv_qp_init_attr *attr)
 		if (attr->srq)
 			return EINVAL;
 		break;
+	case IBV_QPT_RAW_PACKET:
+		if (urxe_raw_check_permission())
+			return EPERM;
+		break;
 	case IBV_QPT_XRC_RECV:
 		return 0;
 	default:
@@ -336,7 +340,7 @@ int urxe_destroy_qp(struct ibv_qp *ibqp)
 
 	if (qp->type == IBV_QPT_XRC_RECV)
 		return urxe_xrc_close_qp(ibqp);
-	if (urxe_mcast_attached(qp))
+	if (urxe_mcast_attached(qp) || atomic_load(&qp->flows))
 		return EBUSY;
 	qp_stop(qp);
 	urxe_qp_await_events(ibqp, qp->ctx, qp->async_events);

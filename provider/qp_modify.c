@@ -13,6 +13,7 @@ enum qp_class {
 	CLASS_RC,
 	CLASS_UC,
 	CLASS_UD,
+	CLASS_RAW,
 	CLASS_XI, /* XRC_SEND: of RC what the requester needs */
 	CLASS_XT, /* XRC_RECV: of RC what the responder needs */
 	CLASSES
@@ -28,85 +29,86 @@ struct transition {
 #define S(x) IBV_QPS_##x
 #define A(x) IBV_QP_##x
 
-#define RTS_OPT_RC \
-	(A(CUR_STATE) | A(ACCESS_FLAGS) | A(ALT_PATH) | A(PATH_MIG_STATE) | A(MIN_RNR_TIMER))
-#define RTS_OPT_UC (A(CUR_STATE) | A(ACCESS_FLAGS) | A(ALT_PATH) | A(PATH_MIG_STATE))
-#define RTS_OPT_UD (A(CUR_STATE) | A(QKEY))
-
-#define ANY_CONN(required, optional)                                          \
-	[CLASS_RC] = {required, optional}, [CLASS_UC] = {required, optional}, \
-	[CLASS_XI] = {required, optional}, [CLASS_XT] = {required, optional}
-#define RTR_CONN (A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN))
-#define RTR_RESP (A(MAX_DEST_RD_ATOMIC) | A(MIN_RNR_TIMER))
-#define RTR_OPT	 (A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX))
-#define RTS_REQ	 (A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(SQ_PSN) | A(MAX_QP_RD_ATOMIC))
-#define SQD_CONN (A(AV) | A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(PATH_MIG_STATE))
-#define SQD_REQ	 (A(PORT) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(MAX_QP_RD_ATOMIC))
+#define INIT_CONN (A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS))
+#define INIT_UD	  (A(PKEY_INDEX) | A(PORT) | A(QKEY))
+#define RTR_CONN  (A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN))
+#define RTR_RESP  (A(MAX_DEST_RD_ATOMIC) | A(MIN_RNR_TIMER))
+#define RTR_OPT	  (A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX))
+#define RTR_UD	  (A(PKEY_INDEX) | A(QKEY))
+#define RTS_REQ	  (A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(SQ_PSN) | A(MAX_QP_RD_ATOMIC))
+#define RTS_CONN  (A(CUR_STATE) | A(ACCESS_FLAGS) | A(ALT_PATH) | A(PATH_MIG_STATE))
+#define RTS_RESP  (RTS_CONN | A(MIN_RNR_TIMER))
+#define RTS_UD	  (A(CUR_STATE) | A(QKEY))
+#define SQD_CONN  (A(AV) | A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(PATH_MIG_STATE))
+#define SQD_REQ	  (A(PORT) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(MAX_QP_RD_ATOMIC))
+#define NOTIFY	  A(EN_SQD_ASYNC_NOTIFY)
 
 /*
  * What the other half of an XRC connection needs is taken and means nothing: perftest sets up both
- * halves alike.
+ * halves alike. {-1, 0}: a class has no such state.
  */
+/* clang-format off */
 static const struct transition transitions[] = {
-	{S(RESET),
-	 S(INIT),
-	 {ANY_CONN(A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS), 0), [CLASS_UD] = {A(PKEY_INDEX) |
-											A(PORT) |
-											A(QKEY),
-										0}}},
-	{S(INIT),
-	 S(INIT),
-	 {ANY_CONN(0, A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS)), [CLASS_UD] = {0,
-										A(PKEY_INDEX) |
-											A(PORT) |
-											A(QKEY)}}},
-	{S(INIT),
-	 S(RTR),
-	 {[CLASS_RC] = {RTR_CONN | RTR_RESP, RTR_OPT},
-	  [CLASS_UC] = {RTR_CONN, RTR_OPT},
-	  [CLASS_XI] = {RTR_CONN, RTR_OPT | RTR_RESP},
-	  [CLASS_XT] = {RTR_CONN | RTR_RESP, RTR_OPT},
-	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(QKEY)}}},
-	{S(RTR),
-	 S(RTS),
-	 {[CLASS_RC] = {RTS_REQ, RTS_OPT_RC},
-	  [CLASS_UC] = {A(SQ_PSN), RTS_OPT_UC},
-	  [CLASS_XI] = {RTS_REQ, RTS_OPT_UC},
-	  [CLASS_XT] = {A(TIMEOUT) | A(SQ_PSN), RTS_OPT_RC | RTS_REQ},
-	  [CLASS_UD] = {A(SQ_PSN), RTS_OPT_UD}}},
-	{S(RTS),
-	 S(RTS),
-	 {[CLASS_RC] = {0, RTS_OPT_RC},
-	  [CLASS_UC] = {0, RTS_OPT_UC},
-	  [CLASS_XI] = {0, RTS_OPT_UC},
-	  [CLASS_XT] = {0, RTS_OPT_RC},
-	  [CLASS_UD] = {0, RTS_OPT_UD}}},
-	{S(RTS),
-	 S(SQD),
-	 {ANY_CONN(0, A(EN_SQD_ASYNC_NOTIFY)), [CLASS_UD] = {0, A(EN_SQD_ASYNC_NOTIFY)}}},
-	{S(SQD),
-	 S(RTS),
-	 {[CLASS_RC] = {0, RTS_OPT_RC},
-	  [CLASS_UC] = {0, RTS_OPT_UC},
-	  [CLASS_XI] = {0, RTS_OPT_UC},
-	  [CLASS_XT] = {0, RTS_OPT_RC},
-	  [CLASS_UD] = {0, RTS_OPT_UD}}},
-	{S(SQD),
-	 S(SQD),
-	 {[CLASS_RC] = {0, SQD_CONN | SQD_REQ | RTR_RESP},
-	  [CLASS_UC] = {0, SQD_CONN},
-	  [CLASS_XI] = {0, SQD_CONN | SQD_REQ},
-	  [CLASS_XT] = {0, SQD_CONN | RTR_RESP | A(PORT) | A(TIMEOUT)},
-	  [CLASS_UD] = {0, A(PKEY_INDEX) | A(QKEY)}}},
-	{S(SQE),
-	 S(RTS),
-	 {/* of the connected ones only UC has such a state */
-	  [CLASS_RC] = {-1, 0},
-	  [CLASS_XI] = {-1, 0},
-	  [CLASS_XT] = {-1, 0},
-	  [CLASS_UC] = {0, A(CUR_STATE) | A(ACCESS_FLAGS)},
-	  [CLASS_UD] = {0, A(CUR_STATE) | A(QKEY)}}},
+	{S(RESET), S(INIT), {
+		[CLASS_RC] = {INIT_CONN, 0},
+		[CLASS_UC] = {INIT_CONN, 0},
+		[CLASS_XI] = {INIT_CONN, 0},
+		[CLASS_XT] = {INIT_CONN, 0},
+		[CLASS_UD] = {INIT_UD, 0},
+		[CLASS_RAW] = {A(PORT), 0}}},
+	{S(INIT), S(INIT), {
+		[CLASS_RC] = {0, INIT_CONN},
+		[CLASS_UC] = {0, INIT_CONN},
+		[CLASS_XI] = {0, INIT_CONN},
+		[CLASS_XT] = {0, INIT_CONN},
+		[CLASS_UD] = {0, INIT_UD},
+		[CLASS_RAW] = {0, A(PORT)}}},
+	{S(INIT), S(RTR), {
+		[CLASS_RC] = {RTR_CONN | RTR_RESP, RTR_OPT},
+		[CLASS_UC] = {RTR_CONN, RTR_OPT},
+		[CLASS_XI] = {RTR_CONN, RTR_OPT | RTR_RESP},
+		[CLASS_XT] = {RTR_CONN | RTR_RESP, RTR_OPT},
+		[CLASS_UD] = {0, RTR_UD}}},
+	{S(RTR), S(RTS), {
+		[CLASS_RC] = {RTS_REQ, RTS_RESP},
+		[CLASS_UC] = {A(SQ_PSN), RTS_CONN},
+		[CLASS_XI] = {RTS_REQ, RTS_CONN},
+		[CLASS_XT] = {A(TIMEOUT) | A(SQ_PSN), RTS_RESP | RTS_REQ},
+		[CLASS_UD] = {A(SQ_PSN), RTS_UD}}},
+	{S(RTS), S(RTS), {
+		[CLASS_RC] = {0, RTS_RESP},
+		[CLASS_UC] = {0, RTS_CONN},
+		[CLASS_XI] = {0, RTS_CONN},
+		[CLASS_XT] = {0, RTS_RESP},
+		[CLASS_UD] = {0, RTS_UD}}},
+	{S(RTS), S(SQD), {
+		[CLASS_RC] = {0, NOTIFY},
+		[CLASS_UC] = {0, NOTIFY},
+		[CLASS_XI] = {0, NOTIFY},
+		[CLASS_XT] = {0, NOTIFY},
+		[CLASS_UD] = {0, NOTIFY},
+		[CLASS_RAW] = {0, NOTIFY}}},
+	{S(SQD), S(RTS), {
+		[CLASS_RC] = {0, RTS_RESP},
+		[CLASS_UC] = {0, RTS_CONN},
+		[CLASS_XI] = {0, RTS_CONN},
+		[CLASS_XT] = {0, RTS_RESP},
+		[CLASS_UD] = {0, RTS_UD}}},
+	{S(SQD), S(SQD), {
+		[CLASS_RC] = {0, SQD_CONN | SQD_REQ | RTR_RESP},
+		[CLASS_UC] = {0, SQD_CONN},
+		[CLASS_XI] = {0, SQD_CONN | SQD_REQ},
+		[CLASS_XT] = {0, SQD_CONN | RTR_RESP | A(PORT) | A(TIMEOUT)},
+		[CLASS_UD] = {0, RTR_UD}}},
+	{S(SQE), S(RTS), {
+		[CLASS_RC] = {-1, 0},
+		[CLASS_UC] = {0, A(CUR_STATE) | A(ACCESS_FLAGS)},
+		[CLASS_XI] = {-1, 0},
+		[CLASS_XT] = {-1, 0},
+		[CLASS_UD] = {0, RTS_UD},
+		[CLASS_RAW] = {0, A(CUR_STATE)}}},
 };
+/* clang-format on */
 
 static enum qp_class qp_class_of(const struct urxe_qp *qp)
 {
@@ -115,6 +117,8 @@ static enum qp_class qp_class_of(const struct urxe_qp *qp)
 		return CLASS_UC;
 	case IBV_QPT_UD:
 		return CLASS_UD;
+	case IBV_QPT_RAW_PACKET:
+		return CLASS_RAW;
 	case IBV_QPT_XRC_SEND:
 		return CLASS_XI;
 	case IBV_QPT_XRC_RECV:

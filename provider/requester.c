@@ -353,6 +353,8 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 
 	if (qp->type == IBV_QPT_UD)
 		return urxe_ud_run(qp, lane, now);
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		return urxe_raw_run(qp, lane, now);
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_wait)
 		return false;
 	while (sq->cur != sq->post) {

@@ -25,6 +25,7 @@ static const uint32_t allowed_ops[] = {
 	[IBV_QPT_UC] = OPS_SEND | OPS_WRITE | OPS_LOCAL, /* the wire knows no other UC opcodes */
 	[IBV_QPT_UD] = OPS_SEND,
 	[IBV_QPT_XRC_SEND] = OPS_RC,
+	[IBV_QPT_RAW_PACKET] = OP(SEND),
 };
 
 uint32_t urxe_wqe_ops(const struct urxe_qp *qp)
