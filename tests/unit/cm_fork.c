@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A program that opens its device and forks before it means to talk, as libfabric and pyverbs
+ * do: parent and children each have a working CM. Run by `urxe run --port loop`; without a
+ * configuration (argument "none") there is no device, and each call says so.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/rdma_cma.h>
+
+#define TRY(x)                                                                          \
+	do {                                                                            \
+		if (!(x)) {                                                             \
+			printf("pid %d line %d: %s: %s\n", (int)getpid(), __LINE__, #x, \
+			       strerror(errno));                                        \
+			return 1;                                                       \
+		}                                                                       \
+	} while (0)
+
+static int expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type,
+		  struct rdma_cm_id **id)
+{
+	struct rdma_cm_event *ev;
+	int ok;
+
+	TRY(!rdma_get_cm_event(ch, &ev));
+	ok = ev->event == type && !ev->status;
+	if (!ok)
+		printf("%s status %d\n", rdma_event_str(ev->event), ev->status);
+	if (id)
+		*id = ev->id;
+	rdma_ack_cm_event(ev);
+	return !ok;
+}
+
+static int talk(void)
+{
+	struct rdma_event_channel *sch = rdma_create_event_channel();
+	struct rdma_event_channel *cch = rdma_create_event_channel();
+	struct sockaddr_in sin = {.sin_family = AF_INET};
+	struct rdma_conn_param param = {.qp_num = 0x123, .retry_count = 7};
+	struct rdma_cm_id *l, *c, *s;
+
+	TRY(sch && cch);
+	sin.sin_addr.s_addr = inet_addr("10.0.0.1");
+	TRY(!rdma_create_id(sch, &l, NULL, RDMA_PS_TCP));
+	TRY(!rdma_bind_addr(l, (struct sockaddr *)&sin));
+	TRY(!rdma_listen(l, 1));
+	sin.sin_port = rdma_get_src_port(l);
+	TRY(!rdma_create_id(cch, &c, NULL, RDMA_PS_TCP));
+	TRY(!rdma_resolve_addr(c, NULL, (struct sockaddr *)&sin, 1000));
+	TRY(!expect(cch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL));
+	TRY(!rdma_resolve_route(c, 1000));
+	TRY(!expect(cch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL));
+	TRY(!rdma_connect(c, &param));
+	TRY(!expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, &s));
+	param.qp_num = 0x321;
+	TRY(!rdma_accept(s, &param));
+	TRY(!expect(cch, RDMA_CM_EVENT_CONNECT_RESPONSE, NULL));
+	TRY(!rdma_establish(c));
+	TRY(!expect(sch, RDMA_CM_EVENT_ESTABLISHED, NULL));
+	TRY(!rdma_disconnect(s));
+	TRY(!expect(sch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+	TRY(!expect(cch, RDMA_CM_EVENT_DISCONNECTED, NULL));
+	TRY(!rdma_destroy_id(c));
+	TRY(!rdma_destroy_id(s));
+	TRY(!rdma_destroy_id(l));
+	rdma_destroy_event_channel(sch);
+	rdma_destroy_event_channel(cch);
+	return 0;
+}
+
+static int no_device(void)
+{
+	struct rdma_addrinfo hints = {0}, *res;
+	struct rdma_cm_id *id;
+	int n = 1;
+
+	TRY(!rdma_create_event_channel() && errno == ENODEV);
+	TRY(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == -1 && errno == ENODEV);
+	TRY(!rdma_get_devices(&n) && errno == ENODEV && n == 0);
+	TRY(rdma_getaddrinfo("10.0.0.1", "1", &hints, &res) == -1 && errno == ENODEV);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct ibv_context **list;
+	int failed = 0, status;
+	pid_t pid[2];
+
+	setvbuf(stdout, NULL, _IONBF, 0);
+	if (argc > 1 && !strcmp(argv[1], "none"))
+		return no_device();
+	list = rdma_get_devices(NULL);
+	TRY(list && list[0]);
+	rdma_free_devices(list);
+	for (unsigned i = 0; i < 2; i++) {
+		pid[i] = fork();
+		TRY(pid[i] >= 0);
+		if (!pid[i])
+			return talk();
+	}
+	failed |= talk();
+	for (unsigned i = 0; i < 2; i++) {
+		TRY(waitpid(pid[i], &status, 0) == pid[i]);
+		failed |= status;
+	}
+	return failed ? 1 : 0;
+}
