@@ -14,6 +14,9 @@ import sys
 CUNIT = re.compile(r'^\s+tests\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$', re.M)
 CUNIT_FAILED = re.compile(r'^\s+Test: (\S+) \.\.\.(?:(?!^\s+Test:).)*?FAILED', re.M | re.S)
 LINES = re.compile(r'^(ok|FAIL|skip)\s+(.*)$', re.M)
+# tests/conformance: its last line, and the names of what failed
+COUNTS = re.compile(r'^\d+ [a-z ]+(?:, \d+ [a-z ]+)*$', re.M)
+NAMED = re.compile(r'^(?:fail|error|unlisted skip|unexpected \w+): (\S+): ', re.M)
 SKIPPED = re.compile(r'^\s*skipped: (.*)$', re.M)
 
 
@@ -33,6 +36,13 @@ def count(test):
             failed.append(name)
         else:
             skipped.append(name)
+    for line in COUNTS.findall(out):
+        for number, kind in (part.split(' ', 1) for part in line.split(', ')):
+            if kind == 'pass':
+                passed += int(number)
+            elif kind == 'skip':
+                skipped += ['as listed, with its reason, in tests/conformance/skips.txt'] * int(number)
+        failed += NAMED.findall(out)
     for why in SKIPPED.findall(out):
         skipped.append(why)
         passed = max(0, passed - 1)
@@ -82,8 +92,8 @@ def main(folder):
         print('%-6s %-12s %7d %7d %8d %9.1f' % tuple(row))
     if skips:
         print('\nskipped, and why:')
-        for s in skips:
-            print('  ' + s)
+        for s in sorted(set(skips)):
+            print('  %s%s' % ('%d times ' % skips.count(s) if skips.count(s) > 1 else '', s))
     if failures:
         print('\nFAILED:')
         for f in failures:
