@@ -35,10 +35,11 @@ void urxe_progress_timer(struct urxe_qp *qp, uint64_t when)
 	urxe_spin_lock(&s->lock);
 	if (!qp->destroyed) {
 		urxe_timer_set(&s->timers, &qp->timer, when);
-		atomic_store_explicit(&s->next_timer, urxe_timer_first(&s->timers)->when,
-				      memory_order_relaxed);
+		atomic_store(&s->next_timer, urxe_timer_first(&s->timers)->when);
 	}
 	urxe_spin_unlock(&s->lock);
+	/* The caller may never come back to look. */
+	urxe_service_by(qp->dev, when);
 }
 
 void urxe_progress_forget(struct urxe_qp *qp)

@@ -107,6 +107,7 @@ struct urxe_service_thread {
 	bool running;
 	atomic_bool stop;
 	atomic_bool asleep;	/* in a long wait, or about to */
+	_Atomic uint64_t until; /* when it will look of itself; valid while asleep */
 	_Atomic uint64_t polls; /* lane turns by callers: they drive */
 	atomic_bool nudged;	/* a caller goes to sleep: drive for a while */
 	atomic_bool gsi_due;
@@ -1021,6 +1022,8 @@ int urxe_service_start(struct urxe_device *dev);
 void urxe_service_stop(struct urxe_device *dev);
 /** urxe_service_nudge - wake the thread if it sleeps; cheap if not. */
 void urxe_service_nudge(struct urxe_device *dev);
+/** urxe_service_by - wake the thread if it sleeps beyond @when. */
+void urxe_service_by(struct urxe_device *dev, uint64_t when);
 /** urxe_service_gsi - the GSI's poll is due. */
 void urxe_service_gsi(struct urxe_device *dev);
 /** urxe_service_run_gsi - run the GSI's poll if due (service thread, tests). Returns its next time.

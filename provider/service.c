@@ -19,6 +19,7 @@
 #define SLEEP_MAX_NS  4000000ull    /* of a link without interrupts */
 #define SLEEP_INTR_NS 1000000000ull /* of a link with */
 #define SLEEP_FULL_NS 100000ull	    /* while QPs wait for room to send */
+#define SLACK_NS      10000ull	    /* between two looks at the clock */
 #define RESOLVE_NS    200000ull	    /* while a neighbour is being resolved */
 
 void urxe_service_nudge(struct urxe_device *dev)
@@ -28,6 +29,14 @@ void urxe_service_nudge(struct urxe_device *dev)
 	if (!atomic_load_explicit(&s->nudged, memory_order_relaxed))
 		atomic_store(&s->nudged, true);
 	if (atomic_load(&s->asleep))
+		urxe_port_wake(dev->port);
+}
+
+void urxe_service_by(struct urxe_device *dev, uint64_t when)
+{
+	struct urxe_service_thread *s = &dev->service;
+
+	if (atomic_load(&s->asleep) && when < atomic_load(&s->until))
 		urxe_port_wake(dev->port);
 }
 
@@ -110,10 +119,13 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 static void service_sleep(struct urxe_device *dev, struct service_state *st, uint64_t ns)
 {
 	struct urxe_service_thread *s = &dev->service;
+	uint64_t until = urxe_port_now(dev->port) + ns;
 
+	atomic_store(&s->until, until);
 	atomic_store(&s->asleep, true);
 	/* Who asked before it could see that we sleep. */
-	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop))
+	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop) &&
+	    (ns < 10 * SLACK_NS || atomic_load(&dev->sched.next_timer) >= until - SLACK_NS))
 		urxe_port_wait(dev->port, ns, &st->interrupt);
 	atomic_store(&s->asleep, false);
 }

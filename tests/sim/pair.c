@@ -57,7 +57,8 @@ static void side_open(struct side *s, struct urxe_sim *sim, const char *name, un
 	side_config(&cfg, name, host, pp);
 	s->end = urxe_sim_end(sim, &pp->link);
 	REQUIRE(s->end);
-	REQUIRE(!urxe_device_create(&s->dev, &cfg, &urxe_link_sim_ops, s->end, pp->threaded));
+	REQUIRE(!urxe_device_create(&s->dev, &cfg, pp->ops ? pp->ops : &urxe_link_sim_ops, s->end,
+				    pp->threaded));
 	s->ctx = ibv_open_device(&s->dev->vdev.device);
 	REQUIRE(s->ctx);
 	s->pd = ibv_alloc_pd(s->ctx);

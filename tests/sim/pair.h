@@ -50,8 +50,9 @@ struct pair_params {
 	uint32_t max_inline;
 	uint32_t max_sge; /* 0: 4 */
 	bool sig_all;
-	bool threaded; /* in real time, with service threads: no pair_step() */
-	bool channel;  /* CQs with a completion channel */
+	bool threaded;			 /* in real time, with service threads: no pair_step() */
+	const struct urxe_link_ops *ops; /* NULL: urxe_link_sim_ops */
+	bool channel;			 /* CQs with a completion channel */
 };
 
 /** pair_open - both sides up, with a connected QP of @type each (UD: ready to send). */

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The service thread on a link with interrupts: it sleeps until it is woken, and all that needs
+ * it must do so. Here a long sleep lasts for ever unless a frame or a wake ends it.
+ */
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "raw.h"
+
+static atomic_uint frames[2], sleepers; /* frames to a, to b */
+static _Atomic(void *) end_a;
+static struct urxe_link_ops ops;
+
+static void tap(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len,
+		uint64_t now)
+{
+	atomic_fetch_add(&frames[from == atomic_load(&end_a)], 1);
+}
+
+static void wait_for_interrupt(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+{
+	struct pollfd pfd = {.fd = wake_fd, .events = POLLIN};
+	atomic_uint *mine = &frames[link != atomic_load(&end_a)];
+	unsigned seen = atomic_load(mine);
+	bool deep = ns > 500000000;
+
+	*interrupt = true;
+	if (deep)
+		atomic_fetch_add(&sleepers, 1);
+	/* A frame takes its time on the way: look a little longer than it is. */
+	while (!poll(&pfd, 1, 1) && deep && atomic_load(mine) == seen)
+		;
+	if (deep)
+		atomic_fetch_sub(&sleepers, 1);
+}
+
+/* Both threads sleep soundly. */
+static void until_asleep(void)
+{
+	while (atomic_load(&sleepers) < 2)
+		usleep(100);
+}
+
+/* A caller posts and goes away; the packet is lost: it is sent again when its time has come. */
+static void test_timer_wakes(void)
+{
+	struct pair_params pp = {
+		.threaded = true, .ops = &ops, .timeout = 10, .link = {.latency = 1000}};
+	struct urxe_sim_params deaf = {.latency = 1000, .loss = 1};
+	struct pair p;
+
+	ops = urxe_link_sim_ops;
+	ops.wait = wait_for_interrupt;
+	pair_open(&p, &pp, IBV_QPT_RC);
+	atomic_store(&end_a, p.a.end);
+	urxe_sim_tap(p.sim, tap, NULL);
+	/* a first one, for the neighbours */
+	pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
+	for (struct ibv_wc wc; ibv_poll_cq(p.a.cq, 1, &wc) != 1;)
+		;
+	until_asleep();
+	urxe_sim_end_params(p.a.end, &deaf);
+	p.a.buf[0] = 77;
+	pair_post(&p.a, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
+	urxe_sim_end_params(p.a.end, &pp.link);
+	/* Nobody polls. Without the wake this does not end. */
+	for (unsigned i = 0; i < 20000 && pair_stat(&p.a, URXE_STAT_TIMEOUTS) == 0; i++)
+		usleep(1000);
+	CU_ASSERT(pair_stat(&p.a, URXE_STAT_TIMEOUTS) > 0);
+	urxe_sim_tap(p.sim, NULL, NULL);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("service", T(test_timer_wakes))
