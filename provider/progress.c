@@ -11,6 +11,7 @@
 #include "rcu.h"
 
 #define TIMER_BURST 32
+#define LEFTOVER_NS 1000000ull /* how long what a caller left undone may wait */
 
 void urxe_progress_defer(struct urxe_qp *qp)
 {
@@ -339,9 +340,16 @@ int urxe_progress_poll(struct urxe_device *dev)
 {
 	_Atomic uint64_t *polls = &dev->service.polls;
 
+	int n;
+
 	atomic_store_explicit(polls, atomic_load_explicit(polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	return urxe_progress_turn(dev);
+	n = urxe_progress_turn(dev);
+	/* The caller may not come back, and an ACK left for the next turn is waited for. */
+	if (atomic_load_explicit(&dev->sched.npending, memory_order_relaxed) &&
+	    atomic_load_explicit(&dev->service.asleep, memory_order_relaxed))
+		urxe_service_by(dev, urxe_port_now(dev->port) + LEFTOVER_NS);
+	return n;
 }
 
 void urxe_progress_flush(struct urxe_qp *qp)
