@@ -101,7 +101,7 @@ struct urxe_cm_reply {
 	uint8_t ari_len;
 	const void *private_data;
 	uint8_t private_len;
-	uint32_t qpn, qkey; /* SIDR_REP */
+	uint32_t qpn, qkey;		 /* SIDR_REP */
 	const struct urxe_cm_path *path; /* SIDR_REQ */
 	uint64_t service_id, mask;
 };
@@ -164,61 +164,61 @@ void urxe_cm_answer_drep(struct urxe_cm *cm, const struct urxe_cm_source *src, c
 void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *path);
 
 /* cm_act.c: the actions of the table */
-#define URXE_CM_ACTIONS(A)                                                                         \
-	A(listen)                                                                                  \
-	A(send_req)                                                                                \
-	A(send_rep)                                                                                \
-	A(send_rtu)                                                                                \
-	A(rej_req)                                                                                 \
-	A(rej_rep)                                                                                 \
-	A(rej_own_req)                                                                             \
-	A(mra_req)                                                                                 \
-	A(mra_rep)                                                                                 \
-	A(send_dreq)                                                                               \
-	A(send_drep)                                                                               \
-	A(establish)                                                                               \
-	A(is_established)                                                                          \
-	A(drop_req)                                                                                \
-	A(drop_rcvd)                                                                               \
-	A(drop_rep_sent)                                                                           \
-	A(drop_rep_rcvd)                                                                           \
-	A(drop_connected)                                                                          \
-	A(drop_dreq_rcvd)                                                                          \
-	A(nothing)                                                                                 \
-	A(req)                                                                                     \
-	A(dup_req_mra)                                                                             \
-	A(resend)                                                                                  \
-	A(dup_req_stale)                                                                           \
-	A(mra)                                                                                     \
-	A(rej)                                                                                     \
-	A(rej_connected)                                                                           \
-	A(rep)                                                                                     \
-	A(dup_rep_mra)                                                                             \
-	A(dup_rep_rtu)                                                                             \
-	A(late_rep)                                                                                \
-	A(rtu)                                                                                     \
-	A(alive)                                                                                   \
-	A(tmo_alive)                                                                               \
-	A(late_rtu)                                                                                \
-	A(dreq)                                                                                    \
-	A(dreq_crossed)                                                                            \
-	A(dreq_again)                                                                              \
-	A(drep)                                                                                    \
-	A(stale)                                                                                   \
-	A(stale_connected)                                                                         \
-	A(tmo_req)                                                                                 \
-	A(tmo_rep_wait)                                                                            \
-	A(tmo_mra_req)                                                                             \
-	A(tmo_mra_rep)                                                                             \
-	A(tmo_rep)                                                                                 \
-	A(tmo_rtu_wait)                                                                            \
-	A(tmo_dreq)                                                                                \
-	A(tmo_timewait)                                                                            \
-	A(send_sidr_req)                                                                           \
-	A(send_sidr_rep)                                                                           \
-	A(drop_sidr)                                                                               \
-	A(sidr_req)                                                                                \
-	A(sidr_rep)                                                                                \
+#define URXE_CM_ACTIONS(A) \
+	A(listen)          \
+	A(send_req)        \
+	A(send_rep)        \
+	A(send_rtu)        \
+	A(rej_req)         \
+	A(rej_rep)         \
+	A(rej_own_req)     \
+	A(mra_req)         \
+	A(mra_rep)         \
+	A(send_dreq)       \
+	A(send_drep)       \
+	A(establish)       \
+	A(is_established)  \
+	A(drop_req)        \
+	A(drop_rcvd)       \
+	A(drop_rep_sent)   \
+	A(drop_rep_rcvd)   \
+	A(drop_connected)  \
+	A(drop_dreq_rcvd)  \
+	A(nothing)         \
+	A(req)             \
+	A(dup_req_mra)     \
+	A(resend)          \
+	A(dup_req_stale)   \
+	A(mra)             \
+	A(rej)             \
+	A(rej_connected)   \
+	A(rep)             \
+	A(dup_rep_mra)     \
+	A(dup_rep_rtu)     \
+	A(late_rep)        \
+	A(rtu)             \
+	A(alive)           \
+	A(tmo_alive)       \
+	A(late_rtu)        \
+	A(dreq)            \
+	A(dreq_crossed)    \
+	A(dreq_again)      \
+	A(drep)            \
+	A(stale)           \
+	A(stale_connected) \
+	A(tmo_req)         \
+	A(tmo_rep_wait)    \
+	A(tmo_mra_req)     \
+	A(tmo_mra_rep)     \
+	A(tmo_rep)         \
+	A(tmo_rtu_wait)    \
+	A(tmo_dreq)        \
+	A(tmo_timewait)    \
+	A(send_sidr_req)   \
+	A(send_sidr_rep)   \
+	A(drop_sidr)       \
+	A(sidr_req)        \
+	A(sidr_rep)        \
 	A(tmo_sidr)
 #define URXE_CM_DECLARE(name) int urxe_cm_act_##name(struct urxe_cm_id *id, struct urxe_cm_step *s);
 URXE_CM_ACTIONS(URXE_CM_DECLARE)

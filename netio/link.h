@@ -23,8 +23,8 @@ struct urxe_frame {
 };
 
 #define URXE_FRAME_TX_IPV4_CSUM 0x1 /* tx: please fill in the IPv4 header checksum */
-#define URXE_FRAME_RX_BAD_CSUM  0x2 /* rx: the link found a bad IP or UDP checksum */
-#define URXE_FRAME_RAW          0x4 /* not the link's: looped, for the raw tap alone */
+#define URXE_FRAME_RX_BAD_CSUM	0x2 /* rx: the link found a bad IP or UDP checksum */
+#define URXE_FRAME_RAW		0x4 /* not the link's: looped, for the raw tap alone */
 
 /** What a link says of itself once it is up. */
 struct urxe_link_info {
@@ -32,13 +32,14 @@ struct urxe_link_info {
 	uint8_t mac[6];
 	uint32_t max_l3_mtu; /* the largest IP packet it carries as set up */
 	unsigned lanes;
-	uint32_t speed_mbps; /* 0 unknown */
+	uint32_t speed_mbps;		   /* 0 unknown */
 	uint32_t tx_offloads, rx_offloads; /* URXE_OFFLOAD_* */
 };
 
 struct urxe_link_ops {
 	const char *name;
-	/** open: bring up for @cfg, of @l3_mtu bytes; *@link is passed to all other calls. 0 or errno. */
+	/** open: bring up for @cfg, of @l3_mtu bytes; *@link is passed to all other calls. 0 or
+	 * errno. */
 	int (*open)(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
 		    uint32_t l3_mtu, void **link, struct urxe_link_info *info);
 	void (*close)(void *link);
@@ -53,7 +54,8 @@ struct urxe_link_ops {
 	bool (*up)(void *link);
 	/** mcast: program the receive filter with these group MACs; 0 or errno. May be NULL. */
 	int (*mcast)(void *link, const uint8_t (*macs)[6], unsigned n);
-	/** wait: as urxe_port_wait(); wake_fd turns readable for urxe_port_wake(). NULL: no interrupt. */
+	/** wait: as urxe_port_wait(); wake_fd turns readable for urxe_port_wake(). NULL: no
+	 * interrupt. */
 	void (*wait)(void *link, uint64_t ns, int wake_fd, bool *interrupt);
 	/** capture: append a frame to the capture file; @tx its direction. NULL when none. */
 	void (*capture)(void *link, const struct urxe_frame *f, bool tx, uint64_t now);

@@ -25,10 +25,10 @@ static const uint64_t ask_interval[] = {100 * URXE_MSEC, 200 * URXE_MSEC, 400 * 
 #define DELAY_TIME     URXE_SEC
 #define PROBE_INTERVAL URXE_SEC
 #define PROBE_TRIES    3
-#define HOLD_TIME      URXE_SEC	       /* after a failure */
+#define HOLD_TIME      URXE_SEC		/* after a failure */
 #define DOUBT_TIME     (10 * URXE_MSEC) /* between questions that a transport causes */
-#define LINGER_TIME    (60 * URXE_SEC) /* of an entry that nobody refers to */
-#define ANNOUNCEMENTS  2	       /* RFC 5227 2.3 */
+#define LINGER_TIME    (60 * URXE_SEC)	/* of an entry that nobody refers to */
+#define ANNOUNCEMENTS  2		/* RFC 5227 2.3 */
 #define ANNOUNCE_GAP   (2 * URXE_SEC)
 #define CARRIER_POLL   (100 * URXE_MSEC)
 #define WARN_INTERVAL  (10 * URXE_SEC)

@@ -25,23 +25,23 @@ struct urxe_link_ops;
 struct urxe_ident;
 
 #define URXE_PORT_MAX_GIDS 64
-#define URXE_NO_VLAN       0xffff
-#define URXE_NEVER         UINT64_MAX
+#define URXE_NO_VLAN	   0xffff
+#define URXE_NEVER	   UINT64_MAX
 
 /** What a port is and can do. Valid before start unless said otherwise. */
 struct urxe_port_info {
-	char name[32];	       /* device name, "urxe0" */
-	char link[256];	       /* what the configuration names as its port */
-	char driver[64];       /* PMD or link name; "" before start */
-	uint8_t mac[6];	       /* may change at start when none was configured */
-	uint32_t l3_mtu;       /* bytes of IP packet */
-	uint32_t path_mtu;     /* 256..4096: largest RDMA payload that fits */
-	uint16_t vlan;	       /* tag of every frame, or URXE_NO_VLAN */
-	bool started;	       /* urxe_port_start() succeeded */
-	bool link_up;	       /* carrier; true before start (nothing speaks against it) */
-	uint32_t speed_mbps;   /* 0 when unknown */
-	unsigned lanes;	       /* 1 before start */
-	uint32_t tx_offloads;  /* URXE_OFFLOAD_* in use */
+	char name[32];	      /* device name, "urxe0" */
+	char link[256];	      /* what the configuration names as its port */
+	char driver[64];      /* PMD or link name; "" before start */
+	uint8_t mac[6];	      /* may change at start when none was configured */
+	uint32_t l3_mtu;      /* bytes of IP packet */
+	uint32_t path_mtu;    /* 256..4096: largest RDMA payload that fits */
+	uint16_t vlan;	      /* tag of every frame, or URXE_NO_VLAN */
+	bool started;	      /* urxe_port_start() succeeded */
+	bool link_up;	      /* carrier; true before start (nothing speaks against it) */
+	uint32_t speed_mbps;  /* 0 when unknown */
+	unsigned lanes;	      /* 1 before start */
+	uint32_t tx_offloads; /* URXE_OFFLOAD_* in use */
 	uint32_t rx_offloads;
 };
 
@@ -79,10 +79,12 @@ int urxe_port_start(struct urxe_port *port);
 /** urxe_port_query - fill @info. Thread-safe. */
 void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info);
 
-/** urxe_port_gid - the GID table: IPv4 entries first. 0, ENODATA for an empty slot, EINVAL beyond. */
+/** urxe_port_gid - the GID table: IPv4 entries first. 0, ENODATA for an empty slot, EINVAL beyond.
+ */
 int urxe_port_gid(struct urxe_port *port, unsigned index, struct urxe_gid_entry *entry);
 
-/** urxe_port_gid_find - index of an own address, or -1. Loopback addresses (127/8, ::1) are not own. */
+/** urxe_port_gid_find - index of an own address, or -1. Loopback addresses (127/8, ::1) are not
+ * own. */
 int urxe_port_gid_find(struct urxe_port *port, const uint8_t gid[16]);
 
 /**
@@ -97,7 +99,8 @@ int urxe_port_gid_find(struct urxe_port *port, const uint8_t gid[16]);
 int urxe_port_route(struct urxe_port *port, const uint8_t dgid[16], unsigned *sgid_index,
 		    uint8_t next[16]);
 
-/** urxe_port_ident - who we are on this port: allots QPNs, comm ids, RDMA ports (netio/identity.h). */
+/** urxe_port_ident - who we are on this port: allots QPNs, comm ids, RDMA ports (netio/identity.h).
+ */
 struct urxe_ident *urxe_port_ident(struct urxe_port *port);
 
 /** urxe_port_now - the port's monotonic clock, ns. Thread-safe, cheap. Works before start. */
@@ -115,7 +118,8 @@ uint64_t urxe_port_random(struct urxe_port *port);
  */
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt);
 
-/** urxe_port_wake - end a urxe_port_wait() now. Thread-safe, async; a wake before the wait counts. */
+/** urxe_port_wake - end a urxe_port_wait() now. Thread-safe, async; a wake before the wait counts.
+ */
 void urxe_port_wake(struct urxe_port *port);
 
 /** urxe_port_lane - lane @i, i < info.lanes. Valid after start, until destroy. */
@@ -135,16 +139,16 @@ void urxe_lane_unlock(struct urxe_lane *lane);
 
 /** A received RoCEv2 packet: addressed to us (or multicast), lengths and ICRC checked. */
 struct urxe_packet {
-	const uint8_t *bth;    /* BTH .. end of pad; the ICRC is cut off */
-	uint32_t len;	       /* bytes from bth, at least 12 */
-	const uint8_t *l3;     /* IPv4 (20 bytes, no options) or IPv6 (40 bytes) header */
+	const uint8_t *bth; /* BTH .. end of pad; the ICRC is cut off */
+	uint32_t len;	    /* bytes from bth, at least 12 */
+	const uint8_t *l3;  /* IPv4 (20 bytes, no options) or IPv6 (40 bytes) header */
 	bool ipv4;
-	uint8_t flags;	       /* URXE_PKT_* */
+	uint8_t flags; /* URXE_PKT_* */
 	uint8_t src_mac[6];
-	uint16_t vlan;	       /* URXE_NO_VLAN when untagged */
-	int sgid_index;	       /* own GID it was sent to; -1 for multicast */
-	uint16_t udp_sport;    /* host order */
-	void *frame;	       /* netio's */
+	uint16_t vlan;	    /* URXE_NO_VLAN when untagged */
+	int sgid_index;	    /* own GID it was sent to; -1 for multicast */
+	uint16_t udp_sport; /* host order */
+	void *frame;	    /* netio's */
 };
 
 /**
@@ -165,13 +169,13 @@ uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now);
 
 /** A frame being filled; the members are for the inline helpers and the provider's headers. */
 struct urxe_tx {
-	uint8_t *bth;  /* write BTH and extension headers here */
-	uint8_t *cur;  /* netio's: where the next payload byte goes */
-	uint8_t *end;  /* netio's: end of pad, where the ICRC goes */
-	uint32_t crc;  /* netio's: running ICRC */
-	void *frame;   /* netio's */
-	uint8_t *l2;   /* netio's: start of the frame */
-	uint32_t room;  /* netio's: bytes of frame */
+	uint8_t *bth;	/* write BTH and extension headers here */
+	uint8_t *cur;	/* netio's: where the next payload byte goes */
+	uint8_t *end;	/* netio's: end of pad, where the ICRC goes */
+	uint32_t crc;	/* netio's: running ICRC */
+	void *frame;	/* netio's */
+	uint8_t *l2;	/* netio's: start of the frame */
+	uint32_t room;	/* netio's: bytes of frame */
 	uint32_t flags; /* netio's */
 };
 
@@ -184,7 +188,8 @@ struct urxe_tx {
  */
 int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len);
 
-/** urxe_tx_headers - the first @hdr_len bytes at tx->bth are written; starts the ICRC. Once a frame. */
+/** urxe_tx_headers - the first @hdr_len bytes at tx->bth are written; starts the ICRC. Once a
+ * frame. */
 void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len);
 
 /** urxe_tx_append - copy payload (or pad zeros when @src is NULL) and carry the ICRC on. */

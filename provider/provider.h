@@ -169,7 +169,7 @@ struct urxe_device {
 	uint32_t srqn_next;
 	struct cds_list_head xrcds;
 	_Atomic(struct urxe_qp *) gsi;
-	struct cds_list_head flows;	   /* rules of raw packet QPs; read under RCU */
+	struct cds_list_head flows; /* rules of raw packet QPs; read under RCU */
 	unsigned num_flows;
 	struct cds_list_head mcast_groups; /* read under RCU */
 	unsigned num_mcast;
