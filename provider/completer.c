@@ -124,7 +124,7 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 	switch (code) {
 	case URXE_NAK_PSN_SEQ:
 		if (r->una == una) {
-			if (!r->retries) {
+			if (!r->retries && !urxe_apm_migrate(qp)) {
 				fail(qp, IBV_WC_RETRY_EXC_ERR);
 				return;
 			}

@@ -67,6 +67,7 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.create_qp_ex = urxe_create_qp_ex,
 	.destroy_qp = urxe_destroy_qp,
 	.modify_qp = urxe_modify_qp,
+	.modify_qp_rate_limit = urxe_modify_qp_rate_limit,
 	.query_qp = urxe_query_qp,
 	/* xrc.c */
 	.open_xrcd = urxe_open_xrcd,
@@ -172,7 +173,7 @@ static void device_limits(const struct urxe_device *dev, struct ibv_device_attr 
 			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE |
 			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
 			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC |
-			      IBV_DEVICE_MANAGED_FLOW_STEERING;
+			      IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_AUTO_PATH_MIG;
 	a->max_sge = URXE_MAX_SGE;
 	a->max_sge_rd = URXE_MAX_SGE;
 	a->max_cq = URXE_MAX_CQ;
@@ -215,6 +216,11 @@ static int urxe_query_device_ex(struct ibv_context *ctx,
 	all.hca_core_clock = 1000000; /* kHz: time stamps are nanoseconds */
 	all.device_cap_flags_ex = all.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE |
 				  URXEDV_DEVICE_FLUSH_GLOBAL | URXEDV_DEVICE_FLUSH_PERSISTENT;
+	all.packet_pacing_caps.qp_rate_limit_min = URXE_RATE_MIN;
+	all.packet_pacing_caps.qp_rate_limit_max = UINT32_MAX;
+	all.packet_pacing_caps.supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC |
+						1u << IBV_QPT_UD | 1u << IBV_QPT_XRC_SEND |
+						1u << IBV_QPT_RAW_PACKET;
 	/* Whatever a processor's page tables give, we can use: nothing is ever pinned. */
 	all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	all.odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;

@@ -85,14 +85,6 @@ static void serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t no
 
 /* ---- receive ---- */
 
-/* A connected QP hears its peer's address alone. */
-static bool from_peer(const struct urxe_qp *qp, const struct urxe_packet *pkt)
-{
-	if (pkt->ipv4)
-		return !memcmp(qp->dgid + 12, pkt->l3 + 12, 4) && qp->dgid[10] == 0xff;
-	return !memcmp(qp->dgid, pkt->l3 + 8, 16);
-}
-
 static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
 {
 	struct urxe_qp *qp;
@@ -134,7 +126,7 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	}
 	if (!qp->path)
 		return URXE_STAT_RX_BAD_STATE;
-	if (!from_peer(qp, pkt))
+	if (!urxe_apm_accept(qp, pkt))
 		return URXE_STAT_RX_WRONG_PEER;
 	/* XRC has its halves in two QPs (IBTA A14). */
 	if (qp->type == (op->flags & URXE_OPF_RESPONSE ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND))

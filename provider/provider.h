@@ -535,6 +535,13 @@ struct urxe_responder {
 	uint32_t res_size, res_head, res_pending; /* res_head: the oldest, the next to be used */
 };
 
+/** Packet pacing (rate.c). */
+struct urxe_pace {
+	uint32_t kbps;	     /* 0: no limit */
+	uint32_t burst;	     /* bytes */
+	uint64_t busy_until; /* when all that was sent would be through at this rate */
+};
+
 struct urxe_qp {
 	struct verbs_qp vqp;
 	struct urxe_qp *real; /* itself */
@@ -562,7 +569,11 @@ struct urxe_qp {
 	uint32_t mtu; /* bytes */
 	uint8_t mtu_shift;
 	struct urxe_path *path;
-	uint8_t dgid[16]; /* where the peer is: packets of others are not his */
+	uint8_t dgid[16];	    /* where the peer is: packets of others are not his */
+	struct urxe_path *alt_path; /* apm.c */
+	uint8_t alt_dgid[16];
+	bool mig_refused; /* PATH_MIG_ERR was raised since the last rearm */
+	struct urxe_pace pace;
 
 	struct urxe_sq sq;
 	struct urxe_builder wr;
@@ -961,6 +972,35 @@ int urxe_xrc_publish_srq(struct urxe_srq *srq, struct ibv_xrcd *xrcd);
 void urxe_xrc_unpublish_srq(struct urxe_srq *srq);
 /** urxe_xrc_srq - the SRQ of that number in the QP's domain, or NULL. Within RCU read-side. */
 struct urxe_srq *urxe_xrc_srq(const struct urxe_qp *qp, uint32_t srqn);
+
+/* ---- apm.c: qp->lock held ---- */
+
+/** urxe_apm_accept - is the packet from the QP's peer? Moves the migration state along. */
+bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_packet *pkt);
+/** urxe_apm_migrate - to the alternate path if the QP is armed; false if not. */
+bool urxe_apm_migrate(struct urxe_qp *qp);
+/** urxe_apm_check - the attributes of an alternate path and of migration. 0 or EINVAL. */
+int urxe_apm_check(const struct urxe_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/** urxe_apm_modify - as software says: rearm, or migrate. */
+void urxe_apm_modify(struct urxe_qp *qp, enum ibv_mig_state to);
+/** urxe_apm_migreq - what a packet says of our state. */
+static inline bool urxe_apm_migreq(const struct urxe_qp *qp)
+{
+	return qp->attr.path_mig_state == IBV_MIG_MIGRATED;
+}
+
+/* ---- rate.c: qp->lock held ---- */
+
+#define URXE_PACE_HEADERS 78 /* Ethernet, IPv4, UDP, BTH, RETH, ICRC: about */
+#define URXE_RATE_MIN	  8  /* kbit/s */
+
+/** urxe_pace_wait - must the QP wait before it sends? Its timer is set then. */
+bool urxe_pace_wait(struct urxe_qp *qp, uint64_t now);
+/** urxe_pace_sent - @bytes went out. */
+void urxe_pace_sent(struct urxe_qp *qp, uint64_t now, uint32_t bytes);
+/** urxe_pace_set - the limit, 0 for none; @burst bytes at once, 0: as we like. */
+void urxe_pace_set(struct urxe_qp *qp, uint32_t kbps, uint32_t burst);
+int urxe_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 
 /* ---- raw.c, flow.c ---- */
 

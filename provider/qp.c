@@ -95,6 +95,7 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 static void qp_free_parts(struct urxe_qp *qp)
 {
 	urxe_path_destroy(qp->path);
+	urxe_path_destroy(qp->alt_path);
 	free(qp->resp.res);
 	free(qp->resp.rwqe);
 	urxe_rq_fini(&qp->own_rq);

@@ -36,9 +36,10 @@ struct transition {
 #define RTR_OPT	  (A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX))
 #define RTR_UD	  (A(PKEY_INDEX) | A(QKEY))
 #define RTS_REQ	  (A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(SQ_PSN) | A(MAX_QP_RD_ATOMIC))
-#define RTS_CONN  (A(CUR_STATE) | A(ACCESS_FLAGS) | A(ALT_PATH) | A(PATH_MIG_STATE))
+#define RTS_CONN  (A(CUR_STATE) | A(ACCESS_FLAGS) | A(ALT_PATH) | A(PATH_MIG_STATE) | A(RATE_LIMIT))
 #define RTS_RESP  (RTS_CONN | A(MIN_RNR_TIMER))
-#define RTS_UD	  (A(CUR_STATE) | A(QKEY))
+#define RTS_UD	  (A(CUR_STATE) | A(QKEY) | A(RATE_LIMIT))
+#define RTS_RAW	  (A(CUR_STATE) | A(RATE_LIMIT))
 #define SQD_CONN  (A(AV) | A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | A(PATH_MIG_STATE))
 #define SQD_REQ	  (A(PORT) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(MAX_QP_RD_ATOMIC))
 #define NOTIFY	  A(EN_SQD_ASYNC_NOTIFY)
@@ -74,13 +75,15 @@ static const struct transition transitions[] = {
 		[CLASS_UC] = {A(SQ_PSN), RTS_CONN},
 		[CLASS_XI] = {RTS_REQ, RTS_CONN},
 		[CLASS_XT] = {A(TIMEOUT) | A(SQ_PSN), RTS_RESP | RTS_REQ},
-		[CLASS_UD] = {A(SQ_PSN), RTS_UD}}},
+		[CLASS_UD] = {A(SQ_PSN), RTS_UD},
+		[CLASS_RAW] = {0, RTS_RAW}}},
 	{S(RTS), S(RTS), {
 		[CLASS_RC] = {0, RTS_RESP},
 		[CLASS_UC] = {0, RTS_CONN},
 		[CLASS_XI] = {0, RTS_CONN},
 		[CLASS_XT] = {0, RTS_RESP},
-		[CLASS_UD] = {0, RTS_UD}}},
+		[CLASS_UD] = {0, RTS_UD},
+		[CLASS_RAW] = {0, RTS_RAW}}},
 	{S(RTS), S(SQD), {
 		[CLASS_RC] = {0, NOTIFY},
 		[CLASS_UC] = {0, NOTIFY},
@@ -93,7 +96,8 @@ static const struct transition transitions[] = {
 		[CLASS_UC] = {0, RTS_CONN},
 		[CLASS_XI] = {0, RTS_CONN},
 		[CLASS_XT] = {0, RTS_RESP},
-		[CLASS_UD] = {0, RTS_UD}}},
+		[CLASS_UD] = {0, RTS_UD},
+		[CLASS_RAW] = {0, RTS_RAW}}},
 	{S(SQD), S(SQD), {
 		[CLASS_RC] = {0, SQD_CONN | SQD_REQ | RTR_RESP},
 		[CLASS_UC] = {0, SQD_CONN},
@@ -180,10 +184,9 @@ static int check_values(const struct urxe_qp *qp, const struct ibv_qp_attr *a, i
 	    (mask & A(TIMEOUT) && a->timeout > 31) || (mask & A(RETRY_CNT) && a->retry_cnt > 7) ||
 	    (mask & A(RNR_RETRY) && a->rnr_retry > 7))
 		return EINVAL;
-	/* An alternate path, and migration between the two, is not offered. */
-	if (mask & (A(ALT_PATH) | A(PATH_MIG_STATE)))
-		return EOPNOTSUPP;
-	return 0;
+	if (mask & A(RATE_LIMIT) && a->rate_limit && a->rate_limit < URXE_RATE_MIN)
+		return EINVAL;
+	return urxe_apm_check(qp, a, mask);
 }
 
 /* Entropy of the UDP source port (IBTA A17): of the flow label, else of both QPNs. */
@@ -235,6 +238,12 @@ static void take(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
 		q->max_rd_atomic = a->max_rd_atomic;
 	if (mask & A(MAX_DEST_RD_ATOMIC))
 		q->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	if (mask & A(ALT_PATH)) {
+		q->alt_ah_attr = a->alt_ah_attr;
+		q->alt_pkey_index = a->alt_pkey_index;
+		q->alt_port_num = a->alt_port_num;
+		q->alt_timeout = a->alt_timeout;
+	}
 	if (mask & A(EN_SQD_ASYNC_NOTIFY))
 		q->en_sqd_async_notify = a->en_sqd_async_notify;
 }
@@ -289,7 +298,9 @@ static void reset_qp(struct urxe_qp *qp)
 	urxe_qp_release_wqes(qp);
 	urxe_qp_clean_cqs(qp);
 	urxe_path_destroy(qp->path);
-	qp->path = NULL;
+	urxe_path_destroy(qp->alt_path);
+	qp->path = qp->alt_path = NULL;
+	memset(&qp->pace, 0, sizeof(qp->pace));
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->req, 0, sizeof(qp->req));
 	qp->req.deadline = URXE_NEVER;
@@ -311,18 +322,35 @@ static void drain(struct urxe_qp *qp, bool notify)
 		urxe_event_qp(qp, IBV_EVENT_SQ_DRAINED);
 }
 
-/* What needs memory or may fail, made before anything is changed. */
-struct prepared {
+struct prepared_path {
 	struct urxe_path *path;
 	uint8_t dgid[16];
+};
+
+/* What needs memory or may fail, made before anything is changed. */
+struct prepared {
+	struct prepared_path path, alt;
 	struct urxe_resource *res;
 };
+
+static int prepare_path(struct urxe_qp *qp, const struct ibv_ah_attr *ah, uint32_t dqpn,
+			struct prepared_path *p)
+{
+	unsigned sgid_index;
+	int err = urxe_path_from_ah(qp->dev, ah, flow_sport(qp, ah, dqpn), &p->path);
+
+	if (err)
+		return err;
+	/* What comes from 127.0.0.1 bears an own address. */
+	memcpy(p->dgid, ah->grh.dgid.raw, sizeof(p->dgid));
+	urxe_port_route(qp->dev->port, ah->grh.dgid.raw, &sgid_index, p->dgid);
+	return 0;
+}
 
 static int prepare(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask, struct prepared *p)
 {
 	uint32_t dqpn = mask & A(DEST_QPN) ? a->dest_qp_num : qp->attr.dest_qp_num;
-	unsigned sgid_index;
-	int err;
+	int err = 0;
 
 	memset(p, 0, sizeof(*p));
 	if (mask & A(MAX_DEST_RD_ATOMIC)) {
@@ -330,17 +358,29 @@ static int prepare(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask, st
 		if (!p->res)
 			return ENOMEM;
 	}
-	if (!(mask & A(AV)))
-		return 0;
-	err = urxe_path_from_ah(qp->dev, &a->ah_attr, flow_sport(qp, &a->ah_attr, dqpn), &p->path);
+	if (mask & A(AV))
+		err = prepare_path(qp, &a->ah_attr, dqpn, &p->path);
+	if (!err && mask & A(ALT_PATH))
+		err = prepare_path(qp, &a->alt_ah_attr, dqpn, &p->alt);
 	if (err) {
+		urxe_path_destroy(p->path.path);
 		free(p->res);
-		return err;
 	}
-	/* What comes from 127.0.0.1 bears an own address. */
-	memcpy(p->dgid, a->ah_attr.grh.dgid.raw, sizeof(p->dgid));
-	urxe_port_route(qp->dev->port, a->ah_attr.grh.dgid.raw, &sgid_index, p->dgid);
-	return 0;
+	return err;
+}
+
+static void install_paths(struct urxe_qp *qp, const struct prepared *p)
+{
+	if (p->path.path) {
+		urxe_path_destroy(qp->path);
+		qp->path = p->path.path;
+		memcpy(qp->dgid, p->path.dgid, sizeof(qp->dgid));
+	}
+	if (p->alt.path) {
+		urxe_path_destroy(qp->alt_path);
+		qp->alt_path = p->alt.path;
+		memcpy(qp->alt_dgid, p->alt.dgid, sizeof(qp->alt_dgid));
+	}
 }
 
 static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
@@ -360,11 +400,11 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 	if (err)
 		return err;
 	take(qp, a, mask);
-	if (p.path) {
-		urxe_path_destroy(qp->path);
-		qp->path = p.path;
-		memcpy(qp->dgid, p.dgid, sizeof(qp->dgid));
-	}
+	install_paths(qp, &p);
+	if (mask & A(PATH_MIG_STATE))
+		urxe_apm_modify(qp, a->path_mig_state);
+	if (mask & A(RATE_LIMIT))
+		urxe_pace_set(qp, a->rate_limit, 0);
 	if (mask & A(PATH_MTU)) {
 		qp->mtu = mtu_bytes(a->path_mtu);
 		qp->mtu_shift = (uint8_t)(7 + a->path_mtu);
@@ -399,8 +439,6 @@ int urxe_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
 	int err;
 
-	if (mask & A(RATE_LIMIT))
-		return EOPNOTSUPP;
 	if (mask & A(STATE) && (attr->qp_state == S(RESET) || attr->qp_state == S(ERR)))
 		urxe_progress_flush(qp);
 	urxe_spin_lock(&qp->lock);

@@ -47,10 +47,15 @@ bool urxe_raw_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 	struct urxe_sq *sq = &qp->sq;
 
 	while (qp->state == IBV_QPS_RTS && sq->cur != sq->post) {
-		int err = raw_send(qp, lane, urxe_sq_at(sq, sq->cur));
+		const struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
+		int err;
 
+		if (urxe_pace_wait(qp, now))
+			break;
+		err = raw_send(qp, lane, wqe);
 		if (err == EAGAIN)
 			return true;
+		urxe_pace_sent(qp, now, wqe->length);
 		if (!err)
 			urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
 		urxe_requester_complete(qp, !err	    ? IBV_WC_SUCCESS

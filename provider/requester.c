@@ -213,7 +213,7 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 		.opcode = opcode,
 		.solicited = rq->last && wqe->flags & URXE_WQE_SOLICITED &&
 			     op->flags & URXE_OPF_RECV_WQE,
-		.migreq = true, /* the QP is in the state MIGRATED (IBTA 17.2.8) */
+		.migreq = urxe_apm_migreq(qp),
 		.pad = (4 - (rq->payload & 3)) & 3,
 		.pkey = URXE_DEFAULT_PKEY,
 		.dqpn = qp->attr.dest_qp_num,
@@ -376,6 +376,8 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 		}
 		if (urxe_psn_diff(r->psn, r->una) >= (int32_t)r->cwnd || chunk_outstanding(qp, wqe))
 			break;
+		if (urxe_pace_wait(qp, now))
+			break;
 		plan_packet(qp, wqe, &rq);
 		err = send_packet(qp, lane, wqe, &rq);
 		if (err == EAGAIN) {
@@ -386,6 +388,7 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 			fail_local(qp, err == EFAULT ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_LEN_ERR);
 			break;
 		}
+		urxe_pace_sent(qp, now, rq.payload + URXE_PACE_HEADERS);
 		advance(qp, wqe, &rq);
 		sent = true;
 		if (qp->type == IBV_QPT_UC)
@@ -461,7 +464,7 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 		return;
 	}
 	urxe_stat_inc(qp->dev, URXE_STAT_TIMEOUTS);
-	if (!r->retries) {
+	if (!r->retries && !urxe_apm_migrate(qp)) {
 		urxe_requester_complete(qp, IBV_WC_RETRY_EXC_ERR);
 		urxe_qp_error(qp);
 		return;

@@ -17,7 +17,7 @@ static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, 
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
 	struct urxe_bth bth = {
 		.opcode = opcode,
-		.migreq = true,
+		.migreq = urxe_apm_migreq(qp),
 		.pad = (4 - (payload & 3)) & 3,
 		.pkey = URXE_DEFAULT_PKEY,
 		.dqpn = qp->attr.dest_qp_num,

@@ -61,8 +61,11 @@ bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 
 	while (qp->state == IBV_QPS_RTS && sq->cur != sq->post) {
 		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
-		int err = ud_send(qp, lane, wqe);
+		int err;
 
+		if (urxe_pace_wait(qp, now))
+			break;
+		err = ud_send(qp, lane, wqe);
 		/* A neighbour that does not answer holds up the others for a moment only. */
 		if (err == EINPROGRESS) {
 			if (qp->req.deadline == URXE_NEVER) {
@@ -77,6 +80,7 @@ bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 		}
 		if (err == EAGAIN)
 			return true;
+		urxe_pace_sent(qp, now, wqe->length + URXE_PACE_HEADERS);
 		qp->req.deadline = URXE_NEVER;
 		urxe_requester_complete(qp, err ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
 		if (err) {

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Automatic path migration (IBTA 17.2.8), and with it the question whose packets a connected QP
+ * takes: those of its peer's address on the path in use.
+ *
+ *	MIGRATED --software: a path is loaded, rearm--> REARM --a packet without MigReq--> ARMED
+ *	ARMED --software, retries used up, or a packet with MigReq on the other path--> MIGRATED
+ *
+ * What we send says MigReq in the state MIGRATED.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "provider.h"
+
+static bool is_from(const struct urxe_packet *pkt, const uint8_t gid[16])
+{
+	if (pkt->ipv4)
+		return !memcmp(gid + 12, pkt->l3 + 12, 4) && gid[10] == 0xff;
+	return !memcmp(gid, pkt->l3 + 8, 16);
+}
+
+#define SWAP(a, b)                       \
+	do {                             \
+		__typeof__(a) swap_ = a; \
+		a = b;                   \
+		b = swap_;               \
+	} while (0)
+
+/* The path that is left becomes the other one: late packets come from there. */
+static void switch_paths(struct urxe_qp *qp)
+{
+	struct ibv_qp_attr *a = &qp->attr;
+	uint8_t gid[16];
+
+	SWAP(qp->path, qp->alt_path);
+	memcpy(gid, qp->dgid, sizeof(gid));
+	memcpy(qp->dgid, qp->alt_dgid, sizeof(gid));
+	memcpy(qp->alt_dgid, gid, sizeof(gid));
+	SWAP(a->ah_attr, a->alt_ah_attr);
+	SWAP(a->port_num, a->alt_port_num);
+	SWAP(a->pkey_index, a->alt_pkey_index);
+	SWAP(a->timeout, a->alt_timeout);
+}
+
+bool urxe_apm_migrate(struct urxe_qp *qp)
+{
+	if (qp->attr.path_mig_state != IBV_MIG_ARMED)
+		return false;
+	switch_paths(qp);
+	qp->attr.path_mig_state = IBV_MIG_MIGRATED;
+	qp->req.retries = qp->attr.retry_cnt;
+	urxe_event_qp(qp, IBV_EVENT_PATH_MIG);
+	return true;
+}
+
+static bool accept_armed(struct urxe_qp *qp, const struct urxe_packet *pkt)
+{
+	bool known = is_from(pkt, qp->dgid);
+
+	if (!urxe_bth_migreq(pkt->bth))
+		return known;
+	if (is_from(pkt, qp->alt_dgid) && pkt->sgid_index == qp->attr.alt_ah_attr.grh.sgid_index)
+		return urxe_apm_migrate(qp);
+	/* The peer has gone where we cannot follow (IBTA 17.2.8.1.3). Say so once. */
+	if (known && !qp->mig_refused) {
+		qp->mig_refused = true;
+		urxe_event_qp(qp, IBV_EVENT_PATH_MIG_ERR);
+	}
+	return known;
+}
+
+bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_packet *pkt)
+{
+	switch (qp->attr.path_mig_state) {
+	case IBV_MIG_ARMED:
+		return accept_armed(qp, pkt);
+	case IBV_MIG_REARM:
+		if (!is_from(pkt, qp->dgid))
+			return false;
+		if (!urxe_bth_migreq(pkt->bth))
+			qp->attr.path_mig_state = IBV_MIG_ARMED;
+		return true;
+	default:
+		/* The peer may not have followed yet. */
+		return is_from(pkt, qp->dgid) || (qp->alt_path && is_from(pkt, qp->alt_dgid));
+	}
+}
+
+int urxe_apm_check(const struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	if (mask & IBV_QP_ALT_PATH &&
+	    (a->alt_port_num != 1 || a->alt_pkey_index || a->alt_timeout > 31))
+		return EINVAL;
+	if (!(mask & IBV_QP_PATH_MIG_STATE))
+		return 0;
+	switch (a->path_mig_state) {
+	case IBV_MIG_MIGRATED:
+		return 0;
+	case IBV_MIG_REARM:
+		return mask & IBV_QP_ALT_PATH || qp->alt_path ? 0 : EINVAL;
+	default:
+		return EINVAL; /* ARMED is for the two QPs to find */
+	}
+}
+
+void urxe_apm_modify(struct urxe_qp *qp, enum ibv_mig_state to)
+{
+	if (to == IBV_MIG_MIGRATED && urxe_apm_migrate(qp))
+		return;
+	qp->attr.path_mig_state = to;
+	qp->mig_refused = false;
+}
