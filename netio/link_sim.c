@@ -50,6 +50,8 @@ struct urxe_sim {
 	void (*tap)(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len,
 		    uint64_t now);
 	void *tap_arg;
+	bool (*filter)(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len);
+	void *filter_arg;
 };
 
 /* ---- buffers ---- */
@@ -247,6 +249,8 @@ static int send_locked(struct urxe_sim_end *from, uint8_t *data, uint32_t len)
 
 	if (sim->tap)
 		sim->tap(sim->tap_arg, from, data, len, sim->now);
+	if (sim->filter && !sim->filter(sim->filter_arg, from, data, len))
+		lost = true, twice = false;
 	if (p->bandwidth) {
 		if (from->busy_until > when)
 			when = from->busy_until;
@@ -439,6 +443,17 @@ void urxe_sim_tap(struct urxe_sim *sim,
 	urxe_spin_lock(&sim->lock);
 	sim->tap = fn;
 	sim->tap_arg = arg;
+	urxe_spin_unlock(&sim->lock);
+}
+
+void urxe_sim_filter(struct urxe_sim *sim,
+		     bool (*fn)(void *arg, struct urxe_sim_end *from, const uint8_t *data,
+				uint32_t len),
+		     void *arg)
+{
+	urxe_spin_lock(&sim->lock);
+	sim->filter = fn;
+	sim->filter_arg = arg;
 	urxe_spin_unlock(&sim->lock);
 }
 

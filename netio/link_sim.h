@@ -69,6 +69,12 @@ void urxe_sim_tap(struct urxe_sim *sim,
 			     uint32_t len, uint64_t now),
 		  void *arg);
 
+/** urxe_sim_filter - frames for which @fn says false are lost; NULL: none. Under the sim's lock. */
+void urxe_sim_filter(struct urxe_sim *sim,
+		     bool (*fn)(void *arg, struct urxe_sim_end *from, const uint8_t *data,
+				uint32_t len),
+		     void *arg);
+
 /** urxe_sim_buffers - frames in use: what a test for leaks looks at. */
 unsigned urxe_sim_buffers(struct urxe_sim *sim);
 

@@ -110,7 +110,7 @@ static const struct transition transitions[] = {
 		[CLASS_XI] = {-1, 0},
 		[CLASS_XT] = {-1, 0},
 		[CLASS_UD] = {0, RTS_UD},
-		[CLASS_RAW] = {0, A(CUR_STATE)}}},
+		[CLASS_RAW] = {0, RTS_RAW}}},
 };
 /* clang-format on */
 

@@ -40,6 +40,11 @@ static void side_config(struct urxe_port_config *cfg, const char *name, unsigned
 		ip->gid[15] = (uint8_t)host;
 	}
 	cfg->num_ips = 1;
+	if (pp->two_nets) {
+		ip[1] = ip[0];
+		ip[1].gid[14] = 1;
+		cfg->num_ips = 2;
+	}
 }
 
 static int all_access(const struct pair_params *pp)

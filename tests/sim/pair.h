@@ -53,6 +53,7 @@ struct pair_params {
 	bool threaded;			 /* in real time, with service threads: no pair_step() */
 	const struct urxe_link_ops *ops; /* NULL: urxe_link_sim_ops */
 	bool channel;			 /* CQs with a completion channel */
+	bool two_nets;			 /* a second address each, in another network (IPv4) */
 };
 
 /** pair_open - both sides up, with a connected QP of @type each (UD: ready to send). */
