@@ -192,7 +192,7 @@ struct urxe_cm_ece {
 /** The connection's parameters, as they stand in REQ and REP. */
 struct urxe_cm_conn {
 	uint32_t qpn;
-	uint32_t psn;		     /* starting PSN of who sends the message */
+	uint32_t psn;		     /* where who gets the message is to start (12.7.31) */
 	uint8_t responder_resources; /* of who sends the message */
 	uint8_t initiator_depth;     /* of who sends the message */
 	uint8_t retry_count;	     /* REQ only */

@@ -74,7 +74,7 @@ ACTION(send_req)
 	id->service_id = req->service_id;
 	id->qp_type = req->qp_type;
 	id->local_qpn = c->qpn;
-	id->sq_psn = c->psn;
+	id->rq_psn = c->psn;
 	id->responder_resources = c->responder_resources;
 	id->initiator_depth = id->offered_depth = c->initiator_depth;
 	id->retry_count = c->retry_count;
@@ -206,7 +206,7 @@ ACTION(rep)
 	id->remote_comm_id = (uint32_t)urxe_mad_get(s->mad, URXE_REP_LOCAL_COMM_ID);
 	id->remote_guid = guid;
 	id->remote_qpn = c.qpn;
-	id->rq_psn = c.psn;
+	id->sq_psn = c.psn;
 	id->rnr_retry_count = c.rnr_retry_count;
 	id->initiator_depth = (uint8_t)min64(c.responder_resources, id->offered_depth);
 	id->responder_resources = (uint8_t)min64(c.initiator_depth, cm->cfg.max_rd_atom);
@@ -293,7 +293,7 @@ static void read_req(struct urxe_cm_id *id, const uint8_t *m, struct urxe_cm_eve
 	ev->req.path = &id->path;
 	ev->req.conn = (struct urxe_cm_conn){
 		.qpn = id->remote_qpn,
-		.psn = id->rq_psn,
+		.psn = id->sq_psn,
 		.responder_resources = (uint8_t)urxe_mad_get(m, URXE_REQ_RESPONDER_RESOURCES),
 		.initiator_depth = (uint8_t)urxe_mad_get(m, URXE_REQ_INITIATOR_DEPTH),
 		.retry_count = id->retry_count,
@@ -318,7 +318,7 @@ ACTION(req)
 	id->remote_comm_id = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_COMM_ID);
 	id->remote_guid = urxe_mad_get(m, URXE_REQ_LOCAL_CA_GUID);
 	id->remote_qpn = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_QPN);
-	id->rq_psn = (uint32_t)urxe_mad_get(m, URXE_REQ_STARTING_PSN);
+	id->sq_psn = (uint32_t)urxe_mad_get(m, URXE_REQ_STARTING_PSN);
 	id->service_id = urxe_mad_get(m, URXE_REQ_SERVICE_ID);
 	/* Until the consumer says otherwise in its REP: what the peer can do, if we can. */
 	id->responder_resources =
@@ -392,7 +392,7 @@ ACTION(send_rep)
 	    c->rnr_retry_count > 7)
 		return EINVAL;
 	id->local_qpn = c->qpn;
-	id->sq_psn = c->psn;
+	id->rq_psn = c->psn;
 	id->responder_resources = c->responder_resources;
 	id->initiator_depth = c->initiator_depth;
 	urxe_cm_build_rep(id, c);

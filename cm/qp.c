@@ -16,8 +16,8 @@ int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int 
 		err = urxe_cm_init_qp_attr(id->cm, attr, mask);
 		if (err)
 			return err;
-		if (attr->qp_state == IBV_QPS_RTS)
-			attr->sq_psn = id->psn;
+		if (attr->qp_state == IBV_QPS_RTR)
+			attr->rq_psn = id->psn;
 		if (*mask & IBV_QP_MAX_DEST_RD_ATOMIC && id->passive)
 			attr->max_dest_rd_atomic = id->responder_resources;
 		if (*mask & IBV_QP_MAX_QP_RD_ATOMIC && id->passive)

@@ -726,13 +726,14 @@ static void qp_attributes(void)
 	bring_to(&r, URXE_CM_REP_RCVD);
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
 	CU_ASSERT_EQUAL(a.dest_qp_num, PEER_QPN);
-	CU_ASSERT_EQUAL(a.rq_psn, 0xabc);
+	/* A message says where its receiver is to start (12.7.31). */
+	CU_ASSERT_EQUAL(a.rq_psn, 0x123);
 	CU_ASSERT_EQUAL(a.path_mtu, IBV_MTU_1024);
 	CU_ASSERT_EQUAL(a.max_dest_rd_atomic, 2);
 	CU_ASSERT_FALSE(memcmp(&a.ah_attr.grh.dgid, &r.src.sgid, 16));
 	a.qp_state = IBV_QPS_RTS;
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
-	CU_ASSERT_EQUAL(a.sq_psn, 0x123);
+	CU_ASSERT_EQUAL(a.sq_psn, 0xabc);
 	CU_ASSERT_EQUAL(a.max_rd_atomic, 3);
 	CU_ASSERT_EQUAL(a.retry_cnt, 7);
 	CU_ASSERT_EQUAL(a.rnr_retry, 5);
