@@ -30,6 +30,7 @@ struct urxe_sim_end {
 	struct urxe_sim_end *next;
 	struct urxe_sim *sim;
 	struct urxe_sim_params p;
+	bool dead;		 /* and will never work again */
 	bool open, closed, down; /* a port has it, had it; no carrier */
 	uint8_t mac[6];
 	unsigned lanes;
@@ -344,6 +345,13 @@ void urxe_sim_end_up(struct urxe_sim_end *e, bool up)
 	urxe_spin_unlock(&e->sim->lock);
 }
 
+void urxe_sim_end_die(struct urxe_sim_end *e)
+{
+	urxe_spin_lock(&e->sim->lock);
+	e->dead = e->down = true;
+	urxe_spin_unlock(&e->sim->lock);
+}
+
 uint64_t urxe_sim_now(struct urxe_sim *sim)
 {
 	uint64_t now;
@@ -569,6 +577,17 @@ static unsigned sim_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned
 	return n;
 }
 
+static bool sim_dead(void *link)
+{
+	struct urxe_sim_end *e = link;
+	bool dead;
+
+	urxe_spin_lock(&e->sim->lock);
+	dead = e->dead;
+	urxe_spin_unlock(&e->sim->lock);
+	return dead;
+}
+
 static bool sim_up(void *link)
 {
 	struct urxe_sim_end *e = link;
@@ -617,6 +636,7 @@ const struct urxe_link_ops urxe_link_sim_ops = {
 	.rx = sim_rx,
 	.tx = sim_tx,
 	.up = sim_up,
+	.dead = sim_dead,
 	.wait = sim_wait,
 	.now = sim_now,
 	.random = sim_random,

@@ -47,6 +47,9 @@ void urxe_sim_end_params(struct urxe_sim_end *end, const struct urxe_sim_params 
 /** urxe_sim_end_up - carrier; without it, frames to and from the end are lost. */
 void urxe_sim_end_up(struct urxe_sim_end *end, bool up);
 
+/** urxe_sim_end_die - as a port that is pulled out: no carrier any more, and urxe_link_ops.dead. */
+void urxe_sim_end_die(struct urxe_sim_end *end);
+
 /** urxe_sim_now / urxe_sim_next - the time; that of the next arrival, or UINT64_MAX. */
 uint64_t urxe_sim_now(struct urxe_sim *sim);
 uint64_t urxe_sim_next(struct urxe_sim *sim);

@@ -265,7 +265,8 @@ void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info)
 	urxe_spin_lock(&port->info_lock);
 	*info = port->info;
 	urxe_spin_unlock(&port->info_lock);
-	info->link_up = !info->started || port->ops->up(port->link);
+	info->dead = info->started && port->ops->dead && port->ops->dead(port->link);
+	info->link_up = !info->started || (!info->dead && port->ops->up(port->link));
 }
 
 struct urxe_ident *urxe_port_ident(struct urxe_port *port)

@@ -125,6 +125,29 @@ out:
 	return err;
 }
 
+#define WATCH_NS 100000000ull
+
+void urxe_device_watch(struct urxe_device *dev, uint64_t now)
+{
+	struct urxe_port_info info;
+
+	if (now < dev->watch_next || atomic_load_explicit(&dev->dead, memory_order_relaxed))
+		return;
+	dev->watch_next = now + WATCH_NS;
+	urxe_port_query(dev->port, &info);
+	if (info.dead) {
+		urxe_err("%s: the port is gone", dev->cfg.name);
+		atomic_store(&dev->dead, true);
+		urxe_event_device(dev, IBV_EVENT_DEVICE_FATAL);
+		return;
+	}
+	/* What a link is found in at first is no change. */
+	if (dev->watched && info.link_up != dev->was_up)
+		urxe_event_device(dev, info.link_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	dev->watched = true;
+	dev->was_up = info.link_up;
+}
+
 struct urxe_port *urxe_context_port(struct ibv_context *ctx)
 {
 	return to_urxe_dev(ctx)->port;

@@ -155,9 +155,13 @@ struct urxe_device {
 	pthread_mutex_t mutex; /* bring-up, contexts, GSI, table writers */
 	struct cds_list_head contexts;
 	atomic_bool started;
-	atomic_bool dead; /* we are a forked child of the process that started it */
+	atomic_bool dead; /* its port is, or we are a forked child of the process that started it */
 	unsigned lanes;
 	atomic_uint lane_hint;
+
+	/* urxe_device_watch()'s */
+	bool watched, was_up;
+	uint64_t watch_next;
 
 	struct urxe_table qps;
 	struct urxe_table mkeys;
@@ -651,6 +655,13 @@ int urxe_device_start(struct urxe_device *dev);
 /** urxe_device_create - a device on a port of @ops (tests: a simulated link). 0 or errno. */
 int urxe_device_create(struct urxe_device **dev, const struct urxe_port_config *cfg,
 		       const struct urxe_link_ops *ops, void *link_arg, bool threaded);
+
+/**
+ * urxe_device_watch - look at the carrier now and then, and tell contexts what has changed
+ * By one thread; no lock held. When the port is dead, so is the device: nothing of it works but
+ * destroying.
+ */
+void urxe_device_watch(struct urxe_device *dev, uint64_t now);
 
 /** urxe_device_destroy - of one made by urxe_device_create, with no context open. */
 void urxe_device_destroy(struct urxe_device *dev);

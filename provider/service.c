@@ -144,6 +144,7 @@ static void *service_main(void *arg)
 		uint64_t now = urxe_port_now(dev->port);
 		uint64_t gsi_next = urxe_service_run_gsi(dev, now), ns;
 
+		urxe_device_watch(dev, now);
 		ns = service_pause(dev, &st, now, gsi_next, n > 0);
 		if (ns)
 			service_sleep(dev, &st, ns);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What contexts are told of their port: carrier gone and back, and its death; and what still works
+ * on a device whose port is dead.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "harness.h"
+#include "pair.h"
+
+#define LOOK 200000000ull
+
+static const struct pair_params params = {.seed = 2, .link = {.latency = 1000}};
+
+static uint64_t clock_ns;
+
+/* Time passes for whoever watches. */
+static void watch(struct side *s)
+{
+	clock_ns += LOOK;
+	urxe_device_watch(s->dev, clock_ns);
+}
+
+/* The one event that waits, or -1. */
+static int event_of(struct ibv_context *ctx)
+{
+	struct pollfd pfd = {.fd = ctx->async_fd, .events = POLLIN};
+	struct ibv_async_event ev;
+
+	if (poll(&pfd, 1, 0) != 1)
+		return -1;
+	CU_ASSERT_EQUAL(ibv_get_async_event(ctx, &ev), 0);
+	CU_ASSERT(ev.event_type == IBV_EVENT_DEVICE_FATAL || ev.element.port_num == 1);
+	ibv_ack_async_event(&ev);
+	return (int)ev.event_type;
+}
+
+static enum ibv_port_state port_state(struct side *s)
+{
+	struct ibv_port_attr attr;
+
+	CU_ASSERT_EQUAL(ibv_query_port(s->ctx, 1, &attr), 0);
+	return attr.state;
+}
+
+static void test_carrier(void)
+{
+	struct ibv_context *second;
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	second = ibv_open_device(&p.a.dev->vdev.device);
+	watch(&p.a);
+	watch(&p.a);
+	CU_ASSERT_EQUAL(event_of(p.a.ctx), -1);
+	urxe_sim_end_up(p.a.end, false);
+	watch(&p.a);
+	watch(&p.a);
+	CU_ASSERT_EQUAL(event_of(p.a.ctx), IBV_EVENT_PORT_ERR);
+	CU_ASSERT_EQUAL(event_of(second), IBV_EVENT_PORT_ERR);
+	CU_ASSERT_EQUAL(event_of(p.a.ctx), -1); /* once */
+	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_DOWN);
+	urxe_sim_end_up(p.a.end, true);
+	watch(&p.a);
+	CU_ASSERT_EQUAL(event_of(p.a.ctx), IBV_EVENT_PORT_ACTIVE);
+	CU_ASSERT_EQUAL(event_of(second), IBV_EVENT_PORT_ACTIVE);
+	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_ACTIVE);
+	CU_ASSERT_EQUAL(event_of(p.b.ctx), -1);
+	ibv_close_device(second);
+	pair_close(&p);
+}
+
+static void test_death(void)
+{
+	struct ibv_wc wc;
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	pair_meet(&p);
+	watch(&p.a);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 100, &p.b, 0, 0), 0);
+	urxe_sim_end_die(p.a.end);
+	watch(&p.a);
+	watch(&p.a);
+	CU_ASSERT_EQUAL(event_of(p.a.ctx), IBV_EVENT_DEVICE_FATAL);
+	CU_ASSERT_EQUAL(event_of(p.a.ctx), -1);
+	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_DOWN);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 100, &p.b, 0, 0), EIO);
+	CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), -1);
+	CU_ASSERT(ibv_open_device(&p.a.dev->vdev.device) == NULL);
+	CU_ASSERT_EQUAL(errno, EIO);
+	pair_close(&p); /* destroys everything */
+}
+
+URXE_TEST_MAIN("port_events", T(test_carrier), T(test_death))
