@@ -6,8 +6,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "provider.h"
 #include "rcu.h"
@@ -58,32 +56,6 @@ void urxe_mkey_free_later(struct urxe_mkey *mk)
 	urcu_bp_call_rcu(&mk->rcu, mkey_free);
 }
 
-/*
- * Pages of a region on demand come and go, and may be gone for good: then the access is refused
- * instead of carried out into nothing. Asks the kernel each time; that is the price of paging.
- */
-bool urxe_memory_fault_in(void *addr, uint64_t len, bool write)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1),
-		  to = ((uintptr_t)addr + len + page - 1) & ~(page - 1);
-	int err = errno, ret;
-
-	if (!len)
-		return true;
-	ret = madvise((void *)from, to - from, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-	/* Before Linux 5.14, or a mapping of a device's memory: is anything there? */
-	for (; ret && errno == EINVAL && from < to; from += page) {
-		unsigned char in_core;
-
-		if (mincore((void *)from, page, &in_core))
-			break;
-		if (from + page == to)
-			ret = 0;
-	}
-	errno = err;
-	return !ret;
-}
-
 static uint8_t *memory_at(const struct urxe_mkey *mk, uint64_t va, uint64_t len, unsigned access)
 {
 	uint64_t off = va - mk->iova;
@@ -95,6 +67,10 @@ static uint8_t *memory_at(const struct urxe_mkey *mk, uint64_t va, uint64_t len,
 		return NULL;
 	if (mk->flags & URXE_MKEY_NULL)
 		return urxe_null_memory;
+	/*
+	 * Pages of a region on demand come and go, and may be gone for good: then the access is
+	 * refused instead of carried out into nothing. Asking each time is the price of paging.
+	 */
 	if (mk->flags & URXE_MKEY_ON_DEMAND &&
 	    !urxe_memory_fault_in(mk->addr + off, len, access & writes))
 		return NULL;

@@ -4,8 +4,6 @@
  * of device memory (dm.c), of a dma-buf, and the null region.
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,27 +26,6 @@ struct region {
 	uint64_t length, iova;
 	unsigned access, flags; /* URXE_MKEY_* */
 };
-
-/* Persistence can be promised for what a file holds (A19); everything else dies with us. */
-static bool file_backed(const void *addr, uint64_t length)
-{
-	uintptr_t at = (uintptr_t)addr, lo, hi;
-	unsigned long inode;
-	char line[512], perm[5];
-	FILE *f = fopen("/proc/self/maps", "re");
-
-	while (f && at < (uintptr_t)addr + length && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %lu", &lo, &hi, perm,
-			   &inode) == 4 &&
-		    at >= lo && at < hi) {
-			if (!inode || perm[3] != 's')
-				break;
-			at = hi;
-		}
-	if (f)
-		fclose(f);
-	return at >= (uintptr_t)addr + length;
-}
 
 static int region_check(struct region *r)
 {
@@ -73,7 +50,8 @@ static int region_check(struct region *r)
 	if (!r->flags &&
 	    !urxe_memory_fault_in(r->addr, r->length, r->access & IBV_ACCESS_LOCAL_WRITE))
 		return EFAULT;
-	if (r->access & URXEDV_ACCESS_FLUSH_PERSISTENT && !file_backed(r->addr, r->length))
+	/* Persistence can be promised for what a file holds (A19); everything else dies with us. */
+	if (r->access & URXEDV_ACCESS_FLUSH_PERSISTENT && !urxe_memory_of_file(r->addr, r->length))
 		return EINVAL;
 	return 0;
 }

@@ -723,8 +723,6 @@ static inline struct urxe_mkey *urxe_mkey_at(struct urxe_device *dev, uint32_t k
 }
 /** urxe_mkey_free_later - free an entry that was replaced, when nobody looks at it any more. */
 void urxe_mkey_free_later(struct urxe_mkey *mk);
-/** urxe_memory_fault_in - have pages present (for writing); false: they cannot be. */
-bool urxe_memory_fault_in(void *addr, uint64_t len, bool write);
 
 /** What urxe_mr_access() gives for a null region: reads are zeros, writes are dropped. */
 extern uint8_t urxe_null_memory[];
@@ -744,6 +742,13 @@ uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint
 /** urxe_mkey_remote - the entry behind an rkey; nothing is said about addresses. */
 const struct urxe_mkey *urxe_mkey_remote(const struct urxe_qp *qp, const struct urxe_pd *pd,
 					 uint32_t key, unsigned access);
+
+/* ---- memory.c ---- */
+
+/** urxe_memory_of_file - is all of it mapped from files, shared and writable? */
+bool urxe_memory_of_file(const void *addr, uint64_t length);
+/** urxe_memory_fault_in - have pages present (for writing); false: they cannot be. */
+bool urxe_memory_fault_in(void *addr, uint64_t len, bool write);
 
 /* ---- mr.c, dm.c, mw.c ---- */
 struct ibv_mr *urxe_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
