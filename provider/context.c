@@ -80,6 +80,12 @@ static const struct verbs_context_ops urxe_context_ops = {
 	/* mcast.c */
 	.attach_mcast = urxe_attach_mcast,
 	.detach_mcast = urxe_detach_mcast,
+	/* wq.c */
+	.create_wq = urxe_create_wq,
+	.modify_wq = urxe_modify_wq,
+	.destroy_wq = urxe_destroy_wq,
+	.create_rwq_ind_table = urxe_create_rwq_ind_table,
+	.destroy_rwq_ind_table = urxe_destroy_rwq_ind_table,
 	/* post.c */
 	.post_send = urxe_post_send,
 	.post_recv = urxe_post_recv,
@@ -228,6 +234,8 @@ static int urxe_query_device_ex(struct ibv_context *ctx,
 	all.odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
 	all.xrc_odp_caps = ODP_RC;
 	all.max_dm_size = URXE_MAX_DM;
+	urxe_rss_caps(&all.rss_caps);
+	all.max_wq_type_rq = URXE_MAX_QP - 1; /* they share their numbers with QPs */
 	all.cq_mod_caps.max_cq_count = UINT16_MAX;
 	all.cq_mod_caps.max_cq_period = UINT16_MAX;
 	all.phys_port_cnt_ex = 1;

@@ -59,6 +59,11 @@ void urxe_event_srq(struct urxe_srq *srq, enum ibv_event_type type)
 		    &srq->async_events);
 }
 
+void urxe_event_wq(struct urxe_context *ctx, struct ibv_wq *wq, uint32_t *counter)
+{
+	event_raise(ctx, IBV_EVENT_WQ_FATAL, (uintptr_t)wq, counter);
+}
+
 void urxe_event_device(struct urxe_device *dev, enum ibv_event_type type)
 {
 	struct urxe_context *ctx;

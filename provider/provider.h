@@ -45,6 +45,7 @@
 #define URXE_MAX_MR	     (1 << 20)
 #define URXE_MAX_MW	     ((1 << 20) - 1) /* with the regions: all keys but that of index 0 */
 #define URXE_MAX_DM	     (64ull << 20)
+#define URXE_MAX_RWQ_TABLES  65536
 #define URXE_MAX_PD	     65536
 #define URXE_MAX_AH	     65536
 #define URXE_MAX_SRQ	     65536
@@ -72,6 +73,7 @@
 struct urxe_qp;
 struct urxe_cq;
 struct urxe_td;
+struct urxe_rss;
 struct urxe_context;
 struct urxe_device;
 
@@ -181,7 +183,7 @@ struct urxe_device {
 	struct urxe_sched sched;
 	struct urxe_service_thread service;
 	_Atomic uint64_t stats[URXE_NUM_STATS];
-	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq;
+	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq, num_rwq_table;
 };
 
 /** urxe_stat_name - of a counter. */
@@ -581,7 +583,8 @@ struct urxe_qp {
 
 	struct urxe_sq sq;
 	struct urxe_builder wr;
-	uint64_t send_ops; /* IBV_QP_EX_WITH_* that ibv_wr_* may use */
+	uint64_t send_ops;    /* IBV_QP_EX_WITH_* that ibv_wr_* may use */
+	struct urxe_rss *rss; /* spreads what it receives; else NULL */
 	struct urxe_rq own_rq;
 	struct urxe_rq *rq; /* own_rq or the SRQ's */
 	struct urxe_requester req;
@@ -679,6 +682,7 @@ extern const struct verbs_device_ops urxe_device_ops;
 void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type);
 void urxe_event_cq(struct urxe_cq *cq, enum ibv_event_type type);
 void urxe_event_srq(struct urxe_srq *srq, enum ibv_event_type type);
+void urxe_event_wq(struct urxe_context *ctx, struct ibv_wq *wq, uint32_t *counter);
 void urxe_event_device(struct urxe_device *dev, enum ibv_event_type type);
 
 /** urxe_event_purge - take the unread events of a dying object out; returns how many. */
@@ -878,6 +882,21 @@ int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe);
 void urxe_wqe_drop(struct urxe_swqe *wqe);
 /** urxe_wqe_publish - all WQEs before slot @post are posted; begin to send. */
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post);
+
+/* ---- wq.c: receive work queues, tables of them, receive-side scaling ---- */
+struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr);
+int urxe_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int urxe_destroy_wq(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *urxe_create_rwq_ind_table(struct ibv_context *ctx,
+						    struct ibv_rwq_ind_table_init_attr *attr);
+int urxe_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
+struct ibv_qp *urxe_rss_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+void urxe_rss_free(struct urxe_rss *rss);
+/** urxe_rss_receive - a frame that a flow rule gave to such a QP; its lock held, RCU read-side. */
+void urxe_rss_receive(const struct urxe_rss *rss, const uint8_t *frame, uint32_t len);
+/** urxe_rss_hash - Toeplitz with a key of 40 bytes (for the test). */
+uint32_t urxe_rss_hash(const uint8_t *key, const uint8_t *in, unsigned len);
+void urxe_rss_caps(struct ibv_rss_caps *caps);
 
 /* ---- wr.c ---- */
 

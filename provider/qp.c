@@ -96,6 +96,7 @@ static void qp_free_parts(struct urxe_qp *qp)
 {
 	urxe_path_destroy(qp->path);
 	urxe_path_destroy(qp->alt_path);
+	urxe_rss_free(qp->rss);
 	free(qp->resp.res);
 	free(qp->resp.rwqe);
 	urxe_rq_fini(&qp->own_rq);
@@ -248,6 +249,8 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return urxe_xrc_create_recv_qp(ctx, attr);
+	if (attr->comp_mask & (IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE))
+		return urxe_rss_create_qp(ctx, attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD)) {
 		errno = EINVAL;
 		return NULL;

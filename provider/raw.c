@@ -76,6 +76,10 @@ void urxe_raw_receive(struct urxe_qp *qp, const uint8_t *frame, uint32_t len)
 	struct ibv_wc wc;
 	int err;
 
+	if (qp->rss && !qp->destroyed) {
+		urxe_rss_receive(qp->rss, frame, len);
+		return;
+	}
 	if (qp->destroyed || qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR)
 		return;
 	/* As datagrams: without room the frame is lost, the QP lives on. */
