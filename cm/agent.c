@@ -365,7 +365,7 @@ static uint64_t agent_poll(void *arg, uint64_t now)
 	struct urxe_agent *a = arg;
 	uint64_t deadline, resolve;
 
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	a->in_poll = true;
 	reap_sends(a);
 	poll_recv(a);
@@ -376,7 +376,7 @@ static uint64_t agent_poll(void *arg, uint64_t now)
 		deadline = resolve;
 	a->deadline = deadline;
 	a->in_poll = false;
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 	return deadline;
 }
 

@@ -52,10 +52,87 @@ URXE_CMA_API struct rdma_event_channel *rdma_create_event_channel(void)
 	return ch ? &ch->channel : NULL;
 }
 
+/*
+ * Programs destroy their channel at their end with an event thread in rdma_get_cm_event(), or
+ * just about to call it, and expect that thread to stay there, as it does in the kernel (rping).
+ * So the last few dead channels are kept to be recognised, and a reader closes what it reads.
+ */
+#define KEEP_DEAD 64
+
+static CDS_LIST_HEAD(dead_channels);
+static unsigned n_dead;
+
 URXE_CMA_API void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	if (channel)
-		urxe_cma_channel_free(to_cma_channel(channel));
+	struct urxe_cma_channel *ch, *old;
+
+	if (!channel)
+		return;
+	ch = to_cma_channel(channel);
+	urxe_cma_hold();
+	ch->dead = true;
+	close(ch->wake_fd); /* readers get an end of file */
+	if (!ch->readers)
+		close(ch->channel.fd);
+	cds_list_add_tail(&ch->entry, &dead_channels);
+	if (n_dead < KEEP_DEAD) {
+		n_dead++;
+	} else {
+		old = cds_list_first_entry(&dead_channels, struct urxe_cma_channel, entry);
+		cds_list_del(&old->entry);
+		/* A reader of it may be asleep for good. */
+		if (!old->readers)
+			free(old);
+	}
+	urxe_cma_release();
+}
+
+/* Wait for the process to end, or a signal. */
+static int stay(void)
+{
+	return poll(NULL, 0, -1);
+}
+
+/* Locked. */
+static void reader_out(struct urxe_cma_channel *ch)
+{
+	ch->readers--;
+	if (ch->dead && !ch->readers)
+		close(ch->channel.fd);
+}
+
+static void reader_cancelled(void *ch)
+{
+	urxe_cma_hold();
+	reader_out(ch);
+	urxe_cma_release();
+}
+
+/* Read what says that there are events: bytes, 0 for a dead channel, or -1. */
+static ssize_t wait_readable(struct urxe_cma_channel *ch, bool *dead)
+{
+	char buf[16];
+	ssize_t n;
+	int err;
+
+	urxe_cma_hold();
+	*dead = ch->dead;
+	ch->readers += !ch->dead;
+	urxe_cma_release();
+	if (*dead)
+		return 0;
+	pthread_cleanup_push(reader_cancelled, ch);
+	n = read(ch->channel.fd, buf, sizeof(buf));
+	pthread_cleanup_pop(0);
+	err = errno;
+	urxe_cma_hold();
+	*dead = ch->dead;
+	if (n > 0)
+		ch->bytes -= (unsigned)n;
+	reader_out(ch);
+	urxe_cma_release();
+	errno = err;
+	return n;
 }
 
 /*
@@ -191,10 +268,10 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch)
 
 static void ack(struct urxe_cma_event *ev)
 {
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	ev->owner->events_out--;
 	pthread_cond_broadcast(&urxe_cma_acked);
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 	free(ev);
 }
 
@@ -213,12 +290,12 @@ static int give_channel(struct urxe_cma_event *ev)
 		rdma_destroy_id(&child->id);
 		return err;
 	}
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	urxe_cma_events_move(child, ch);
 	child->channel = ch;
 	child->id.channel = &ch->channel;
 	child->sync = true;
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 	return 0;
 }
 
@@ -226,28 +303,23 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 {
 	struct urxe_cma_channel *ch;
 	struct urxe_cma_event *ev = NULL;
-	char buf[16];
+	bool dead;
 	int err;
 
 	if (!channel || !event)
 		return urxe_cma_ret(EINVAL);
 	ch = to_cma_channel(channel);
 	while (!ev) {
-		ssize_t n = read(channel->fd, buf, sizeof(buf));
+		ssize_t n = wait_readable(ch, &dead);
 
-		/*
-		 * The channel was destroyed under us. Programs do that at their end and expect
-		 * their event thread to stay where it is, as it does in the kernel.
-		 */
-		if (!n)
-			return poll(NULL, 0, -1);
-		if (n < 0)
+		if (dead)
+			return stay();
+		if (n <= 0)
 			return -1;
 		err = urxe_cma_enter();
 		if (err)
 			return urxe_cma_ret(err);
-		ch->bytes -= (unsigned)n;
-		ev = take(ch);
+		ev = ch->dead ? NULL : take(ch);
 		set_token(ch);
 		urxe_cma_leave();
 	}

@@ -43,7 +43,10 @@ struct urxe_cma_channel {
 	struct rdma_event_channel channel; /* first */
 	int wake_fd;			   /* the other end of channel.fd */
 	struct cds_list_head events;	   /* not yet taken */
-	unsigned bytes; /* written to say so, and not yet accounted for by a reader */
+	unsigned bytes;		    /* written to say so, and not yet accounted for by a reader */
+	unsigned readers;	    /* in rdma_get_cm_event() */
+	bool dead;		    /* destroyed by the application */
+	struct cds_list_head entry; /* among the dead */
 };
 
 struct urxe_cma_event {
@@ -103,7 +106,7 @@ struct urxe_cma_id {
 	/* connecting */
 	struct urxe_cm_id *cm;
 	bool passive, established;
-	uint32_t psn; /* own starting PSN */
+	uint32_t psn; /* what we ask the peer to start with */
 	uint8_t initiator_depth, responder_resources;
 	struct urxe_cm_req *last_req; /* to ask again with a smaller MTU */
 	uint8_t req_data[URXE_REQ_PRIVATE_LEN];
@@ -146,6 +149,9 @@ int urxe_cma_ret(int err);
 /* ---- lib.c ---- */
 
 extern pthread_mutex_t urxe_cma_lock;
+/** urxe_cma_hold, urxe_cma_release - take and give the lock; no thread is cancelled in between. */
+void urxe_cma_hold(void);
+void urxe_cma_release(void);
 /** signalled when an event was acked */
 extern pthread_cond_t urxe_cma_acked;
 

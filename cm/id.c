@@ -142,10 +142,10 @@ URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
 		rdma_ack_cm_event(id->event);
 		id->event = NULL;
 	}
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	while (p->events_out)
 		pthread_cond_wait(&urxe_cma_acked, &urxe_cma_lock);
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 	urxe_cma_id_free(p);
 	return 0;
 }
@@ -182,10 +182,10 @@ URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channe
 		id->event = NULL;
 	}
 	/* What was taken from the old channel is acked before we return. */
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	while (p->events_out)
 		pthread_cond_wait(&urxe_cma_acked, &urxe_cma_lock);
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 	if (was_sync && old != ch)
 		urxe_cma_channel_free(old);
 	return 0;
@@ -287,9 +287,9 @@ URXE_CMA_API int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return urxe_cma_ret(EINVAL);
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	to_cma_id(id)->local_ece = *ece;
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 	return 0;
 }
 
@@ -297,9 +297,9 @@ URXE_CMA_API int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	if (!id || id->qp || !ece)
 		return urxe_cma_ret(EINVAL);
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	*ece = to_cma_id(id)->remote_ece;
 	ece->comp_mask = 0;
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 	return 0;
 }

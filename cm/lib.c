@@ -28,6 +28,26 @@ int urxe_cma_ret(int err)
 	return -1;
 }
 
+/* Who is cancelled in a system call under the lock would keep it. */
+static _Thread_local int cancel_state;
+
+void urxe_cma_hold(void)
+{
+	int old;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	pthread_mutex_lock(&urxe_cma_lock);
+	cancel_state = old;
+}
+
+void urxe_cma_release(void)
+{
+	int old = cancel_state;
+
+	pthread_mutex_unlock(&urxe_cma_lock);
+	pthread_setcancelstate(old, &old);
+}
+
 /*
  * A child has the parent's memory, but none of its threads, and the port is the parent's. What
  * was not started in the parent may be started in the child.
@@ -80,16 +100,16 @@ int urxe_cma_enter(void)
 {
 	int err;
 
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	err = lib.dead ? ENODEV : load();
 	if (err)
-		pthread_mutex_unlock(&urxe_cma_lock);
+		urxe_cma_release();
 	return err;
 }
 
 void urxe_cma_leave(void)
 {
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 }
 
 unsigned urxe_cma_num_devices(void)

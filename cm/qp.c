@@ -241,10 +241,10 @@ URXE_CMA_API void rdma_destroy_qp(struct rdma_cm_id *id)
 	if (!id)
 		return;
 	/* From here on the CM does not touch it. */
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_cma_hold();
 	qp = id->qp;
 	id->qp = NULL;
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_cma_release();
 	if (qp)
 		ibv_destroy_qp(qp);
 	destroy_cqs(id);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -451,6 +452,33 @@ static void channels(void)
 	rdma_destroy_event_channel(to);
 }
 
+static void *read_for_ever(void *arg)
+{
+	struct rdma_cm_event *ev;
+
+	rdma_get_cm_event(arg, &ev);
+	printf("rdma_get_cm_event() returned: %s\n", strerror(errno));
+	exit(1);
+}
+
+/* A thread in rdma_get_cm_event(), or on its way there, stays: it does not hear of the end. */
+static void reader_of_a_dead_channel(void)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		pthread_t t;
+
+		WORKS(pthread_create(&t, NULL, read_for_ever, ch));
+		if (i % 2)
+			sched_yield();
+		rdma_destroy_event_channel(ch);
+		if (i % 3)
+			sched_yield();
+		WORKS(pthread_cancel(t));
+		WORKS(pthread_join(t, NULL));
+	}
+}
+
 static void *ack_later(void *arg)
 {
 	struct rdma_cm_event *ev = arg;
@@ -737,5 +765,5 @@ static void forked_child(void)
 
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
 	       T(private_data), T(rejections), T(backlog), T(addresses), T(options), T(channels),
-	       T(destroy_waits), T(synchronous), T(external_qp), T(datagrams), T(storm),
-	       T(not_offered), T(forked_child))
+	       T(destroy_waits), T(reader_of_a_dead_channel), T(synchronous), T(external_qp),
+	       T(datagrams), T(storm), T(not_offered), T(forked_child))
