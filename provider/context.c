@@ -191,6 +191,7 @@ static void device_limits(const struct urxe_device *dev, struct ibv_device_attr 
 	a->max_qp_init_rd_atom = URXE_MAX_RD_ATOMIC;
 	a->max_res_rd_atom = URXE_MAX_QP * URXE_MAX_RD_ATOMIC;
 	a->atomic_cap = IBV_ATOMIC_HCA;
+	a->max_raw_ethy_qp = URXE_MAX_QP;
 	a->max_ah = URXE_MAX_AH;
 	a->max_srq = URXE_MAX_SRQ;
 	a->max_srq_wr = URXE_MAX_SRQ_WR;
@@ -235,7 +236,7 @@ static int urxe_query_device_ex(struct ibv_context *ctx,
 	all.xrc_odp_caps = ODP_RC;
 	all.max_dm_size = URXE_MAX_DM;
 	urxe_rss_caps(&all.rss_caps);
-	all.max_wq_type_rq = URXE_MAX_QP - 1; /* they share their numbers with QPs */
+	all.max_wq_type_rq = URXE_MAX_WQ;
 	all.cq_mod_caps.max_cq_count = UINT16_MAX;
 	all.cq_mod_caps.max_cq_period = UINT16_MAX;
 	all.phys_port_cnt_ex = 1;

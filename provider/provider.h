@@ -46,6 +46,7 @@
 #define URXE_MAX_MW	     ((1 << 20) - 1) /* with the regions: all keys but that of index 0 */
 #define URXE_MAX_DM	     (64ull << 20)
 #define URXE_MAX_RWQ_TABLES  65536
+#define URXE_MAX_WQ	     32768 /* they take their numbers from the QPs */
 #define URXE_MAX_PD	     65536
 #define URXE_MAX_AH	     65536
 #define URXE_MAX_SRQ	     65536
@@ -183,7 +184,7 @@ struct urxe_device {
 	struct urxe_sched sched;
 	struct urxe_service_thread service;
 	_Atomic uint64_t stats[URXE_NUM_STATS];
-	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq, num_rwq_table;
+	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq, num_wq, num_rwq_table;
 };
 
 /** urxe_stat_name - of a counter. */

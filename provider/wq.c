@@ -118,9 +118,12 @@ struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *
 	if (err)
 		goto fail;
 	err = ENOMEM;
-	wq = calloc(1, sizeof(*wq));
-	if (!wq)
+	if (atomic_fetch_add(&dev->num_wq, 1) < URXE_MAX_WQ)
+		wq = calloc(1, sizeof(*wq));
+	if (!wq) {
+		atomic_fetch_sub(&dev->num_wq, 1);
 		goto fail;
+	}
 	wq->dev = dev;
 	wq->pd = to_urxe_pd(attr->pd);
 	wq->cq = to_urxe_cq(attr->cq);
@@ -148,8 +151,10 @@ struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *
 	return &wq->wq;
 
 fail:
-	if (wq)
+	if (wq) {
 		urxe_rq_fini(&wq->rq);
+		atomic_fetch_sub(&dev->num_wq, 1);
+	}
 	free(wq);
 	errno = err;
 	return NULL;
@@ -213,6 +218,7 @@ int urxe_destroy_wq(struct ibv_wq *ibwq)
 	urxe_rq_fini(&wq->rq);
 	atomic_fetch_sub(&wq->cq->users, 1);
 	atomic_fetch_sub(&wq->pd->users, 1);
+	atomic_fetch_sub(&wq->dev->num_wq, 1);
 	free(wq);
 	return 0;
 }

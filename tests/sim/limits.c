@@ -132,6 +132,47 @@ static int unmake_srq(void *srq)
 	return ibv_destroy_srq(srq);
 }
 
+static void *make_wq(struct pair *p, unsigned i)
+{
+	struct ibv_wq_init_attr a = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = p->a.pd, .cq = p->a.cq};
+
+	return ibv_create_wq(p->a.ctx, &a);
+}
+
+static int unmake_wq(void *wq)
+{
+	return ibv_destroy_wq(wq);
+}
+
+static struct ibv_wq *one_wq;
+
+static void *make_table(struct pair *p, unsigned i)
+{
+	struct ibv_rwq_ind_table_init_attr a = {.ind_tbl = &one_wq};
+
+	return ibv_create_rwq_ind_table(p->a.ctx, &a);
+}
+
+static int unmake_table(void *table)
+{
+	return ibv_destroy_rwq_ind_table(table);
+}
+
+static void test_wqs(void)
+{
+	struct ibv_device_attr_ex dev;
+	struct pair p;
+
+	open_pair(&p, &dev);
+	fill(&(struct kind){make_wq, unmake_wq}, &p, dev.max_wq_type_rq, 0);
+	one_wq = make_wq(&p, 0);
+	fill(&(struct kind){make_table, unmake_table}, &p, dev.rss_caps.max_rwq_indirection_tables,
+	     0);
+	ibv_destroy_wq(one_wq);
+	pair_close(&p);
+}
+
 static void test_qps(void)
 {
 	struct ibv_device_attr_ex dev;
@@ -343,5 +384,6 @@ static void test_qp_memory(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("limits", T(test_qps), T(test_cqs_pds), T(test_ahs_srqs), T(test_mrs_mws),
-	       T(test_queues), T(test_cqe_srq_wr), T(test_reads), T(test_qp_memory))
+URXE_TEST_MAIN("limits", T(test_qps), T(test_cqs_pds), T(test_ahs_srqs), T(test_wqs),
+	       T(test_mrs_mws), T(test_queues), T(test_cqe_srq_wr), T(test_reads),
+	       T(test_qp_memory))
