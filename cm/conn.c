@@ -223,6 +223,7 @@ static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct urxe_cma_id *p = to_cma_id(id);
+	bool ud, wait;
 	int err;
 
 	if (!id)
@@ -230,12 +231,12 @@ URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn
 	err = urxe_cma_enter();
 	if (err)
 		return urxe_cma_ret(err);
-	err = p->id.qp_type == IBV_QPT_UD ? urxe_cma_sidr_accept(p, conn_param)
-					  : start_accept(p, conn_param);
+	ud = p->id.qp_type == IBV_QPT_UD;
+	err = ud ? urxe_cma_sidr_accept(p, conn_param) : start_accept(p, conn_param);
+	/* Another thread may take DISCONNECTED and destroy the id before we return (cmtime). */
+	wait = !err && !ud && p->sync;
 	urxe_cma_leave();
-	if (err || p->id.qp_type == IBV_QPT_UD)
-		return urxe_cma_ret(err);
-	return urxe_cma_complete(id);
+	return wait ? urxe_cma_complete(id) : urxe_cma_ret(err);
 }
 
 static int reject(struct rdma_cm_id *id, uint16_t reason, const void *data, uint8_t len)
