@@ -190,14 +190,26 @@ static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now)
 
 uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
 {
-	uint64_t next = urxe_neigh_tick(lane, now), t;
+	uint64_t next = urxe_neigh_tick(lane, now), own = fault_tick(lane, now);
 
-	t = fault_tick(lane, now);
-	if (t < next)
-		next = t;
 	urxe_lane_flush(lane);
 	/* What the link would not take yet must be offered again. */
-	if (lane->tx_count && now + RETRY_STUCK < next)
-		next = now + RETRY_STUCK;
+	if (lane->tx_count && now + RETRY_STUCK < own)
+		own = now + RETRY_STUCK;
+	atomic_store_explicit(&lane->tick, own, memory_order_relaxed);
+	return own < next ? own : next;
+}
+
+uint64_t urxe_port_next_tick(struct urxe_port *port)
+{
+	uint64_t next = atomic_load_explicit(&port->neigh.next_due, memory_order_relaxed), t;
+
+	if (!atomic_load_explicit(&port->started, memory_order_acquire))
+		return URXE_NEVER;
+	for (unsigned i = 0; i < port->num_lanes; i++) {
+		t = atomic_load_explicit(&port->lanes[i].tick, memory_order_relaxed);
+		if (t < next)
+			next = t;
+	}
 	return next;
 }

@@ -269,6 +269,12 @@ void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info)
 	info->link_up = !info->started || (!info->dead && port->ops->up(port->link));
 }
 
+void urxe_port_carrier(struct urxe_port *port)
+{
+	if (atomic_load_explicit(&port->started, memory_order_acquire))
+		urxe_neigh_schedule(port, 0);
+}
+
 struct urxe_ident *urxe_port_ident(struct urxe_port *port)
 {
 	return port->ident;

@@ -39,7 +39,7 @@ struct urxe_port_info {
 	uint16_t vlan;	      /* tag of every frame, or URXE_NO_VLAN */
 	bool started;	      /* urxe_port_start() succeeded */
 	bool link_up;	      /* carrier; true before start (nothing speaks against it) */
-	bool dead; /* the link is gone for good: nothing will ever be carried again */
+	bool dead;	      /* the link is gone for good: nothing will ever be carried again */
 	uint32_t speed_mbps;  /* 0 when unknown */
 	unsigned lanes;	      /* 1 before start */
 	uint32_t tx_offloads; /* URXE_OFFLOAD_* in use */
@@ -79,6 +79,9 @@ int urxe_port_start(struct urxe_port *port);
 
 /** urxe_port_query - fill @info. Thread-safe. */
 void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info);
+
+/** urxe_port_carrier - the carrier has gone or come: soon neighbours are told, and doubted. */
+void urxe_port_carrier(struct urxe_port *port);
 
 /** urxe_port_gid - the GID table: IPv4 entries first. 0, ENODATA for an empty slot, EINVAL beyond.
  */
@@ -163,8 +166,16 @@ unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned
 /** urxe_lane_release - give back borrowed packets. */
 void urxe_lane_release(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n);
 
-/** urxe_lane_tick - neighbour timers; returns the time of the next, or URXE_NEVER. */
+/**
+ * urxe_lane_tick - timers of the lane, and the port's for neighbours and groups
+ *
+ * Cheap when nothing is due: for every turn of a lane. Returns the time of the next, or URXE_NEVER.
+ */
 uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now);
+
+/** urxe_port_next_tick - when a urxe_lane_tick() has something to do at the earliest. Thread-safe.
+ */
+uint64_t urxe_port_next_tick(struct urxe_port *port);
 
 /* ---- send: all calls need the lane's lock ---- */
 

@@ -215,6 +215,7 @@ struct urxe_lane {
 	bool raw_taken; /* the frame in hand */
 
 	struct urxe_faults faults;
+	_Atomic uint64_t tick; /* its own timers: when the next is due */
 	uint64_t echo_from; /* rate limit of ICMP answers */
 	unsigned echo_count;
 

@@ -142,8 +142,10 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 		return;
 	}
 	/* What a link is found in at first is no change. */
-	if (dev->watched && info.link_up != dev->was_up)
+	if (dev->watched && info.link_up != dev->was_up) {
+		urxe_port_carrier(dev->port);
 		urxe_event_device(dev, info.link_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	}
 	dev->watched = true;
 	dev->was_up = info.link_up;
 }

@@ -310,9 +310,7 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane)
 	if (now >= atomic_load_explicit(&s->next_timer, memory_order_relaxed))
 		n += run_timers(dev, lane, now);
 	urxe_rcu_read_unlock();
-	if (now >= atomic_load_explicit(&s->next_tick, memory_order_relaxed))
-		atomic_store_explicit(&s->next_tick, urxe_lane_tick(lane, now),
-				      memory_order_relaxed);
+	urxe_lane_tick(lane, now);
 	return n;
 }
 

@@ -101,7 +101,6 @@ struct urxe_sched {
 	atomic_bool contended; /* a sender found the lane taken by another sender */
 	struct urxe_timer_heap timers;
 	_Atomic uint64_t next_timer; /* the earliest, URXE_NEVER when none */
-	_Atomic uint64_t next_tick;  /* of netio's neighbours */
 };
 
 /** The service thread of a device (service.c). */

@@ -80,7 +80,7 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 	struct urxe_service_thread *s = &dev->service;
 	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
 	bool driven = polls != st->polls;
-	uint64_t until, ns, max;
+	uint64_t until, ns, max, tick;
 
 	st->polls = polls;
 	if (atomic_load_explicit(&s->nudged, memory_order_relaxed) &&
@@ -107,8 +107,9 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 	if (now < atomic_load_explicit(&s->resolve_until, memory_order_relaxed) && ns > RESOLVE_NS)
 		ns = RESOLVE_NS;
 	until = atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed);
-	if (until > atomic_load_explicit(&dev->sched.next_tick, memory_order_relaxed))
-		until = atomic_load_explicit(&dev->sched.next_tick, memory_order_relaxed);
+	tick = urxe_port_next_tick(dev->port);
+	if (until > tick)
+		until = tick;
 	if (until > gsi_next)
 		until = gsi_next;
 	if (until <= now)

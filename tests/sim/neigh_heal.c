@@ -3,6 +3,7 @@
  * A neighbour whose MAC was learned wrongly, or has changed, under a connected QP: the
  * retransmission time-out has netio ask again, and the QP lives.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "harness.h"
@@ -108,4 +109,36 @@ static void test_bounded(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("neigh_heal", T(test_poisoned), T(test_bounded))
+/* Long after the start: questions that go unanswered are asked again, groups joined are reported.
+ */
+static void test_late(void)
+{
+	union ibv_gid g = {.raw = {[10] = 0xff, [11] = 0xff, 239, 1, 2, 3}};
+	struct ibv_ah_attr path;
+	struct ibv_ah *ah;
+	uint64_t asked, reports;
+	uint8_t mac[6];
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_UD);
+	pair_settle(&p, 20000000000ull);
+	asked = counter(&p.a, "neigh_asked");
+	path = pair_path(&p.a, &p.b);
+	path.grh.dgid.raw[15] = 77; /* nobody */
+	ah = ibv_create_ah(p.a.pd, &path);
+	CU_ASSERT_EQUAL(urxe_port_resolve(p.a.dev->port, 0, path.grh.dgid.raw, mac), EINPROGRESS);
+	pair_settle(&p, 10000000000ull);
+	CU_ASSERT_EQUAL(counter(&p.a, "neigh_asked"), asked + 5);
+	CU_ASSERT_EQUAL(urxe_port_resolve(p.a.dev->port, 0, path.grh.dgid.raw, mac), EHOSTUNREACH);
+	reports = counter(&p.a, "group_reports");
+	CU_ASSERT_EQUAL(ibv_attach_mcast(p.a.qp, &g, 0), 0);
+	pair_settle(&p, 10000000000ull);
+	CU_ASSERT_EQUAL(counter(&p.a, "group_reports"), reports + 2);
+	CU_ASSERT_EQUAL(ibv_detach_mcast(p.a.qp, &g, 0), 0);
+	pair_settle(&p, 10000000000ull);
+	CU_ASSERT_EQUAL(counter(&p.a, "group_reports"), reports + 4);
+	ibv_destroy_ah(ah);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("neigh_heal", T(test_poisoned), T(test_bounded), T(test_late))
