@@ -302,6 +302,9 @@ int urxe_wr_enable(struct urxe_qp *qp, uint64_t flags)
 	x->wr_rdma_read = wr_rdma_read;
 	x->wr_rdma_write = wr_rdma_write;
 	x->wr_rdma_write_imm = wr_rdma_write_imm;
+#ifdef URXE_HAVE_WR_FLUSH
+	x->wr_flush = wr_flush;
+#endif
 	x->wr_send = wr_send;
 	x->wr_send_imm = wr_send_imm;
 	x->wr_send_inv = wr_send_inv;
@@ -318,7 +321,7 @@ int urxe_wr_enable(struct urxe_qp *qp, uint64_t flags)
 	return 0;
 }
 
-/* libibverbs of this age has no slot for it. */
+/* For libibverbs before 45, which has no slot for it. */
 __attribute__((visibility("default"))) void urxedv_wr_flush(struct ibv_qp_ex *qpx, uint32_t rkey,
 							    uint64_t addr, size_t length,
 							    uint8_t placement, uint8_t level)
