@@ -52,7 +52,8 @@ struct urxe_link_ops {
 	unsigned (*tx)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	/** up: carrier. Thread-safe. */
 	bool (*up)(void *link);
-	/** dead: the port is gone for good (unplugged, its driver failed). Thread-safe. NULL: never. */
+	/** dead: the port is gone for good (unplugged, its driver failed). Thread-safe. NULL:
+	 * never. */
 	bool (*dead)(void *link);
 	/** mcast: program the receive filter with these group MACs; 0 or errno. May be NULL. */
 	int (*mcast)(void *link, const uint8_t (*macs)[6], unsigned n);
