@@ -44,6 +44,7 @@ struct ethdev {
 	struct rte_mempool *pool;
 	struct urxe_capture *capture;
 	struct urxe_link_info info;
+	struct urxe_link_info opened; /* info as the opener is told: the watch may change info */
 
 	/* The control thread's. */
 	struct urxe_eal_watch watch;

@@ -297,6 +297,7 @@ static int open_job(void *arg)
 	ethdev_watch(e);
 	if (!e->watch.interval_ns)
 		e->watch.interval_ns = 20000000;
+	e->opened = e->info;
 	urxe_eal_watch_add(&e->watch);
 	return 0;
 }
@@ -340,7 +341,7 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 		}
 		return ret;
 	}
-	*info = e->info;
+	*info = e->opened;
 	*link = e;
 	return 0;
 }
