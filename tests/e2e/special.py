@@ -194,7 +194,7 @@ def idle(report, kind, _why_not):
              'ibv_rc_pingpong -d urxe0 -g 0 -p {p} -c -e -n 10 127.0.0.1')):
         if not report.wanted(title):
             continue
-        result = node.two_node('sh -c \'echo $$ >{dir}/pid; exec "$@"\' sh ' + server,
+        result = node.two_node('echo $$ >{dir}/pid; exec ' + server,
                                IDLE_CLIENT.replace('{seconds}', str(seconds)).replace('{wake}', wake))
         problem = verdict(result)
         if not problem:
