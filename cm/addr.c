@@ -74,23 +74,53 @@ void urxe_cma_addr_set_port(struct sockaddr *sa, uint16_t port)
 		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htobe16(port);
 }
 
+/*
+ * getaddrinfo() without hints gives IPv4-mapped IPv6 addresses where no interface of the kernel
+ * has an IPv4 address, which is where urxe is at home. They mean IPv4.
+ */
+static bool mapped(const struct sockaddr *sa, uint32_t *ip)
+{
+	if (sa->sa_family == AF_INET) {
+		*ip = be32toh(v4(sa)->sin_addr.s_addr);
+		return true;
+	}
+	if (sa->sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6(sa)->sin6_addr))
+		return false;
+	memcpy(ip, v6(sa)->sin6_addr.s6_addr + 12, 4);
+	*ip = be32toh(*ip);
+	return true;
+}
+
+bool urxe_cma_addr_v4(const struct sockaddr *sa)
+{
+	uint32_t ip;
+
+	return mapped(sa, &ip);
+}
+
 bool urxe_cma_addr_any(const struct sockaddr *sa)
 {
-	if (sa->sa_family == AF_INET)
-		return v4(sa)->sin_addr.s_addr == htobe32(INADDR_ANY);
+	uint32_t ip;
+
+	if (mapped(sa, &ip))
+		return ip == INADDR_ANY;
 	return sa->sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6(sa)->sin6_addr);
 }
 
 bool urxe_cma_addr_loopback(const struct sockaddr *sa)
 {
-	if (sa->sa_family == AF_INET)
-		return be32toh(v4(sa)->sin_addr.s_addr) >> 24 == 127;
+	uint32_t ip;
+
+	if (mapped(sa, &ip))
+		return ip >> 24 == 127;
 	return sa->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6(sa)->sin6_addr);
 }
 
 bool urxe_cma_addr_mcast(const struct sockaddr *sa)
 {
-	if (sa->sa_family == AF_INET)
-		return IN_MULTICAST(be32toh(v4(sa)->sin_addr.s_addr));
+	uint32_t ip;
+
+	if (mapped(sa, &ip))
+		return IN_MULTICAST(ip);
 	return sa->sa_family == AF_INET6 && IN6_IS_ADDR_MULTICAST(&v6(sa)->sin6_addr);
 }

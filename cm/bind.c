@@ -39,7 +39,7 @@ static int claim_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev, const unio
 {
 	unsigned flags = id->reuse ? URXE_IDENT_PORT_REUSE : 0;
 
-	if (id->id.route.addr.src_addr.sa_family == AF_INET)
+	if (urxe_cma_addr_v4(&id->id.route.addr.src_addr))
 		flags |= URXE_IDENT_PORT_V4;
 	else if (id->afonly)
 		flags |= URXE_IDENT_PORT_V6ONLY;

@@ -76,7 +76,7 @@ static int put_private(struct urxe_cma_id *id, const void *data, uint8_t len, un
 		       uint8_t *out, uint8_t *out_len)
 {
 	struct urxe_ip_cm_hdr h = {
-		.ip_version = id->id.route.addr.dst_addr.sa_family == AF_INET ? 4 : 6,
+		.ip_version = urxe_cma_addr_v4(&id->id.route.addr.dst_addr) ? 4 : 6,
 		.src_port = urxe_cma_addr_port(&id->id.route.addr.src_addr),
 	};
 

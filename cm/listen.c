@@ -14,19 +14,16 @@
 static unsigned suits(const struct urxe_cma_id *id, const struct urxe_cma_dev *dev,
 		      const struct urxe_ip_cm_hdr *h)
 {
-	int family = id->id.route.addr.src_addr.sa_family;
+	bool v4 = urxe_cma_addr_v4(&id->id.route.addr.src_addr);
 	union ibv_gid src;
 
 	if (id->loopback) {
 		memcpy(src.raw, h->src, 16);
-		return (family == AF_INET) == (h->ip_version == 4) &&
-				       urxe_agent_own_gid(dev, &src) >= 0
-			       ? 2
-			       : 0;
+		return v4 == (h->ip_version == 4) && urxe_agent_own_gid(dev, &src) >= 0 ? 2 : 0;
 	}
 	if (id->has_sgid)
 		return memcmp(id->sgid.raw, h->dst, 16) ? 0 : 3;
-	if (family == AF_INET)
+	if (v4)
 		return h->ip_version == 4;
 	return h->ip_version == 6 || !id->afonly;
 }

@@ -45,7 +45,7 @@ static int route(struct urxe_cma_id *id, const struct sockaddr *dst)
 	if (urxe_cma_addr_any(dst)) { /* means: here */
 		memset(&dgid, 0, sizeof(dgid));
 		dgid.raw[15] = 1;
-		if (dst->sa_family == AF_INET) {
+		if (urxe_cma_addr_v4(dst)) {
 			dgid.raw[10] = dgid.raw[11] = 0xff;
 			dgid.raw[12] = 127;
 		}
@@ -162,7 +162,8 @@ static int resolve(struct urxe_cma_id *id, const struct sockaddr *src, const str
 
 	if (id->state != URXE_CMA_IDLE && id->state != URXE_CMA_BOUND)
 		return EINVAL;
-	if (id->state == URXE_CMA_BOUND && id->id.route.addr.src_addr.sa_family != dst->sa_family)
+	if (id->state == URXE_CMA_BOUND &&
+	    urxe_cma_addr_v4(&id->id.route.addr.src_addr) != urxe_cma_addr_v4(dst))
 		return EINVAL;
 	if (id->state == URXE_CMA_IDLE && src &&
 	    (!urxe_cma_addr_any(src) || urxe_cma_addr_port(src)))
@@ -195,7 +196,7 @@ URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_a
 	int err;
 
 	if (!id || !urxe_cma_addr_len(dst_addr) || (src_addr && !urxe_cma_addr_len(src_addr)) ||
-	    (src_addr && src_addr->sa_family != dst_addr->sa_family))
+	    (src_addr && urxe_cma_addr_v4(src_addr) != urxe_cma_addr_v4(dst_addr)))
 		return urxe_cma_ret(EINVAL);
 	err = urxe_cma_enter();
 	if (err)

@@ -10,7 +10,7 @@
 int urxe_cma_sidr_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 {
 	struct urxe_ip_cm_hdr h = {
-		.ip_version = id->id.route.addr.dst_addr.sa_family == AF_INET ? 4 : 6,
+		.ip_version = urxe_cma_addr_v4(&id->id.route.addr.dst_addr) ? 4 : 6,
 		.src_port = urxe_cma_addr_port(&id->id.route.addr.src_addr),
 	};
 	uint8_t data[URXE_SIDR_REQ_PRIVATE_LEN], len = p ? p->private_data_len : 0;

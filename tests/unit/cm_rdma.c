@@ -158,9 +158,10 @@ static void pair_close(struct pair *p)
 
 static void connect_and_disconnect(void)
 {
-	static const char *const hosts[] = {"10.0.0.1", "127.0.0.1", "fd00::1", "::1"};
+	static const char *const hosts[] = {"10.0.0.1", "127.0.0.1",	   "fd00::1",
+					    "::1",	"::ffff:10.0.0.1", "::ffff:127.0.0.1"};
 
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 6; i++) {
 		struct ibv_qp_attr attr;
 		struct ibv_qp_init_attr init;
 		struct pair p;
