@@ -203,7 +203,9 @@ void pair_close(struct pair *p)
 		REQUIRE(!ibv_destroy_qp(p->a.qp));
 	if (p->b.qp)
 		REQUIRE(!ibv_destroy_qp(p->b.qp));
-	/* Let what is still on the wire arrive. */
+	/* Nobody sends any more; let what is still on the wire arrive. */
+	urxe_service_stop(p->a.dev);
+	urxe_service_stop(p->b.dev);
 	while ((t = urxe_sim_next(p->sim)) != UINT64_MAX) {
 		if (p->threaded)
 			sched_yield();
