@@ -57,6 +57,13 @@ CI = [
     ('af_packet', 1024, ['rping', 'rc_pingpong-c', 'ib_send_lat', 'ib_write_bw', 'ib_read_bw-R']),
     ('af_packet', 4096, ['rping', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_lat-R', 'rdma_server-client']),
 ]
+# The same in builds with sanitizers, which take several times as long.
+SANITIZED = [
+    ('vhost', 1024, ['rping', 'rc_pingpong-c', 'rc_pingpong-e', 'ucmatose', 'rdma_server-client', 'cmtime',
+                     'ib_send_bw', 'ib_write_lat-R', 'ib_read_bw-R']),
+    ('memif', 4096, ['rping', 'rc_pingpong-e', 'ib_write_bw']),
+    ('af_packet', 4096, ['rping', 'rc_pingpong-c', 'ib_send_bw-R']),
+]
 FULL = [(link, mtu, ALL) for link in ('vhost', 'memif', 'af_packet') for mtu in (1024, 4096)]
 
 # Iterations: n of message tests, it of perftest (per size, up to 8 MiB).

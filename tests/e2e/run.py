@@ -114,7 +114,7 @@ def main():
         kind, timeout, rows, specials = 'full', 900, matrix.FULL, sorted(special.TESTS)
     else:
         kind, timeout = 'ci-sanitized' if san else 'ci', 120 if san else 60
-        rows = [r for r in matrix.CI if '%s-%d' % r[:2] == args.group]
+        rows = [r for r in (matrix.SANITIZED if san else matrix.CI) if '%s-%d' % r[:2] == args.group]
         specials = [args.special] if args.special else []
     if args.list:
         for link, mtu, names in matrix.CI:
