@@ -69,6 +69,6 @@ FULL = [(link, mtu, ALL) for link in ('vhost', 'memif', 'af_packet') for mtu in 
 # Iterations: n of message tests, it of perftest (per size, up to 8 MiB).
 ITERATIONS = {
     'full': {'n': 1000, 'it': 1000},
-    'ci': {'n': 1000, 'it': 20},
+    'ci': {'n': 1000, 'it': 10},
     'ci-sanitized': {'n': 100, 'it': 5},
 }
