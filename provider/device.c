@@ -61,8 +61,6 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	dev->service.running = !threaded; /* nothing to start then */
 	dev->service.gsi_next = URXE_NEVER;
 	CDS_INIT_LIST_HEAD(&dev->contexts);
-	CDS_INIT_LIST_HEAD(&dev->mcast_groups);
-	CDS_INIT_LIST_HEAD(&dev->flows);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);
 	CDS_INIT_LIST_HEAD(&dev->sched.pending);
 	atomic_init(&dev->sched.next_timer, URXE_NEVER);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <urcu/rculist.h>
 
 #include "provider.h"
 #include "rcu.h"
@@ -35,13 +34,18 @@ struct urxe_flow {
 	struct ibv_flow flow;
 	struct urxe_device *dev;
 	struct urxe_qp *qp;
-	struct cds_list_head node; /* on dev->flows */
+	struct urxe_rlist node; /* on dev->flows */
 	enum ibv_flow_attr_type type;
 	uint16_t priority;
 	bool dont_trap;
 	struct flow_key val, mask;
 	struct rcu_head rcu;
 };
+
+static struct urxe_flow *flow_at(struct urxe_rlist *l)
+{
+	return urxe_container_of(l, struct urxe_flow, node);
+}
 
 /* ---- frames ---- */
 
@@ -131,10 +135,11 @@ static bool deliver(const struct urxe_flow *f, const uint8_t *frame, uint32_t le
 static bool had_it(const struct urxe_device *dev, const struct urxe_flow *f,
 		   const struct flow_key *k)
 {
-	const struct urxe_flow *e;
+	struct urxe_rlist *l;
 
-	cds_list_for_each_entry_rcu(e, &dev->flows, node)
-	{
+	urxe_rlist_for_each (l, &dev->flows) {
+		const struct urxe_flow *e = flow_at(l);
+
 		if (e == f)
 			return false;
 		if (e->qp == f->qp && e->type == f->type && matches(e, k))
@@ -147,12 +152,13 @@ static bool had_it(const struct urxe_device *dev, const struct urxe_flow *f,
 static bool deliver_type(struct urxe_device *dev, enum ibv_flow_attr_type type,
 			 const struct flow_key *k, const uint8_t *frame, uint32_t len)
 {
-	const struct urxe_flow *f;
 	unsigned limit = UINT16_MAX;
+	struct urxe_rlist *l;
 	bool kept = false;
 
-	cds_list_for_each_entry_rcu(f, &dev->flows, node)
-	{
+	urxe_rlist_for_each (l, &dev->flows) {
+		const struct urxe_flow *f = flow_at(l);
+
 		if (f->type != type || f->priority > limit || !matches(f, k))
 			continue;
 		if (!had_it(dev, f, k))
@@ -310,15 +316,14 @@ static int check_attr(const struct urxe_qp *qp, const struct ibv_flow_attr *attr
 /* By priority, behind its equals; dev->mutex held. */
 static void insert(struct urxe_device *dev, struct urxe_flow *f)
 {
-	struct cds_list_head *at = &dev->flows;
-	struct urxe_flow *e;
+	struct urxe_rlist *at = &dev->flows, *l;
 
-	cds_list_for_each_entry (e, &dev->flows, node) {
-		if (e->priority > f->priority)
+	urxe_rlist_for_each (l, &dev->flows) {
+		if (flow_at(l)->priority > f->priority)
 			break;
-		at = &e->node;
+		at = l;
 	}
-	cds_list_add_rcu(&f->node, at);
+	urxe_rlist_add(at, &f->node);
 }
 
 struct ibv_flow *urxe_create_flow(struct ibv_qp *ibqp, struct ibv_flow_attr *attr)
@@ -372,7 +377,7 @@ int urxe_destroy_flow(struct ibv_flow *ibflow)
 	struct urxe_device *dev = f->dev;
 
 	pthread_mutex_lock(&dev->mutex);
-	cds_list_del_rcu(&f->node);
+	urxe_rlist_del(&dev->flows, &f->node);
 	if (!--dev->num_flows)
 		urxe_port_raw_tap(dev->port, NULL, NULL);
 	pthread_mutex_unlock(&dev->mutex);

@@ -7,21 +7,20 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <urcu/rculist.h>
 
 #include "provider.h"
 #include "rcu.h"
 
 struct urxe_mcast_group {
-	struct cds_list_head node; /* on dev->mcast.groups */
+	struct urxe_rlist node; /* on dev->mcast_groups */
 	uint8_t mgid[16];
-	struct cds_list_head members;
+	struct urxe_rlist members;
 	unsigned num_members;
 	struct rcu_head rcu;
 };
 
 struct urxe_mcast_member {
-	struct cds_list_head node;    /* on group->members */
+	struct urxe_rlist node;	      /* on group->members */
 	struct cds_list_head qp_node; /* on qp->mcast */
 	struct urxe_mcast_group *group;
 	struct urxe_qp *qp;
@@ -49,10 +48,14 @@ static bool is_mcast(const uint8_t gid[16])
 
 static struct urxe_mcast_group *find_group(struct urxe_device *dev, const uint8_t mgid[16])
 {
-	struct urxe_mcast_group *g;
+	struct urxe_rlist *l;
 
-	cds_list_for_each_entry_rcu(g, &dev->mcast_groups,
-				    node) if (!memcmp(g->mgid, mgid, sizeof(g->mgid))) return g;
+	urxe_rlist_for_each (l, &dev->mcast_groups) {
+		struct urxe_mcast_group *g = urxe_container_of(l, struct urxe_mcast_group, node);
+
+		if (!memcmp(g->mgid, mgid, sizeof(g->mgid)))
+			return g;
+	}
 	return NULL;
 }
 
@@ -81,14 +84,13 @@ static int group_get(struct urxe_device *dev, const uint8_t mgid[16], struct urx
 	if (!g)
 		return ENOMEM;
 	memcpy(g->mgid, mgid, sizeof(g->mgid));
-	CDS_INIT_LIST_HEAD(&g->members);
 	err = urxe_port_mcast_join(dev->port, mgid);
 	if (err) {
 		free(g);
 		return err;
 	}
 	dev->num_mcast++;
-	cds_list_add_rcu(&g->node, &dev->mcast_groups);
+	urxe_rlist_add(&dev->mcast_groups, &g->node);
 	*out = g;
 	return 0;
 }
@@ -98,7 +100,7 @@ static void group_put(struct urxe_device *dev, struct urxe_mcast_group *g)
 {
 	if (g->num_members)
 		return;
-	cds_list_del_rcu(&g->node);
+	urxe_rlist_del(&dev->mcast_groups, &g->node);
 	dev->num_mcast--;
 	urxe_port_mcast_leave(dev->port, g->mgid);
 	URXE_RCU_RELEASE();
@@ -127,7 +129,7 @@ static int attach(struct urxe_qp *qp, const uint8_t mgid[16])
 	m->qp = qp;
 	g->num_members++;
 	cds_list_add_tail(&m->qp_node, &qp->mcast);
-	cds_list_add_rcu(&m->node, &g->members);
+	urxe_rlist_add(&g->members, &m->node);
 	return 0;
 }
 
@@ -156,7 +158,7 @@ int urxe_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 	m = find_member(qp, gid->raw);
 	if (m) {
 		cds_list_del(&m->qp_node);
-		cds_list_del_rcu(&m->node);
+		urxe_rlist_del(&m->group->members, &m->node);
 		m->group->num_members--;
 		group_put(qp->dev, m->group);
 		URXE_RCU_RELEASE();
@@ -191,7 +193,7 @@ bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
 			const struct urxe_opcode_info *op)
 {
 	struct urxe_mcast_group *g;
-	struct urxe_mcast_member *m;
+	struct urxe_rlist *l;
 	uint8_t mgid[16];
 
 	/* The QPN and the address go together (IBTA 9.6.1.5): neither alone is a multicast. */
@@ -202,8 +204,9 @@ bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
 	g = find_group(dev, mgid);
 	if (!g)
 		return false;
-	cds_list_for_each_entry_rcu(m, &g->members, node)
-	{
+	urxe_rlist_for_each (l, &g->members) {
+		struct urxe_mcast_member *m = urxe_container_of(l, struct urxe_mcast_member, node);
+
 		urxe_spin_lock(&m->qp->lock);
 		if (!m->qp->destroyed)
 			urxe_ud_receive(m->qp, pkt, op);

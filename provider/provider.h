@@ -26,6 +26,7 @@
 #include "netio/identity.h"
 #include "netio/port.h"
 #include "netio/link.h"
+#include "rlist.h"
 #include "table.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
@@ -175,9 +176,9 @@ struct urxe_device {
 	uint32_t srqn_next;
 	struct cds_list_head xrcds;
 	_Atomic(struct urxe_qp *) gsi;
-	struct cds_list_head flows; /* rules of raw packet QPs; read under RCU */
+	struct urxe_rlist flows; /* rules of raw packet QPs; read under RCU */
 	unsigned num_flows;
-	struct cds_list_head mcast_groups; /* read under RCU */
+	struct urxe_rlist mcast_groups; /* read under RCU */
 	unsigned num_mcast;
 
 	struct urxe_sched sched;
