@@ -26,6 +26,11 @@ static int fail(char *err, size_t errlen, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err, errlen, fmt, ap);
 	va_end(ap);
+	/* What it quotes may be anything; it stays one line. */
+	for (char *p = err; errlen && *p; p++) {
+		if (iscntrl((unsigned char)*p))
+			*p = '?';
+	}
 	return EINVAL;
 }
 

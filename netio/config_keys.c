@@ -45,7 +45,8 @@ static bool parse_string(const char *s, char *out, size_t len)
 	if (!s[0] || strlen(s) >= len)
 		return false;
 	for (const char *p = s; *p; p++) {
-		if (iscntrl((unsigned char)*p))
+		/* Behind a semicolon an INI document has comments. */
+		if (iscntrl((unsigned char)*p) || *p == ';')
 			return false;
 	}
 	strcpy(out, s);
@@ -240,7 +241,7 @@ static const struct urxe_config_key keys[] = {
 	{"mtu", false, false, key_mtu,
 	 "256, 512, 1024, 2048 or 4096 (RDMA path MTU), or 576 to 9600 (bytes of IP packet)"},
 	{"vlan", false, false, key_vlan, "1 to 4094"},
-	{"pcap", false, false, key_pcap, "a file name, of 255 bytes at most"},
+	{"pcap", false, false, key_pcap, "a file name, of 255 bytes at most and without ';'"},
 	{"drop", false, false, key_drop, RATE},
 	{"dup", false, false, key_dup, RATE},
 	{"reorder", false, false, key_reorder, RATE},
@@ -248,7 +249,7 @@ static const struct urxe_config_key keys[] = {
 	{"seed", false, false, key_seed, "a number"},
 	{"queues", false, false, key_queues, "1 to 64"},
 	{"log", true, false, key_log, "none, err, warn, info or debug"},
-	{"eal", true, false, key_eal, "DPDK EAL arguments, of 255 bytes at most"},
+	{"eal", true, false, key_eal, "DPDK EAL arguments, of 255 bytes at most and without ';'"},
 };
 
 #define NUM_KEYS (sizeof(keys) / sizeof(keys[0]))

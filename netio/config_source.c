@@ -16,6 +16,7 @@
 #include "netio/config_keys.h"
 
 #define FILE_MAX (1u << 20)
+#define BLANKS	 " \t\r"
 
 static int fail(char *err, size_t errlen, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -27,6 +28,11 @@ static int fail(char *err, size_t errlen, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err, errlen, fmt, ap);
 	va_end(ap);
+	/* What it quotes may be anything; it stays one line. */
+	for (char *p = err; errlen && *p; p++) {
+		if (iscntrl((unsigned char)*p))
+			*p = '?';
+	}
 	return EINVAL;
 }
 
@@ -49,7 +55,13 @@ int urxe_config_add(struct urxe_config_settings *s, enum urxe_config_layer layer
 	const struct urxe_config_key *k = urxe_config_key_find(key);
 	struct urxe_config_setting *n;
 	char names[256];
+	size_t len;
 
+	/* As a file would have it. */
+	value += strspn(value, BLANKS);
+	len = strlen(value);
+	while (len && strchr(BLANKS, value[len - 1]))
+		len--;
 	if (!k)
 		return fail(err, errlen, "%s: found key '%s', accepted: %s", where, key,
 			    key_list(names, sizeof(names)));
@@ -61,9 +73,9 @@ int urxe_config_add(struct urxe_config_settings *s, enum urxe_config_layer layer
 			    "%s: found key '%s' in [urxe], accepted: in the section "
 			    "of a device, as [urxe0]",
 			    where, key);
-	if (strlen(value) >= sizeof(n->value))
-		return fail(err, errlen, "%s: %s: found %zu bytes, accepted: %s", where, key,
-			    strlen(value), k->accepts);
+	if (len >= sizeof(n->value))
+		return fail(err, errlen, "%s: %s: found %zu bytes, accepted: %s", where, key, len,
+			    k->accepts);
 	n = realloc(s->list, (s->num + 1) * sizeof(*n));
 	if (!n)
 		return ENOMEM;
@@ -73,7 +85,7 @@ int urxe_config_add(struct urxe_config_settings *s, enum urxe_config_layer layer
 	n->layer = layer;
 	snprintf(n->device, sizeof(n->device), "%s", k->global ? "urxe" : device);
 	snprintf(n->key, sizeof(n->key), "%s", key);
-	snprintf(n->value, sizeof(n->value), "%s", value);
+	memcpy(n->value, value, len);
 	snprintf(n->where, sizeof(n->where), "%s", where);
 	return 0;
 }
@@ -92,8 +104,8 @@ void urxe_config_settings_free(struct urxe_config_settings *s)
  */
 static int check_line(char *line, unsigned number, const char *name, char *err, size_t errlen)
 {
-	char *p = line + strspn(line, " \t\r");
-	size_t len = strcspn(p, "\r\n"), key;
+	char *p = line + strspn(line, BLANKS), *value;
+	size_t len = strcspn(p, "\r\n"), key, blanks;
 
 	if (*p == '#' || *p == ';' || !len) {
 		*line = '\0';
@@ -106,17 +118,26 @@ static int check_line(char *line, unsigned number, const char *name, char *err, 
 		if (len < 3 || p[len - 1] != ']' || len - 2 >= CFG_NAME_LEN)
 			return fail(err, errlen, "%s:%u: found '%.40s', accepted: [SECTION]", name,
 				    number, p);
+		memmove(line, p, len + 1);
 		return 0;
 	}
 	key = strcspn(p, "=");
 	if (!p[key] || !key)
 		return fail(err, errlen, "%s:%u: found '%.40s', accepted: KEY = VALUE", name,
 			    number, p);
-	if (key >= CFG_NAME_LEN || len - key >= CFG_VALUE_LEN)
+	value = p + key + 1;
+	blanks = strspn(value, BLANKS);
+	while (key && strchr(BLANKS, p[key - 1]))
+		key--;
+	if (key >= CFG_NAME_LEN || strlen(value + blanks) >= CFG_VALUE_LEN)
 		return fail(err, errlen,
 			    "%s:%u: found a line of %zu bytes, accepted: a value of %u "
 			    "bytes at most",
-			    name, number, len, CFG_VALUE_LEN - 2);
+			    name, number, len, CFG_VALUE_LEN - 1);
+	/* Without the blanks: they count in what rte_cfgfile takes. */
+	memmove(line, p, key);
+	line[key] = '=';
+	memmove(line + key + 1, value + blanks, strlen(value + blanks) + 1);
 	return 0;
 }
 
@@ -135,7 +156,7 @@ static int normalise(const char *text, const char *name, int fd, char *err, size
 			return fail(err, errlen,
 				    "%s:%u: found a line of %zu bytes, accepted: a "
 				    "value of %u bytes at most",
-				    name, number, len, CFG_VALUE_LEN - 2);
+				    name, number, len, CFG_VALUE_LEN - 1);
 		memcpy(line, text, len);
 		line[len] = '\0';
 		text += len + (text[len] == '\n');

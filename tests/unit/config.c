@@ -187,6 +187,44 @@ static void long_lines(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(err, "test.ini:3"));
 }
 
+/* What a flag says must get through the document that `urxe run` makes of it. */
+static int by_flag(const char *key, const char *value)
+{
+	struct urxe_config_settings s = {0};
+	int ret = urxe_config_add(&s, URXE_CONFIG_FLAG, "", "port", "loop", "--port", err,
+				  sizeof(err));
+
+	if (!ret)
+		ret = urxe_config_add(&s, URXE_CONFIG_FLAG, "", key, value, "--x", err,
+				      sizeof(err));
+	if (!ret)
+		ret = urxe_config_resolve(&s, &cfg, err, sizeof(err));
+	urxe_config_settings_free(&s);
+	return ret;
+}
+
+static void flags_survive_printing(void)
+{
+	static struct urxe_config first;
+	char longest[256], *text;
+
+	memset(longest, 'x', 255);
+	longest[255] = '\0';
+	for (int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(by_flag("pcap", i ? longest : " /a b \t"), 0);
+		CU_ASSERT_STRING_EQUAL(cfg.devices[0].pcap, i ? longest : "/a b");
+		first = cfg;
+		text = urxe_config_print(&cfg);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+		CU_ASSERT_EQUAL(from_text(text), 0);
+		CU_ASSERT_EQUAL(memcmp(&first, &cfg, sizeof(cfg)), 0);
+		free(text);
+	}
+	CU_ASSERT_EQUAL(by_flag("pcap", "a;b"), EINVAL);
+	CU_ASSERT_EQUAL(by_flag("pcap", "a\n[b]\nport = loop"), EINVAL);
+	CU_ASSERT_PTR_NULL(strchr(err, '\n'));
+}
+
 static void layers(void)
 {
 	char *env[] = {"URXE_MTU=2048", "URXE_IP=10.0.0.2/24",
@@ -284,4 +322,5 @@ static void devargs(void)
 }
 
 URXE_TEST_MAIN("config", T(whole_file), T(print_and_read_again), T(errors), T(accepted),
-	       T(long_lines), T(layers), T(variables), T(load), T(devargs))
+	       T(long_lines), T(flags_survive_printing), T(layers), T(variables), T(load),
+	       T(devargs))
