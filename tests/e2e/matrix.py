@@ -46,6 +46,21 @@ for op in ('send', 'write', 'read'):
                               '%s -d urxe0 -p {p} -a -n {it}%s %s' % (prog, cm, target),
                               client_re=ROW, count=23))
 
+# Other transports: basic ones of ibverbs-utils, and one size of perftest's each.
+GROUP = '-M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:1'
+for name, prog in (('uc_pingpong', 'ibv_uc_pingpong -c'), ('ud_pingpong', 'ibv_ud_pingpong -c'),
+                   ('srq_pingpong', 'ibv_srq_pingpong -c'), ('srq_pingpong-e', 'ibv_srq_pingpong -c -e'),
+                   ('xsrq_pingpong', 'ibv_xsrq_pingpong'), ('xsrq_pingpong-e', 'ibv_xsrq_pingpong -e')):
+    line = prog + ' -d urxe0 -g 0 -p {p} -n {it}'
+    CASES.append(case(name, line, line + ' 127.0.0.1', client_re=r'iters in|success', count=1,
+                      server_re=r'iters in|success'))
+for name, prog in (('XRC-send', 'ib_send_bw -c XRC -b -q 4'), ('XRC-write', 'ib_write_bw -c XRC'),
+                   ('XRC-read', 'ib_read_lat -c XRC'), ('XRC-atomic', 'ib_atomic_bw -c XRC'),
+                   ('UC-write', 'ib_write_bw -c UC'), ('UD-send', 'ib_send_lat -c UD -s 512'),
+                   ('UD-multicast', 'ib_send_lat -c UD -g -s 512 ' + GROUP)):
+    line = prog + ' -d urxe0 -x 0 -p {p} -n 1000'
+    CASES.append(case(name, line, line + ' 127.0.0.1', client_re=ROW, count=1))
+
 ALL = [c.name for c in CASES]
 
 # The bounded selection: (link, MTU, names). Each row becomes a test of meson's, e2e-LINK-MTU.
