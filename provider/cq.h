@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Completion queues and completion channels.
+ */
+#ifndef URXE_PROVIDER_CQ_H
+#define URXE_PROVIDER_CQ_H
+
+#include "memory.h"
+
+/* ---- completion queue ---- */
+
+struct urxe_channel {
+	struct ibv_comp_channel channel; /* fd is the read end */
+	int wfd;
+	pthread_mutex_t lock; /* writers and the purge */
+};
+
+struct urxe_cqe {
+	struct ibv_wc wc;
+	uint64_t when;	   /* the port's clock; of CQs that tell it */
+	uint32_t flow_tag; /* raw packets */
+	uint16_t cvlan;
+};
+
+enum urxe_cq_arm {
+	URXE_CQ_UNARMED,
+	URXE_CQ_ARM_SOLICITED,
+	URXE_CQ_ARM_ANY
+};
+
+struct urxe_cq {
+	struct verbs_cq vcq;
+	struct urxe_device *dev;
+	struct urxe_context *ctx;
+	struct urxe_spin lock;
+	struct urxe_cqe *ring;
+	struct urxe_buf buf; /* the ring's */
+	struct urxe_pd *pd;  /* parent domain with the allocator, or NULL */
+	bool ignore_overrun, single_threaded, timed;
+	uint32_t size;	       /* entries, a power of two */
+	_Atomic uint32_t head; /* next to fill */
+	uint32_t tail;	       /* next to poll; under lock */
+	atomic_int armed;
+	bool overrun;
+	bool gsi; /* completions are for the GSI service */
+	_Atomic uint32_t empty_polls;
+	uint32_t events_sent;
+	uint32_t async_events;
+	/* moderation of events, under lock: after so many completions, or so long after the first
+	 */
+	uint32_t mod_count, mod_waiting;
+	uint64_t mod_period;	 /* ns; 0: none */
+	struct urxe_timer timer; /* under sched.lock */
+	/* ibv_start_poll ... ibv_end_poll */
+	struct urxe_spin poll_lock;
+	struct urxe_cqe cur;
+	atomic_int users;
+};
+
+static inline struct urxe_cq *to_urxe_cq(struct ibv_cq *cq)
+{
+	return cq ? urxe_container_of(cq, struct urxe_cq, vcq.cq) : NULL;
+}
+
+/* ---- channel.c ---- */
+struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx);
+int urxe_channel_destroy(struct ibv_comp_channel *ch);
+/** urxe_channel_notify - one completion event for @cq; false when the channel is full. */
+bool urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
+/** urxe_channel_purge - take @cq's unread events out; returns how many. */
+unsigned urxe_channel_purge(struct ibv_comp_channel *ch, struct ibv_cq *cq);
+
+/* ---- cq.c ---- */
+struct ibv_cq *urxe_create_cq(struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
+			      int vector);
+struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
+int urxe_destroy_cq(struct ibv_cq *cq);
+int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
+int urxe_resize_cq(struct ibv_cq *cq, int cqe);
+int urxe_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. */
+void urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited);
+/** urxe_cq_push_raw - the same with what only raw packets have. */
+void urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
+		      uint32_t flow_tag);
+/** urxe_cq_timer - the time of a moderated event has come. */
+void urxe_cq_timer(struct urxe_cq *cq);
+/** urxe_cq_take - one completion into cq->cur, driving the device if there is none. 0, ENOENT, EIO.
+ */
+int urxe_cq_take(struct urxe_cq *cq, bool drive);
+/** urxe_cq_ex_init - set the ibv_start_poll family up. */
+void urxe_cq_ex_init(struct urxe_cq *cq);
+/** urxe_cq_clean - forget the completions of a QP that is reset or destroyed. */
+void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Devices and contexts, what waits for their lanes, their counters and events.
+ */
+#ifndef URXE_PROVIDER_DEVICE_H
+#define URXE_PROVIDER_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <urcu/list.h>
+#include <urcu/urcu-bp.h>
+
+#include "abi/abi_check.h"
+#include "abi/rdma_driver.h"
+#include "gsi.h"
+#include "limits.h"
+#include "netio/config.h"
+#include "netio/identity.h"
+#include "netio/port.h"
+#include "netio/link.h"
+#include "rlist.h"
+#include "table.h"
+#include "urxe/lock.h"
+#include "urxe/log.h"
+#include "urxe/opcode.h"
+#include "urxe/wire.h"
+#include "urxedv.h"
+
+#define urxe_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+struct urxe_qp;
+struct urxe_cq;
+struct urxe_srq;
+struct urxe_td;
+struct urxe_rss;
+struct urxe_context;
+struct urxe_device;
+
+/* ---- timers (timer.c): one entry a QP, re-armed lazily ---- */
+
+struct urxe_timer {
+	uint64_t when; /* key in the heap */
+	unsigned pos;  /* index in the heap + 1; 0: not in it */
+	bool of_cq;    /* a CQ's, else a QP's */
+};
+
+struct urxe_timer_heap {
+	struct urxe_timer **v;
+	unsigned n, room;
+};
+
+/* ---- device ---- */
+
+/** What waits for a lane: QPs with something to send (pending list), and timers. */
+struct urxe_sched {
+	struct urxe_spin lock;
+	struct cds_list_head pending;
+	atomic_uint npending;
+	atomic_bool contended; /* a sender found the lane taken by another sender */
+	struct urxe_timer_heap timers;
+	_Atomic uint64_t next_timer; /* the earliest, URXE_NEVER when none */
+};
+
+/** The service thread of a device (service.c). */
+struct urxe_service_thread {
+	pthread_t thread;
+	bool running;
+	atomic_bool stop;
+	atomic_bool asleep;	/* in a long wait, or about to */
+	_Atomic uint64_t until; /* when it will look of itself; valid while asleep */
+	_Atomic uint64_t polls; /* lane turns by callers: they drive */
+	atomic_bool nudged;	/* a caller goes to sleep: drive for a while */
+	atomic_bool gsi_due;
+	_Atomic uint64_t resolve_until; /* the GSI waits for a neighbour: look often */
+	pthread_mutex_t gsi_lock;	/* held while the GSI's poll runs */
+	const struct urxe_gsi_service *gsi_svc;
+	uint64_t gsi_next;
+};
+
+/** Provider-level counters; written under a lane's lock, read by anybody. */
+enum urxe_stat {
+	URXE_STAT_RX_PACKETS,
+	URXE_STAT_RX_BAD_OPCODE,
+	URXE_STAT_RX_BAD_LENGTH,
+	URXE_STAT_RX_BAD_TVER,
+	URXE_STAT_RX_BAD_PKEY,
+	URXE_STAT_RX_BAD_QKEY,
+	URXE_STAT_RX_NO_QP,
+	URXE_STAT_RX_WRONG_TYPE,
+	URXE_STAT_RX_BAD_STATE,
+	URXE_STAT_RX_WRONG_PEER,
+	URXE_STAT_RX_DUPLICATE,
+	URXE_STAT_RX_OUT_OF_SEQUENCE,
+	URXE_STAT_RX_GHOST_ACK,
+	URXE_STAT_RX_UD_NO_RECV,
+	URXE_STAT_RX_UD_TOO_LONG,
+	URXE_STAT_RX_UC_DROP,
+	URXE_STAT_TX_PACKETS,
+	URXE_STAT_TX_NAK_SEQ,
+	URXE_STAT_TX_NAK_OTHER,
+	URXE_STAT_TX_RNR_NAK,
+	URXE_STAT_TX_UNREACHABLE,
+	URXE_STAT_RETRANSMITS,
+	URXE_STAT_TIMEOUTS,
+	URXE_STAT_EVENTS_LOST,
+	URXE_NUM_STATS,
+};
+
+struct urxe_device {
+	struct verbs_device vdev; /* first: libibverbs knows us by it */
+	struct urxe_port_config cfg;
+	struct urxe_port *port;
+	uint64_t guid; /* network order */
+
+	pthread_mutex_t mutex; /* bring-up, contexts, GSI, table writers */
+	struct cds_list_head contexts;
+	atomic_bool started;
+	atomic_bool dead; /* its port is, or we are a forked child of the process that started it */
+	unsigned lanes;
+	atomic_uint lane_hint;
+
+	/* urxe_device_watch()'s */
+	bool watched, was_up;
+	uint64_t watch_next;
+
+	struct urxe_table qps;
+	struct urxe_table mkeys;
+	uint32_t mkey_next; /* where the search for a free key index begins */
+	uint32_t mr_count, mw_count;
+	struct urxe_spin mw_lock; /* what windows are bound to; innermost */
+	_Atomic uint64_t dm_used;
+	struct urxe_table srqs; /* of XRC, by number */
+	uint32_t srqn_next;
+	struct cds_list_head xrcds;
+	_Atomic(struct urxe_qp *) gsi;
+	struct urxe_rlist flows; /* rules of raw packet QPs; read under RCU */
+	unsigned num_flows;
+	struct urxe_rlist mcast_groups; /* read under RCU */
+	unsigned num_mcast;
+
+	struct urxe_sched sched;
+	struct urxe_service_thread service;
+	_Atomic uint64_t stats[URXE_NUM_STATS];
+	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq, num_wq, num_rwq_table;
+};
+
+/** urxe_stat_name - of a counter. */
+const char *urxe_stat_name(enum urxe_stat s);
+/** urxe_stat_log - the counters of port and transport that are not 0, as two log lines (info). */
+void urxe_stat_log(struct urxe_device *dev);
+
+static inline void urxe_stat_inc(struct urxe_device *dev, enum urxe_stat s)
+{
+	/* A lost count under contention of two lanes is worth less than a locked add. */
+	_Atomic uint64_t *v = &dev->stats[s];
+
+	atomic_store_explicit(v, atomic_load_explicit(v, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+struct urxe_context {
+	struct verbs_context vctx;
+	struct urxe_device *dev;
+	struct cds_list_head node; /* on dev->contexts */
+	int async_wfd;
+	int async_rfd; /* our own, non-blocking description of async_fd's pipe */
+	pthread_mutex_t async_lock;
+};
+
+static inline struct urxe_context *to_urxe_ctx(struct ibv_context *ctx)
+{
+	return urxe_container_of(ctx, struct urxe_context, vctx.context);
+}
+
+static inline struct urxe_device *to_urxe_dev(struct ibv_context *ctx)
+{
+	return to_urxe_ctx(ctx)->dev;
+}
+
+/* ---- device.c ---- */
+
+/** urxe_device_start - bring port and service thread up, once; thread-safe. 0 or errno. */
+int urxe_device_start(struct urxe_device *dev);
+
+/** urxe_device_create - a device on a port of @ops (tests: a simulated link). 0 or errno. */
+int urxe_device_create(struct urxe_device **dev, const struct urxe_port_config *cfg,
+		       const struct urxe_link_ops *ops, void *link_arg, bool threaded);
+
+/**
+ * urxe_device_watch - look at the carrier now and then, and tell contexts what has changed
+ * By one thread; no lock held. When the port is dead, so is the device: nothing of it works but
+ * destroying.
+ */
+void urxe_device_watch(struct urxe_device *dev, uint64_t now);
+
+/** urxe_device_destroy - of one made by urxe_device_create, with no context open. */
+void urxe_device_destroy(struct urxe_device *dev);
+
+/** urxe_context_port - the port of the device behind an ibv_context of ours. */
+struct urxe_port *urxe_context_port(struct ibv_context *ctx);
+
+/* ---- context.c ---- */
+extern const struct verbs_device_ops urxe_device_ops;
+
+/* ---- event.c: asynchronous events ---- */
+
+/** urxe_event_qp, _cq, _srq, _port - raise an event on the context of the object. Any lock may be
+ * held; of a QP, its own is. */
+void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type);
+void urxe_event_cq(struct urxe_cq *cq, enum ibv_event_type type);
+void urxe_event_srq(struct urxe_srq *srq, enum ibv_event_type type);
+void urxe_event_wq(struct urxe_context *ctx, struct ibv_wq *wq, uint32_t *counter);
+void urxe_event_device(struct urxe_device *dev, enum ibv_event_type type);
+
+/** urxe_event_purge - take the unread events of a dying object out; returns how many. */
+unsigned urxe_event_purge(struct urxe_context *ctx, const void *element);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Queue pairs with their queues, and the state of requester and responder.
+ */
+#ifndef URXE_PROVIDER_QP_H
+#define URXE_PROVIDER_QP_H
+
+#include "cq.h"
+
+/* ---- receive queues ---- */
+
+struct urxe_rwqe {
+	uint64_t wr_id;
+	uint32_t num_sge;
+	uint32_t pad;
+	struct ibv_sge sge[];
+};
+
+/** A ring of receive WQEs: a QP's own, or an SRQ's. */
+struct urxe_rq {
+	struct urxe_spin lock;
+	uint8_t *ring;
+	struct urxe_buf buf; /* the ring's */
+	uint32_t stride;
+	uint32_t size; /* a power of two */
+	uint32_t max_wr, max_sge;
+	uint32_t head, tail;
+	uint32_t limit; /* SRQ: an event below this many WQEs; 0 off */
+};
+
+struct urxe_srq {
+	struct verbs_srq vsrq;
+	struct urxe_device *dev;
+	struct urxe_pd *pd;
+	/* XRC: */
+	struct urxe_cq *cq;
+	struct urxe_xrcd_domain *domain;
+	uint32_t num;
+
+	struct urxe_rq rq;
+	uint32_t async_events;
+	atomic_int users;
+};
+
+static inline struct urxe_srq *to_urxe_srq(struct ibv_srq *srq)
+{
+	return srq ? urxe_container_of(srq, struct urxe_srq, vsrq.srq) : NULL;
+}
+
+/* ---- send queue ---- */
+
+enum urxe_wqe_flag {
+	URXE_WQE_SIGNALED = 1 << 0,
+	URXE_WQE_SOLICITED = 1 << 1,
+	URXE_WQE_FENCE = 1 << 2,
+	URXE_WQE_INLINE = 1 << 3,
+	URXE_WQE_STARTED = 1 << 4, /* its PSNs are assigned */
+};
+
+struct urxe_swqe {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t compare_add;
+	uint64_t swap;
+	struct urxe_ah *ah; /* UD */
+	uint32_t rkey;
+	uint32_t remote_qpn; /* UD; of XRC the SRQ's number */
+	uint32_t remote_qkey;
+	uint32_t imm;	 /* as given: network order; or the rkey to invalidate */
+	uint32_t length; /* sum of the SGEs, bytes */
+	uint32_t psn;	 /* first PSN */
+	uint32_t npsn;	 /* PSNs it takes */
+	uint16_t flags;
+	uint8_t opcode; /* enum ibv_wr_opcode */
+	uint8_t num_sge;
+	union {
+		struct ibv_sge sge[0];
+		uint8_t data[0];
+	};
+};
+
+/* Counters run free; an entry's slot is counter & mask. done <= cur <= post. */
+struct urxe_sq {
+	uint8_t *ring;
+	struct urxe_buf buf; /* the ring's */
+	uint32_t stride;
+	uint32_t size; /* a power of two */
+	uint32_t max_wr, max_sge, max_inline;
+	uint32_t post; /* next slot to fill */
+	uint32_t cur;  /* WQE of the next packet to send */
+	uint32_t done; /* oldest not completed */
+};
+
+/** What ibv_wr_* is building; under qp->lock, which wr_start takes. */
+struct urxe_builder {
+	uint32_t next;	       /* slot that the next finished WQE takes */
+	struct urxe_swqe *wqe; /* under construction */
+	int err;	       /* the first; told by wr_complete */
+};
+
+/* ---- requester, completer, responder state of a QP ---- */
+
+struct urxe_requester {
+	uint32_t psn;	   /* PSN of the next packet to send */
+	uint32_t una;	   /* oldest PSN not acknowledged */
+	uint32_t max_psn;  /* one past the highest PSN ever sent */
+	uint32_t next_psn; /* first PSN of the next WQE to be started */
+	uint32_t ack_psn;  /* PSN of the last packet that asked for an ACK */
+	uint32_t rd_out;   /* READs and ATOMICs started, not completed */
+	uint32_t cwnd;	   /* packets that may be out: shrinks by loss, grows by progress */
+	uint32_t ssthresh; /* below it cwnd grows quickly */
+	uint32_t grown;	   /* PSNs acknowledged since cwnd last grew */
+	uint8_t retries;
+	uint8_t rnr_retries;
+	bool rnr_wait;
+	bool gone_back;	   /* went back because of a gap; no more until there is progress */
+	uint64_t deadline; /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */
+};
+
+/* Named as in IBTA 9.9.3: what the responder is in the middle of. */
+enum urxe_resp_state {
+	URXE_RESP_EXPECT_FIRST, /* between messages */
+	URXE_RESP_IN_SEND,
+	URXE_RESP_IN_WRITE,
+	URXE_RESP_WAIT_RETRY, /* a sequence or RNR NAK is out: only the expected PSN goes on */
+	URXE_RESP_FATAL,      /* NAK that ends the QP is to be sent */
+};
+
+enum urxe_res_kind {
+	URXE_RES_NONE,
+	URXE_RES_READ,
+	URXE_RES_ATOMIC,
+	URXE_RES_ATOMIC_WRITE,
+	URXE_RES_FLUSH
+};
+
+/** A responder resource (IBTA 9.7.2): a READ or ATOMIC, kept for its duplicates. */
+struct urxe_resource {
+	uint8_t kind;
+	bool pending; /* a response is to be sent from psn cur on */
+	bool sent;    /* has been answered in full once */
+	bool first;   /* the next response packet is the first of an answer */
+	uint32_t psn, npsn, cur;
+	uint32_t end, stop; /* of the answer: PSNs of the request, and READ: bytes of it */
+	uint32_t rkey, length;
+	uint64_t va;
+	struct urxe_pd *pd; /* of the rkey */
+	uint32_t srqn;	    /* XRC: whose PD it is */
+	uint64_t value;	    /* ATOMIC: what was there before */
+	uint32_t msn;
+};
+
+struct urxe_responder {
+	struct urxe_pd *pd;	 /* of rkeys: the QP's; of XRC the SRQ's (IBTA A14) */
+	struct urxe_pd *recv_pd; /* of receive WQEs: that of their queue */
+	uint32_t srqn;		 /* XRC: SRQ of the request */
+	uint32_t epsn;
+	uint32_t msn;
+	uint8_t state;
+	uint8_t resume; /* state to go back to after WAIT_RETRY */
+	bool ack_due;
+	bool nak_due;
+	bool in_recv;	  /* rwqe is a WQE taken from the receive queue */
+	bool established; /* COMM_EST raised */
+	uint8_t nak_syndrome;
+	uint32_t nak_psn;
+	uint32_t offset; /* bytes received of the message */
+	uint32_t resid;	 /* WRITE: bytes to come */
+	uint32_t length; /* WRITE: bytes in all */
+	uint32_t rkey;
+	uint64_t va;
+	uint8_t fatal_status;	/* enum ibv_event_type that goes with a fatal NAK */
+	struct urxe_rwqe *rwqe; /* copy of the receive WQE in use */
+	uint32_t rwqe_length;
+	struct urxe_resource *res;
+	uint32_t res_size, res_head, res_pending; /* res_head: the oldest, the next to be used */
+};
+
+/** Packet pacing (rate.c). */
+struct urxe_pace {
+	uint32_t kbps;	     /* 0: no limit */
+	uint32_t burst;	     /* bytes */
+	uint64_t busy_until; /* when all that was sent would be through at this rate */
+};
+
+struct urxe_qp {
+	struct verbs_qp vqp;
+	struct urxe_qp *real; /* itself */
+	struct urxe_device *dev;
+	struct urxe_context *ctx;
+	struct urxe_pd *pd;	      /* root */
+	struct urxe_pd *given_pd;     /* perhaps a parent domain */
+	struct cds_list_head windows; /* type 2, bound by it; under mw_lock */
+	struct urxe_cq *scq, *rcq;
+	struct urxe_srq *srq;
+	struct urxe_xrcd_domain *domain; /* XRC_RECV; and it has neither PD, CQ nor SRQ */
+
+	struct urxe_spin lock; /* everything below */
+	uint32_t qpn;
+	uint8_t type; /* enum ibv_qp_type; GSI is a UD QP */
+	bool gsi;
+	bool sq_sig_all;
+	atomic_bool destroyed;
+	bool last_wqe_reached;
+	bool sq_draining; /* SQD: the drained event is owed */
+	bool sqd_notify;
+	uint8_t state;
+	struct ibv_qp_attr attr; /* as set by modify, for query */
+	struct ibv_qp_init_attr init;
+	uint32_t mtu; /* bytes */
+	uint8_t mtu_shift;
+	struct urxe_path *path;
+	uint8_t dgid[16];	    /* where the peer is: packets of others are not his */
+	struct urxe_path *alt_path; /* apm.c */
+	uint8_t alt_dgid[16];
+	bool mig_refused; /* PATH_MIG_ERR was raised since the last rearm */
+	struct urxe_pace pace;
+
+	struct urxe_sq sq;
+	struct urxe_builder wr;
+	uint64_t send_ops;    /* IBV_QP_EX_WITH_* that ibv_wr_* may use */
+	struct urxe_rss *rss; /* spreads what it receives; else NULL */
+	struct urxe_rq own_rq;
+	struct urxe_rq *rq; /* own_rq or the SRQ's */
+	struct urxe_requester req;
+	struct urxe_responder resp;
+
+	/* scheduling (progress.c) */
+	struct cds_list_head pending_node; /* under sched.lock */
+	bool pending;			   /* under sched.lock */
+	struct urxe_timer timer;	   /* under sched.lock */
+	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
+	uint32_t async_events;
+	atomic_int flows;	    /* rules that feed it */
+	struct cds_list_head opens; /* XRC_RECV: struct urxe_qp_open */
+	struct cds_list_head mcast; /* groups it is attached to; under dev->mutex */
+	struct rcu_head rcu;
+};
+
+/** What an application holds of a target QP of XRC, which others may have open as well. */
+struct urxe_qp_open {
+	struct verbs_qp vqp;
+	struct urxe_qp *real;
+	struct urxe_context *ctx;
+	uint32_t async_events;
+	struct cds_list_head node; /* on real->opens, under its lock */
+};
+
+static_assert(offsetof(struct urxe_qp_open, real) == offsetof(struct urxe_qp, real), "same head");
+
+static inline struct urxe_qp *to_urxe_qp(struct ibv_qp *qp)
+{
+	return qp ? urxe_container_of(qp, struct urxe_qp, vqp.qp)->real : NULL;
+}
+
+/** urxe_qp_acked - does the peer acknowledge what this QP sends? */
+static inline bool urxe_qp_acked(const struct urxe_qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND;
+}
+
+/** urxe_qp_service - the upper bits of its opcodes. */
+static inline uint8_t urxe_qp_service(const struct urxe_qp *qp)
+{
+	switch (qp->type) {
+	case IBV_QPT_RC:
+		return URXE_SVC_RC;
+	case IBV_QPT_UC:
+		return URXE_SVC_UC;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return URXE_SVC_XRC;
+	default:
+		return URXE_SVC_UD;
+	}
+}
+
+static inline struct urxe_swqe *urxe_sq_at(const struct urxe_sq *sq, uint32_t i)
+{
+	return (struct urxe_swqe *)(sq->ring + (size_t)(i & (sq->size - 1)) * sq->stride);
+}
+
+static inline struct urxe_rwqe *urxe_rq_at(const struct urxe_rq *rq, uint32_t i)
+{
+	return (struct urxe_rwqe *)(rq->ring + (size_t)(i & (rq->size - 1)) * rq->stride);
+}
+
+/* ---- srq.c and rq.c ---- */
+/** urxe_rq_init - an empty ring, from the allocator of @pd. 0 or ENOMEM. */
+int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t max_wr,
+		 uint32_t max_sge);
+void urxe_rq_fini(struct urxe_rq *rq);
+int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr);
+struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
+int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int urxe_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int urxe_destroy_srq(struct ibv_srq *srq);
+int urxe_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- qp.c, qp_modify.c ---- */
+struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+int urxe_destroy_qp(struct ibv_qp *qp);
+int urxe_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int urxe_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init);
+/** urxe_qp_create_common - all ways of creating, and the GSI (@qpn 1; 0: any). @pd: NULL of
+ * XRC_RECV. */
+struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *pd,
+				      struct ibv_qp_init_attr *attr, uint32_t qpn);
+/** urxe_qp_clean_cqs - forget its completions that nobody has polled. */
+void urxe_qp_clean_cqs(struct urxe_qp *qp);
+/** urxe_qp_destroy_common - all but what the application sees of it. */
+void urxe_qp_destroy_common(struct urxe_qp *qp);
+/** urxe_qp_await_events - all @events raised for a handle are read and acknowledged, or gone. */
+void urxe_qp_await_events(struct ibv_qp *qp, struct urxe_context *ctx, uint32_t events);
+/** urxe_qp_error - to ERR, flushing both queues; qp->lock held. */
+void urxe_qp_error(struct urxe_qp *qp);
+/** urxe_qp_fatal - to ERR with an affiliated asynchronous error event; qp->lock held. */
+void urxe_qp_fatal(struct urxe_qp *qp, enum ibv_event_type event);
+/** urxe_qp_wc - a completion with what is common to all of this QP filled in. */
+void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
+		enum ibv_wc_status status, enum ibv_wc_opcode opcode);
+/** urxe_qp_release_wqes - forget all WQEs (RESET, destroy); drops AH references. qp->lock held. */
+void urxe_qp_release_wqes(struct urxe_qp *qp);
+
+#endif
