@@ -308,7 +308,7 @@ static void print_device(FILE *f, const struct urxe_port_config *d)
 		fprintf(f, "pcap = %s\n", d->pcap);
 	for (unsigned i = 0; i < 4; i++) {
 		if (rates[i].rate > 0)
-			fprintf(f, "%s = %.17f\n", rates[i].name, rates[i].rate);
+			fprintf(f, "%s = %.17g\n", rates[i].name, rates[i].rate);
 	}
 	if (d->seed)
 		fprintf(f, "seed = %llu\n", (unsigned long long)d->seed);
