@@ -18,7 +18,7 @@ die() {
 	exit 1
 }
 
-# build_dir KIND: plain, asan or tsan; $URXE_BUILD moves them all
+# build_dir KIND: plain, asan, tsan or fuzz; $URXE_BUILD moves them all
 build_dir() {
 	local base=${URXE_BUILD:-$top/build}
 
@@ -29,21 +29,25 @@ build_dir() {
 	fi
 }
 
-# build KIND: sets up the folder unless it is, and builds all
+# build KIND: sets up the folder unless it is, and builds all (fuzz: the fuzzers)
 build() {
-	local kind=$1 dir args
+	local kind=$1 dir args cc=${CC:-} what=all
 
 	dir=$(build_dir "$kind")
 	case $kind in
 	plain) args=() ;;
 	asan) args=(-Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1) ;;
 	tsan) args=(-Db_sanitize=thread -Dbuildtype=debug -Doptimization=1) ;;
-	*) die "no build is called '$kind' (plain, asan, tsan are)" ;;
+	fuzz)
+		args=(-Dfuzz=true -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1)
+		cc=clang-14 what=fuzzers
+		;;
+	*) die "no build is called '$kind' (plain, asan, tsan, fuzz are)" ;;
 	esac
 	if [ ! -f "$dir/build.ninja" ]; then
-		quietly meson setup "${args[@]}" "$dir" "$top" || return
+		quietly env ${cc:+CC="$cc"} meson setup "${args[@]}" "$dir" "$top" || return
 	fi
-	quietly ninja -C "$dir"
+	quietly ninja -C "$dir" "$what"
 }
 
 # quietly CMD...: shows the output when it fails
