@@ -2,6 +2,7 @@
 /* librdmacm's one lock, its devices, and its ends: fork and exit. */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cm/cma.h"
 #include "provider/gsi.h"
@@ -16,6 +17,8 @@ CDS_LIST_HEAD(urxe_cma_ids);
 static struct {
 	bool loaded;
 	bool dead; /* a child of a parent with agents, or the process is exiting */
+	bool exiting;
+	pthread_t exiter; /* who runs the destructors */
 	unsigned n;
 	struct urxe_cma_dev devices[URXE_CMA_MAX_DEVICES];
 } lib;
@@ -101,6 +104,15 @@ int urxe_cma_enter(void)
 	int err;
 
 	urxe_cma_hold();
+	/*
+	 * While one thread ends the process, others are still in their loops: an error now would
+	 * have them complain, or exit with another status. They stay until they are gone.
+	 */
+	while (lib.exiting && !pthread_equal(lib.exiter, pthread_self())) {
+		urxe_cma_release();
+		pause();
+		urxe_cma_hold();
+	}
 	err = lib.dead ? ENODEV : load();
 	if (err)
 		urxe_cma_release();
@@ -201,6 +213,8 @@ __attribute__((destructor)) static void lib_exit(void)
 		return;
 	}
 	lib.dead = true;
+	lib.exiter = pthread_self();
+	lib.exiting = true;
 	pthread_mutex_unlock(&urxe_cma_lock);
 	for (unsigned i = 0; i < lib.n; i++)
 		urxe_agent_stop(&lib.devices[i]);
