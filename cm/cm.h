@@ -274,7 +274,7 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 /** urxe_cm_destroy_all - free the CM and every id left, saying nothing to anyone. */
 void urxe_cm_destroy_all(struct urxe_cm *cm);
 
-/** urxe_cm_goodbye - send each connected or connecting peer one DREQ or REJ; for process exit. */
+/** urxe_cm_goodbye - for process exit: destroys every id, which tells each peer (DREQ or REJ). */
 void urxe_cm_goodbye(struct urxe_cm *cm);
 
 /** urxe_cm_counters - live counters. */

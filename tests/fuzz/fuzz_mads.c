@@ -372,14 +372,15 @@ static void finish(struct rig *r)
 	unsigned turns = 0;
 
 	r->quiet = true;
-	if (r->n_sent & 1)
+	if (r->n_sent & 1) {
 		urxe_cm_goodbye(r->cm);
-	for (unsigned i = 0; i < SLOTS; i++) {
-		if (r->slots[i].id)
-			urxe_cm_destroy(r->slots[i].id);
-		r->slots[i].id = NULL;
+	} else {
+		for (unsigned i = 0; i < SLOTS; i++) {
+			if (r->slots[i].id)
+				urxe_cm_destroy(r->slots[i].id);
+		}
+		urxe_cm_destroy(r->listener);
 	}
-	urxe_cm_destroy(r->listener);
 	while (urxe_cm_deadline(r->cm) != UINT64_MAX) {
 		FUZZ_CHECK(++turns < 100000);
 		if (urxe_cm_deadline(r->cm) > r->now)
