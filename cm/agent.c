@@ -517,11 +517,13 @@ void urxe_agent_stop(struct urxe_cma_dev *dev)
 		return;
 	urxe_gsi_set_service(dev->verbs, NULL);
 	urxe_cm_goodbye(a->cm);
-	/* Let the last words out. */
-	for (unsigned i = 0; i < 100 && a->completed != a->sent; i++) {
+	/* Let the last words out, those that wait for a neighbour, too. */
+	for (unsigned i = 0; i < 100; i++) {
+		run_deferred(a, urxe_gsi_now(dev->verbs));
 		reap_sends(a);
-		if (a->completed != a->sent)
-			nanosleep(&pause, NULL);
+		if (!a->n_deferred && a->completed == a->sent)
+			break;
+		nanosleep(&pause, NULL);
 	}
 	dev->agent = NULL;
 	agent_free(a);
