@@ -6,11 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "netio/link_ethdev.h"
 #include "provider.h"
 #include "rcu.h"
 #include "urxedv.h"
+
+#define EXIT_LINGER_US 10000 /* several times what an idle peer sleeps */
 
 /* The device list of the process: the only global state. */
 static struct {
@@ -127,9 +130,21 @@ bool urxedv_is_supported(struct ibv_device *device)
 	return vdev && vdev->ops == &urxe_device_ops;
 }
 
+/*
+ * Does the link have an other end that may not have fetched all we sent? What an application
+ * gave to a NIC is sent though it exits; a ring between processes goes with its owner.
+ */
+static bool exit_lingers(const struct urxe_device *dev)
+{
+	return strcmp(dev->cfg.port, "loop") &&
+	       atomic_load_explicit(&dev->stats[URXE_STAT_TX_PACKETS], memory_order_relaxed);
+}
+
 /* Peers must not wait for acknowledgements of what this process has received. */
 __attribute__((destructor)) static void registry_exit(void)
 {
+	bool linger = false;
+
 	for (unsigned i = 0; i < registry.n; i++) {
 		struct urxe_device *dev = registry.devices[i];
 
@@ -137,5 +152,8 @@ __attribute__((destructor)) static void registry_exit(void)
 			continue;
 		urxe_progress_finish(dev);
 		urxe_stat_log(dev);
+		linger |= exit_lingers(dev);
 	}
+	if (linger)
+		usleep(EXIT_LINGER_US);
 }
