@@ -216,7 +216,7 @@ struct urxe_lane {
 
 	struct urxe_faults faults;
 	_Atomic uint64_t tick; /* its own timers: when the next is due */
-	uint64_t echo_from; /* rate limit of ICMP answers */
+	uint64_t echo_from;    /* rate limit of ICMP answers */
 	unsigned echo_count;
 
 	_Atomic uint64_t counters[URXE_COUNTERS];

@@ -225,8 +225,7 @@ void pair_close(struct pair *p)
 
 static uint64_t side_next(const struct side *s)
 {
-	uint64_t t = atomic_load(&s->dev->sched.next_timer),
-		 k = urxe_port_next_tick(s->dev->port);
+	uint64_t t = atomic_load(&s->dev->sched.next_timer), k = urxe_port_next_tick(s->dev->port);
 
 	return t < k ? t : k;
 }
