@@ -17,7 +17,7 @@ LINES = re.compile(r'^(ok|FAIL|skip)\s+(.*)$', re.M)
 # tests/conformance: its last line, and the names of what failed
 COUNTS = re.compile(r'^\d+ [a-z ]+(?:, \d+ [a-z ]+)*$', re.M)
 NAMED = re.compile(r'^(?:fail|error|unlisted skip|unexpected \w+): (\S+): ', re.M)
-SKIPPED = re.compile(r'^\s*skipped: (.*)$', re.M)
+SKIPPED = re.compile(r'skipped: (.*)$', re.M)
 
 
 def count(test):
