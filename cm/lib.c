@@ -71,8 +71,8 @@ static void fork_child(void)
 		if (lib.devices[i].agent)
 			lib.dead = true;
 	}
-	pthread_mutex_init(&urxe_cma_lock, NULL);
 	pthread_cond_init(&urxe_cma_acked, NULL);
+	pthread_mutex_unlock(&urxe_cma_lock); /* taken by this very thread before the fork */
 }
 
 static int load(void)
