@@ -60,6 +60,7 @@ struct urxe_cm_config {
 	uint8_t mra_service;   /* the time asked for, 4.096 us * 2^n; above mra_again_ms */
 	uint32_t timewait_ms;
 	uint32_t listen_grace_ms; /* a REQ may come so long before its listener; 0: not at all */
+	uint32_t refused_ms; /* rejected at once for want of a listener: ask once more after this */
 	/*
 	 * A connection without traffic does not notice that its peer died. The passive side says
 	 * its REP again now and then, which any CM answers with RTU (12.9.7.1); each side gives

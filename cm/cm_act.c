@@ -75,6 +75,7 @@ ACTION(send_req)
 	id->qp_type = req->qp_type;
 	id->local_qpn = c->qpn;
 	id->rq_psn = c->psn;
+	id->refused = false;
 	id->responder_resources = c->responder_resources;
 	id->initiator_depth = id->offered_depth = c->initiator_depth;
 	id->retry_count = c->retry_count;
@@ -149,6 +150,24 @@ ACTION(rej)
 	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_REJ_PRIVATE_DATA);
 	s->ev.private_len = URXE_REJ_PRIVATE_LEN;
 	return 0;
+}
+
+/*
+ * A peer that does not park REQs for listeners that are about to come (cm_park.c, the kernel does
+ * not) rejects at once; then the REQ, of which it keeps nothing, is said once more.
+ */
+ACTION(rej_req_sent)
+{
+	struct urxe_cm *cm = id->cm;
+	uint64_t first = cm->cfg.first_ms * URXE_CM_MS, again = cm->cfg.refused_ms * URXE_CM_MS;
+	uint64_t now = cm->ops->now(cm->arg);
+
+	if (urxe_mad_get(s->mad, URXE_REJ_REASON) != URXE_CM_REJ_INVALID_SERVICE_ID ||
+	    id->refused || id->tries != 1 || now + first > id->deadline + again)
+		return urxe_cm_act_rej(id, s);
+	id->refused = true;
+	urxe_cm_arm(id, again);
+	return URXE_CM_STAY;
 }
 
 /* The passive side gave up waiting for an RTU that got lost (12.9.8.3.2). */

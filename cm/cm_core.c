@@ -27,6 +27,7 @@ void urxe_cm_config_default(struct urxe_cm_config *cfg)
 		.mra_service = 20, /* 4.3 s */
 		.timewait_ms = 1000,
 		.listen_grace_ms = 100,
+		.refused_ms = 50,
 		.probe_first_ms = 50,
 		.probe_ms = 1000,
 		.probe_misses = 4,

@@ -30,6 +30,7 @@ struct urxe_cm_id {
 	unsigned refs; /* steps that run on it; freed after the last */
 	bool orphan, dead;
 	bool active;   /* sent the REQ */
+	bool refused;  /* no listener, once: the REQ is said again */
 	bool rejected; /* TIMEWAIT after a REJ of ours: say it again when asked */
 	bool quiet;    /* the end of the connection was told: no second event */
 
@@ -170,6 +171,7 @@ void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *pa
 	A(send_rep)        \
 	A(send_rtu)        \
 	A(rej_req)         \
+	A(rej_req_sent)    \
 	A(rej_rep)         \
 	A(rej_own_req)     \
 	A(mra_req)         \

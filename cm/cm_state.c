@@ -75,7 +75,7 @@ static const struct entry table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(SEND_REJ, rej_own_req, IDLE),
 		IN(DESTROY, drop_req, IDLE),
 		IN(MRA_REQ, mra, REP_WAIT),
-		IN(REJ, rej, IDLE),
+		IN(REJ, rej_req_sent, IDLE),
 		IN(REP, rep, REP_RCVD),
 		IN(TIMEOUT, tmo_req, IDLE),
 	},

@@ -705,6 +705,36 @@ static void rej_by_guid(void)
 	rig_close(&r);
 }
 
+/* Rejected at once for want of a listener: said once more. After a while, or again: it is over. */
+static void refused(void)
+{
+	static const struct {
+		uint64_t after, times;
+	} cases[] = {{1000000, 2}, {80000000, 1}};
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	for (unsigned i = 0; i < 2; i++) {
+		rig_open(&r);
+		bring_to(&r, URXE_CM_REQ_SENT);
+		peer_mad(&r, URXE_CM_IN_REJ, m);
+		urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
+		for (unsigned n = 1; n <= cases[i].times; n++) {
+			CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_REQ_SENT);
+			CU_ASSERT_EQUAL(r.n_sent, n);
+			r.now += cases[i].after;
+			urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+			r.now += 50000000;
+			urxe_cm_run(r.cm);
+		}
+		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_IDLE);
+		CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REJ_RECEIVED);
+		CU_ASSERT_EQUAL(r.reason, URXE_CM_REJ_INVALID_SERVICE_ID);
+		CU_ASSERT_EQUAL(r.n_sent, cases[i].times);
+		rig_close(&r);
+	}
+}
+
 static void qp_attributes(void)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT};
@@ -776,5 +806,5 @@ static void limits(void)
 
 URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(strangers), T(destroy_anywhere),
 	       T(handler_says_no), T(dead_peer), T(auto_mra), T(stale_connection),
-	       T(req_rejections), T(req_before_listener), T(rej_by_guid), T(qp_attributes),
-	       T(limits))
+	       T(req_rejections), T(req_before_listener), T(rej_by_guid), T(refused),
+	       T(qp_attributes), T(limits))
