@@ -35,7 +35,8 @@ def rping(args, n, **more):
                 'rping -c -a {a} %s -C %d' % (args, n), **more)
 
 
-ROW = r'(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+\s+[\d.]+'  # of a table of perftest's
+# A row of a table of perftest's; on a machine that is busy it takes the clock's rate for 0.
+ROW = r'(?m)^ *\d+ +\d+ +([\d.]+|inf) +([\d.]+|inf)\s+([\d.]+|inf)'
 PING = dict(client_re=r'ping data: rdma-ping-', server_re=r'server ping data: rdma-ping-')
 
 CASES = [

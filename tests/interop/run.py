@@ -55,7 +55,7 @@ def judge(case, client_status, client_out, server_status, server_out):
         wrong.append('client says %s' % client_status)
     if server_status and not case.endless:
         wrong.append('server says %s' % server_status)
-    found = len(re.findall(case.client_re, client_out)) if case.client_re else case.count
+    found = sum(1 for _ in re.finditer(case.client_re, client_out)) if case.client_re else case.count
     if found < case.count:
         wrong.append('%r %d times in the output of the client, not %d' % (case.client_re, found,
                                                                        case.count))
