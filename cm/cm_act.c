@@ -163,7 +163,7 @@ ACTION(rej_req_sent)
 	uint64_t now = cm->ops->now(cm->arg);
 
 	if (urxe_mad_get(s->mad, URXE_REJ_REASON) != URXE_CM_REJ_INVALID_SERVICE_ID ||
-	    id->refused || id->tries != 1 || now + first > id->deadline + again)
+	    id->refused || id->tries != 1 || now + first > id->timer.when + again)
 		return urxe_cm_act_rej(id, s);
 	id->refused = true;
 	urxe_cm_arm(id, again);

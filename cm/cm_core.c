@@ -206,71 +206,31 @@ void urxe_cm_unindex_peer(struct urxe_cm_id *id)
 	id->in_remote = id->in_qp = false;
 }
 
-/* The timers: a binary heap, each id knows its place. */
-static void heap_set(struct urxe_cm *cm, size_t pos, struct urxe_cm_id *id)
-{
-	cm->heap[pos] = id;
-	id->heap_pos = pos;
-}
-
-static void heap_up(struct urxe_cm *cm, size_t pos, struct urxe_cm_id *id)
-{
-	for (; pos > 1 && cm->heap[pos / 2]->deadline > id->deadline; pos /= 2)
-		heap_set(cm, pos, cm->heap[pos / 2]);
-	heap_set(cm, pos, id);
-}
-
-static void heap_down(struct urxe_cm *cm, size_t pos, struct urxe_cm_id *id)
-{
-	for (size_t child; (child = pos * 2) <= cm->heap_len; pos = child) {
-		if (child < cm->heap_len &&
-		    cm->heap[child + 1]->deadline < cm->heap[child]->deadline)
-			child++;
-		if (cm->heap[child]->deadline >= id->deadline)
-			break;
-		heap_set(cm, pos, cm->heap[child]);
-	}
-	heap_set(cm, pos, id);
-}
-
 void urxe_cm_cancel(struct urxe_cm_id *id)
 {
-	struct urxe_cm *cm = id->cm;
-	size_t pos = id->heap_pos;
-	struct urxe_cm_id *last;
-
-	if (!pos)
-		return;
-	id->heap_pos = 0;
-	last = cm->heap[cm->heap_len--];
-	if (last == id)
-		return;
-	if (pos > 1 && cm->heap[pos / 2]->deadline > last->deadline)
-		heap_up(cm, pos, last);
-	else
-		heap_down(cm, pos, last);
+	urxe_timer_cancel(&id->cm->timers, &id->timer);
 }
 
 void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns)
 {
 	struct urxe_cm *cm = id->cm;
 
-	urxe_cm_cancel(id);
-	id->deadline = cm->ops->now(cm->arg) + delay_ns;
-	/* urxe_cm_new_id() has made room for one timer an id. */
-	heap_up(cm, ++cm->heap_len, id);
+	/* urxe_cm_new_id() has made room for it. */
+	urxe_timer_set(&cm->timers, &id->timer, cm->ops->now(cm->arg) + delay_ns);
 }
 
-static uint64_t heap_deadline(const struct urxe_cm *cm)
+static uint64_t timer_deadline(const struct urxe_cm *cm)
 {
-	return cm->heap_len ? cm->heap[1]->deadline : UINT64_MAX;
+	const struct urxe_timer *first = urxe_timer_first(&cm->timers);
+
+	return first ? first->when : UINT64_MAX;
 }
 
 uint64_t urxe_cm_deadline(const struct urxe_cm *cm)
 {
-	uint64_t heap = heap_deadline(cm), park = urxe_cm_park_deadline(cm);
+	uint64_t timer = timer_deadline(cm), park = urxe_cm_park_deadline(cm);
 
-	return park < heap ? park : heap;
+	return park < timer ? park : timer;
 }
 
 uint64_t urxe_cm_run(struct urxe_cm *cm)
@@ -278,9 +238,10 @@ uint64_t urxe_cm_run(struct urxe_cm *cm)
 	uint64_t now = cm->ops->now(cm->arg);
 
 	urxe_cm_park_run(cm, now);
-	while (heap_deadline(cm) <= now) {
+	while (timer_deadline(cm) <= now) {
 		struct urxe_cm_step s = {0};
-		struct urxe_cm_id *id = cm->heap[1];
+		struct urxe_cm_id *id =
+			caa_container_of(urxe_timer_first(&cm->timers), struct urxe_cm_id, timer);
 
 		urxe_cm_cancel(id);
 		urxe_cm_do(id, URXE_CM_IN_TIMEOUT, &s);
@@ -288,27 +249,11 @@ uint64_t urxe_cm_run(struct urxe_cm *cm)
 	return urxe_cm_deadline(cm);
 }
 
-static bool heap_room(struct urxe_cm *cm)
-{
-	struct urxe_cm_id **heap;
-	size_t room;
-
-	if (cm->n_ids + 2 <= cm->heap_room)
-		return true;
-	room = cm->heap_room ? cm->heap_room * 2 : 256;
-	heap = realloc(cm->heap, room * sizeof(*heap));
-	if (!heap)
-		return false;
-	cm->heap = heap;
-	cm->heap_room = room;
-	return true;
-}
-
 struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, void *context)
 {
 	struct urxe_cm_id *id;
 
-	if (!heap_room(cm))
+	if (urxe_timer_heap_reserve(&cm->timers, (unsigned)cm->n_ids + 1))
 		return NULL;
 	id = calloc(1, sizeof(*id));
 	if (!id)
@@ -403,7 +348,7 @@ static void free_tables(struct urxe_cm *cm)
 		if (*tables[i])
 			cds_lfht_destroy(*tables[i], NULL);
 	}
-	free(cm->heap);
+	urxe_timer_heap_fini(&cm->timers);
 	free(cm);
 }
 

@@ -6,6 +6,7 @@
 #include <urcu/rculfhash.h>
 
 #include "cm/cm.h"
+#include "urxe/timer.h"
 
 #define URXE_CM_MS 1000000ull
 
@@ -55,8 +56,7 @@ struct urxe_cm_id {
 	uint8_t mad[URXE_MAD_LEN]; /* what is retransmitted: REQ, REP, RTU, DREQ */
 	unsigned tries;
 	uint64_t heard, probe_ns; /* of the peer while connected; time between its probes */
-	uint64_t deadline;
-	size_t heap_pos; /* 0: no timer */
+	struct urxe_timer timer;
 };
 
 /** A REQ that waits for its listener (cm_park.c). */
@@ -77,8 +77,7 @@ struct urxe_cm {
 	struct cds_lfht *by_qp;	     /* by remote QP: finds stale connections */
 	struct cds_lfht *by_service; /* listeners */
 	struct urxe_cm_id *masked;
-	struct urxe_cm_id **heap; /* timers, [1..heap_len], earliest first */
-	size_t heap_len, heap_room;
+	struct urxe_timer_heap timers;
 	size_t n_ids;
 	uint64_t hash_seed;
 	uint32_t tid_hi, tid_lo;

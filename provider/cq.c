@@ -49,7 +49,7 @@ static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_in
 	cq->ring = cq->buf.p;
 	cq->dev = dev;
 	cq->ctx = to_urxe_ctx(ctx);
-	cq->timer.of_cq = true;
+	cq->timer.kind = URXE_TIMER_CQ;
 	cq->vcq.cq.cqe = (int)cq->size - 1;
 	return cq;
 

@@ -27,6 +27,7 @@
 #include "table.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
+#include "urxe/timer.h"
 #include "urxe/opcode.h"
 #include "urxe/wire.h"
 #include "urxedv.h"
@@ -41,17 +42,10 @@ struct urxe_rss;
 struct urxe_context;
 struct urxe_device;
 
-/* ---- timers (timer.c): one entry a QP, re-armed lazily ---- */
-
-struct urxe_timer {
-	uint64_t when; /* key in the heap */
-	unsigned pos;  /* index in the heap + 1; 0: not in it */
-	bool of_cq;    /* a CQ's, else a QP's */
-};
-
-struct urxe_timer_heap {
-	struct urxe_timer **v;
-	unsigned n, room;
+/** Whose timer it is (struct urxe_timer's kind). */
+enum urxe_timer_kind {
+	URXE_TIMER_QP,
+	URXE_TIMER_CQ,
 };
 
 /* ---- device ---- */
@@ -62,6 +56,10 @@ struct urxe_sched {
 	struct cds_list_head pending;
 	atomic_uint npending;
 	atomic_bool contended; /* a sender found the lane taken by another sender */
+	/*
+	 * One entry a QP or CQ. The data path does not touch it: a QP moves its deadline by
+	 * writing it down, and the timer, when it comes, looks whether it came too early.
+	 */
 	struct urxe_timer_heap timers;
 	_Atomic uint64_t next_timer; /* the earliest, URXE_NEVER when none */
 };

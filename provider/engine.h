@@ -221,13 +221,6 @@ void urxe_progress_timer(struct urxe_qp *qp, uint64_t when);
 /** urxe_progress_forget - take a QP off list and heap (destroy). */
 void urxe_progress_forget(struct urxe_qp *qp);
 
-/* ---- timer.c ---- */
-int urxe_timer_heap_reserve(struct urxe_timer_heap *h, unsigned n);
-void urxe_timer_heap_fini(struct urxe_timer_heap *h);
-void urxe_timer_set(struct urxe_timer_heap *h, struct urxe_timer *t, uint64_t when);
-void urxe_timer_cancel(struct urxe_timer_heap *h, struct urxe_timer *t);
-struct urxe_timer *urxe_timer_first(const struct urxe_timer_heap *h);
-
 /* ---- service.c ---- */
 int urxe_service_start(struct urxe_device *dev);
 void urxe_service_stop(struct urxe_device *dev);

@@ -267,7 +267,7 @@ static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, uint
 	unsigned n = pop_timers(&dev->sched, now, due);
 
 	for (unsigned i = 0; i < n; i++) {
-		if (due[i]->of_cq)
+		if (due[i]->kind == URXE_TIMER_CQ)
 			urxe_cq_timer(urxe_container_of(due[i], struct urxe_cq, timer));
 		else
 			run_qp_timer(urxe_container_of(due[i], struct urxe_qp, timer), lane, now);

@@ -5,6 +5,7 @@
 
 #include "harness.h"
 #include "provider.h"
+#include "urxe/timer.h"
 
 #define N 200
 

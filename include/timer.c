@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/*
- * A binary heap of timers. The data path does not touch it: a QP moves its deadline
- * by writing it down, and the timer, when it comes, looks whether it came too early.
- */
+/* A binary heap of timers, each of which knows its place. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "provider.h"
+#include "urxe/timer.h"
 
 int urxe_timer_heap_reserve(struct urxe_timer_heap *h, unsigned n)
 {
@@ -72,7 +69,6 @@ void urxe_timer_set(struct urxe_timer_heap *h, struct urxe_timer *t, uint64_t wh
 {
 	urxe_timer_cancel(h, t);
 	t->when = when;
-	/* Room was reserved when the QP was created. */
 	heap_up(h, h->n++, t);
 }
 
