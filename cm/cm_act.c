@@ -238,34 +238,6 @@ ACTION(rep)
 	return 0;
 }
 
-static int issue_auto_mra(struct urxe_cm_id *id, enum urxe_cm_answered what)
-{
-	urxe_cm_issue_mra(id, what, id->cm->cfg.mra_service, NULL, 0);
-	urxe_cm_arm(id, id->cm->cfg.mra_again_ms * URXE_CM_MS);
-	return 0;
-}
-
-ACTION(dup_rep_mra)
-{
-	id->cm->counters.duplicates++;
-	return issue_auto_mra(id, URXE_CM_ANSWER_REP);
-}
-
-ACTION(tmo_mra_rep)
-{
-	return issue_auto_mra(id, URXE_CM_ANSWER_REP);
-}
-
-ACTION(mra_rep)
-{
-	const struct urxe_cm_reply *r = s->param;
-
-	urxe_cm_issue_mra(id, URXE_CM_ANSWER_REP, (uint8_t)r->reason, r->private_data,
-			  r->private_len);
-	urxe_cm_arm(id, id->cm->cfg.mra_again_ms * URXE_CM_MS);
-	return 0;
-}
-
 ACTION(send_rtu)
 {
 	const struct urxe_cm_reply *r = s->param;
@@ -368,27 +340,6 @@ ACTION(req)
 	return 0;
 }
 
-ACTION(dup_req_mra)
-{
-	id->cm->counters.duplicates++;
-	return issue_auto_mra(id, URXE_CM_ANSWER_REQ);
-}
-
-ACTION(tmo_mra_req)
-{
-	return issue_auto_mra(id, URXE_CM_ANSWER_REQ);
-}
-
-ACTION(mra_req)
-{
-	const struct urxe_cm_reply *r = s->param;
-
-	urxe_cm_issue_mra(id, URXE_CM_ANSWER_REQ, (uint8_t)r->reason, r->private_data,
-			  r->private_len);
-	urxe_cm_arm(id, id->cm->cfg.mra_again_ms * URXE_CM_MS);
-	return 0;
-}
-
 ACTION(rej_req)
 {
 	urxe_cm_issue_rej(id, URXE_CM_ANSWER_REQ, s->param);
@@ -484,6 +435,36 @@ ACTION(establish)
 ACTION(is_established)
 {
 	return EISCONN;
+}
+
+/* ---- MRA: for the REQ on the passive side, for the REP on the active one (12.6.6) ---- */
+
+static int send_mra(struct urxe_cm_id *id, uint8_t service, const void *data, uint8_t len)
+{
+	urxe_cm_issue_mra(id, id->active ? URXE_CM_ANSWER_REP : URXE_CM_ANSWER_REQ, service, data,
+			  len);
+	urxe_cm_arm(id, id->cm->cfg.mra_again_ms * URXE_CM_MS);
+	return 0;
+}
+
+ACTION(send_mra)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	return send_mra(id, (uint8_t)r->reason, r->private_data, r->private_len);
+}
+
+/* The consumer is slow. */
+ACTION(tmo_mra)
+{
+	return send_mra(id, id->cm->cfg.mra_service, NULL, 0);
+}
+
+/* The peer asks again what the consumer has not answered. */
+ACTION(dup_mra)
+{
+	id->cm->counters.duplicates++;
+	return send_mra(id, id->cm->cfg.mra_service, NULL, 0);
 }
 
 /* ---- stale connections, 12.9.8.3.1 ---- */

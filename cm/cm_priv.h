@@ -173,8 +173,9 @@ void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *pa
 	A(rej_req_sent)    \
 	A(rej_rep)         \
 	A(rej_own_req)     \
-	A(mra_req)         \
-	A(mra_rep)         \
+	A(send_mra)        \
+	A(tmo_mra)         \
+	A(dup_mra)         \
 	A(send_dreq)       \
 	A(send_drep)       \
 	A(establish)       \
@@ -187,14 +188,12 @@ void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *pa
 	A(drop_dreq_rcvd)  \
 	A(nothing)         \
 	A(req)             \
-	A(dup_req_mra)     \
 	A(resend)          \
 	A(dup_req_stale)   \
 	A(mra)             \
 	A(rej)             \
 	A(rej_connected)   \
 	A(rep)             \
-	A(dup_rep_mra)     \
 	A(dup_rep_rtu)     \
 	A(late_rep)        \
 	A(rtu)             \
@@ -209,8 +208,6 @@ void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *pa
 	A(stale_connected) \
 	A(tmo_req)         \
 	A(tmo_rep_wait)    \
-	A(tmo_mra_req)     \
-	A(tmo_mra_rep)     \
 	A(tmo_rep)         \
 	A(tmo_rtu_wait)    \
 	A(tmo_dreq)        \
