@@ -144,14 +144,9 @@ int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr)
 
 URXE_CMA_API int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	int err;
+	int err = urxe_cma_addr_len(addr) ? urxe_cma_begin(id) : EINVAL;
 
-	if (!id || !urxe_cma_addr_len(addr))
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (!err) {
-		err = urxe_cma_bind(to_cma_id(id), addr);
-		urxe_cma_leave();
-	}
+	if (!err)
+		err = urxe_cma_end(urxe_cma_bind(to_cma_id(id), addr));
 	return urxe_cma_ret(err);
 }

@@ -163,6 +163,10 @@ extern pthread_cond_t urxe_cma_acked;
  */
 int urxe_cma_enter(void);
 void urxe_cma_leave(void);
+/** urxe_cma_begin, urxe_cma_end - around the locked part of a call on an id: enter (EINVAL for
+ * NULL), and leave, passing on the part's errno. */
+int urxe_cma_begin(const struct rdma_cm_id *id);
+int urxe_cma_end(int err);
 unsigned urxe_cma_num_devices(void);
 /** urxe_cma_device - device by index, opened. Locked. NULL and *err when it cannot be opened. */
 struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err);
@@ -255,6 +259,13 @@ void urxe_cma_unlisten(struct urxe_cma_id *id);
 
 /* ---- conn.c ---- */
 
+/**
+ * urxe_cma_event_conn - parameters of a REQ or REP in the event of its id
+ * @skip: bytes of private data that are not the application's
+ *
+ * As seen from here: what the peer can answer is what we may ask, and the other way. Locked.
+ */
+void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c, uint8_t skip);
 int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
 /** urxe_cma_path - the path as it goes to the IB CM. Locked. */
 void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path);

@@ -166,16 +166,12 @@ static int start_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p
 URXE_CMA_API int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct urxe_cma_id *p = to_cma_id(id);
-	int err;
+	int err = urxe_cma_begin(id);
 
-	if (!id)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (err)
-		return urxe_cma_ret(err);
-	err = p->id.qp_type == IBV_QPT_UD ? urxe_cma_sidr_connect(p, conn_param)
-					  : start_connect(p, conn_param);
-	urxe_cma_leave();
+	if (!err)
+		err = urxe_cma_end(p->id.qp_type == IBV_QPT_UD
+					   ? urxe_cma_sidr_connect(p, conn_param)
+					   : start_connect(p, conn_param));
 	return err ? urxe_cma_ret(err) : urxe_cma_complete(id);
 }
 
@@ -223,12 +219,9 @@ static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct urxe_cma_id *p = to_cma_id(id);
+	int err = urxe_cma_begin(id);
 	bool ud, wait;
-	int err;
 
-	if (!id)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
 	if (err)
 		return urxe_cma_ret(err);
 	ud = p->id.qp_type == IBV_QPT_UD;
@@ -239,25 +232,27 @@ URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn
 	return wait ? urxe_cma_complete(id) : urxe_cma_ret(err);
 }
 
-static int reject(struct rdma_cm_id *id, uint16_t reason, const void *data, uint8_t len)
+static int start_reject(struct urxe_cma_id *id, uint16_t reason, const void *data, uint8_t len)
 {
-	struct urxe_cma_id *p = to_cma_id(id);
 	int err;
 
-	if (!id || (len && !data))
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (err)
-		return urxe_cma_ret(err);
-	if (!p->cm)
-		err = EINVAL;
-	else if (p->id.qp_type == IBV_QPT_UD)
-		err = urxe_cma_sidr_reject(p, data, len);
+	if (!id->cm || (len && !data))
+		return EINVAL;
+	if (id->id.qp_type == IBV_QPT_UD)
+		err = urxe_cma_sidr_reject(id, data, len);
 	else
-		err = urxe_cm_send_rej(p->cm, reason, NULL, 0, data, len);
+		err = urxe_cm_send_rej(id->cm, reason, NULL, 0, data, len);
 	if (!err)
-		p->state = URXE_CMA_DISCONNECT;
-	urxe_cma_leave();
+		id->state = URXE_CMA_DISCONNECT;
+	return err;
+}
+
+static int reject(struct rdma_cm_id *id, uint16_t reason, const void *data, uint8_t len)
+{
+	int err = urxe_cma_begin(id);
+
+	if (!err)
+		err = urxe_cma_end(start_reject(to_cma_id(id), reason, data, len));
 	return urxe_cma_ret(err);
 }
 
@@ -304,12 +299,9 @@ static int start_disconnect(struct urxe_cma_id *id)
 URXE_CMA_API int rdma_disconnect(struct rdma_cm_id *id)
 {
 	struct urxe_cma_id *p = to_cma_id(id);
+	int err = urxe_cma_begin(id);
 	bool told;
-	int err;
 
-	if (!id)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
 	if (err)
 		return urxe_cma_ret(err);
 	err = start_disconnect(p);
@@ -327,47 +319,43 @@ URXE_CMA_API int rdma_disconnect(struct rdma_cm_id *id)
 	return 0;
 }
 
-URXE_CMA_API int rdma_establish(struct rdma_cm_id *id)
+static int establish(struct urxe_cma_id *id)
 {
-	struct urxe_cma_id *p = to_cma_id(id);
 	int err;
 
-	if (!id || id->qp)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (err)
-		return urxe_cma_ret(err);
-	err = p->cm && !p->passive ? urxe_cm_send_rtu(p->cm, NULL, 0) : EINVAL;
+	if (!id->cm || id->passive || id->id.qp)
+		return EINVAL;
+	err = urxe_cm_send_rtu(id->cm, NULL, 0);
+	id->established |= !err;
+	return err;
+}
+
+URXE_CMA_API int rdma_establish(struct rdma_cm_id *id)
+{
+	int err = urxe_cma_begin(id);
+
 	if (!err)
-		p->established = true;
-	urxe_cma_leave();
+		err = urxe_cma_end(establish(to_cma_id(id)));
 	return urxe_cma_ret(err);
 }
 
 URXE_CMA_API int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
 	struct urxe_cma_id *p = to_cma_id(id);
-	int err;
+	int err = urxe_cma_begin(id);
 
-	if (!id)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (err)
-		return urxe_cma_ret(err);
-	if (!p->cm)
-		err = EINVAL;
-	else if (event == IBV_EVENT_COMM_EST)
-		err = urxe_cm_notify_established(p->cm);
-	else
-		err = EINVAL;
-	urxe_cma_leave();
+	if (!err)
+		err = urxe_cma_end(p->cm && event == IBV_EVENT_COMM_EST
+					   ? urxe_cm_notify_established(p->cm)
+					   : EINVAL);
 	return urxe_cma_ret(err);
 }
 
 /* ---- what the IB CM tells ---- */
 
-static void fill_rep(struct urxe_cma_id *id, struct urxe_cma_event *e, const struct urxe_cm_conn *c)
+void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c, uint8_t skip)
 {
+	struct urxe_cma_id *id = to_cma_id(e->event.id);
 	struct rdma_conn_param *p = &e->event.param.conn;
 
 	id->remote_ece.vendor_id = c->ece.vendor_id;
@@ -375,11 +363,13 @@ static void fill_rep(struct urxe_cma_id *id, struct urxe_cma_event *e, const str
 	p->responder_resources = c->initiator_depth;
 	p->initiator_depth = c->responder_resources;
 	p->flow_control = c->flow_control;
+	p->retry_count = c->retry_count;
 	p->rnr_retry_count = c->rnr_retry_count;
 	p->srq = c->srq;
 	p->qp_num = c->qpn;
-	urxe_cma_event_data(e, &p->private_data, &p->private_data_len, c->private_data,
-			    c->private_len);
+	urxe_cma_event_data(e, &p->private_data, &p->private_data_len,
+			    (const uint8_t *)c->private_data + skip,
+			    (uint8_t)(c->private_len - skip));
 }
 
 /* The REP: with a QP on the id everything is done here, and the peer answered at once. */
@@ -406,7 +396,7 @@ static void on_rep(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
 	e = urxe_cma_event_new(id, type, -err);
 	if (!e)
 		return;
-	fill_rep(id, e, &ev->rep);
+	urxe_cma_event_conn(e, &ev->rep, 0);
 	urxe_cma_event_post(e);
 }
 

@@ -122,11 +122,8 @@ URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	struct urxe_cma_id *p = to_cma_id(id), *child, *next;
 	CDS_LIST_HEAD(orphans);
-	int err;
+	int err = urxe_cma_begin(id);
 
-	if (!id)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
 	if (err)
 		return urxe_cma_ret(err);
 	urxe_cma_id_end(p, &orphans);
@@ -253,23 +250,23 @@ static int set_ib_path(struct urxe_cma_id *id, const void *optval, size_t optlen
 	return 0;
 }
 
+static int set_option(struct urxe_cma_id *id, int level, int optname, const void *optval,
+		      size_t optlen)
+{
+	if (level == RDMA_OPTION_ID)
+		return set_id_option(id, optname, optval, optlen);
+	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
+		return set_ib_path(id, optval, optlen);
+	return ENOSYS;
+}
+
 URXE_CMA_API int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 				 size_t optlen)
 {
-	int err;
+	int err = optval ? urxe_cma_begin(id) : EINVAL;
 
-	if (!id || !optval)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (err)
-		return urxe_cma_ret(err);
-	if (level == RDMA_OPTION_ID)
-		err = set_id_option(to_cma_id(id), optname, optval, optlen);
-	else if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
-		err = set_ib_path(to_cma_id(id), optval, optlen);
-	else
-		err = ENOSYS;
-	urxe_cma_leave();
+	if (!err)
+		err = urxe_cma_end(set_option(to_cma_id(id), level, optname, optval, optlen));
 	return urxe_cma_ret(err);
 }
 

@@ -124,6 +124,17 @@ void urxe_cma_leave(void)
 	urxe_cma_release();
 }
 
+int urxe_cma_begin(const struct rdma_cm_id *id)
+{
+	return id ? urxe_cma_enter() : EINVAL;
+}
+
+int urxe_cma_end(int err)
+{
+	urxe_cma_release();
+	return err;
+}
+
 unsigned urxe_cma_num_devices(void)
 {
 	return lib.n;

@@ -85,29 +85,6 @@ static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_c
 	return id;
 }
 
-static void fill_conn(struct urxe_cma_id *id, struct urxe_cma_event *e,
-		      const struct urxe_cm_event *ev)
-{
-	const struct urxe_cm_conn *c = &ev->req.conn;
-	struct rdma_conn_param *p = &e->event.param.conn;
-
-	/* Seen from here: what the peer can answer is what we may ask, and the other way. */
-	id->initiator_depth = c->responder_resources;
-	id->responder_resources = c->initiator_depth;
-	id->remote_ece.vendor_id = c->ece.vendor_id;
-	id->remote_ece.options = c->ece.attr_mod;
-	p->responder_resources = id->responder_resources;
-	p->initiator_depth = id->initiator_depth;
-	p->flow_control = c->flow_control;
-	p->retry_count = c->retry_count;
-	p->rnr_retry_count = c->rnr_retry_count;
-	p->srq = c->srq;
-	p->qp_num = c->qpn;
-	urxe_cma_event_data(e, &p->private_data, &p->private_data_len,
-			    (const uint8_t *)c->private_data + URXE_IP_CM_HDR_LEN,
-			    (uint8_t)(c->private_len - URXE_IP_CM_HDR_LEN));
-}
-
 /* Say no without asking anyone; the id goes. */
 static int refuse(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, uint16_t reason)
 {
@@ -156,10 +133,13 @@ static int request(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *
 	id->cm = cm;
 	urxe_cm_set_handler(cm, urxe_cma_conn_handler, id);
 	cds_list_add_tail(&id->all, &urxe_cma_ids);
-	if (sidr)
+	if (sidr) {
 		urxe_cma_sidr_request(id, e, ev);
-	else
-		fill_conn(id, e, ev);
+	} else {
+		urxe_cma_event_conn(e, &ev->req.conn, URXE_IP_CM_HDR_LEN);
+		id->initiator_depth = e->event.param.conn.initiator_depth;
+		id->responder_resources = e->event.param.conn.responder_resources;
+	}
 	e->owner = listener;
 	e->event.listen_id = &listener->id;
 	listener->pending++;
@@ -290,15 +270,10 @@ static void say_ready(void)
 
 URXE_CMA_API int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
-	int err;
+	int err = urxe_cma_begin(id);
 
-	if (!id)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (err)
-		return urxe_cma_ret(err);
-	err = start_listening(to_cma_id(id), backlog);
-	urxe_cma_leave();
+	if (!err)
+		err = urxe_cma_end(start_listening(to_cma_id(id), backlog));
 	if (!err)
 		say_ready();
 	return urxe_cma_ret(err);

@@ -195,35 +195,32 @@ URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_a
 {
 	int err;
 
-	if (!id || !urxe_cma_addr_len(dst_addr) || (src_addr && !urxe_cma_addr_len(src_addr)) ||
+	if (!urxe_cma_addr_len(dst_addr) || (src_addr && !urxe_cma_addr_len(src_addr)) ||
 	    (src_addr && urxe_cma_addr_v4(src_addr) != urxe_cma_addr_v4(dst_addr)))
 		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (err)
-		return urxe_cma_ret(err);
-	err = resolve(to_cma_id(id), src_addr, dst_addr, timeout_ms);
-	urxe_cma_leave();
+	err = urxe_cma_begin(id);
+	if (!err)
+		err = urxe_cma_end(resolve(to_cma_id(id), src_addr, dst_addr, timeout_ms));
 	return err ? urxe_cma_ret(err) : urxe_cma_complete(id);
+}
+
+/* On RoCE a route is known with the address: there is nobody to ask. */
+static int resolve_route(struct urxe_cma_id *id)
+{
+	int err = id->state == URXE_CMA_ADDR_RESOLVED ? urxe_cma_set_path_rec(id) : EINVAL;
+
+	if (err)
+		return err;
+	id->state = URXE_CMA_ROUTE_RESOLVED;
+	urxe_cma_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
 }
 
 URXE_CMA_API int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
-	struct urxe_cma_id *p = to_cma_id(id);
-	int err;
+	int err = urxe_cma_begin(id);
 
-	if (!id)
-		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_enter();
-	if (err)
-		return urxe_cma_ret(err);
-	if (p->state != URXE_CMA_ADDR_RESOLVED)
-		err = EINVAL;
-	else
-		err = urxe_cma_set_path_rec(p);
-	if (!err) {
-		p->state = URXE_CMA_ROUTE_RESOLVED;
-		urxe_cma_tell(p, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	}
-	urxe_cma_leave();
+	if (!err)
+		err = urxe_cma_end(resolve_route(to_cma_id(id)));
 	return err ? urxe_cma_ret(err) : urxe_cma_complete(id);
 }
