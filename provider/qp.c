@@ -9,15 +9,6 @@
 #include "provider.h"
 #include "rcu.h"
 
-static uint32_t pow2_at_least(uint32_t n)
-{
-	uint32_t size = 1;
-
-	while (size < n)
-		size *= 2;
-	return size;
-}
-
 static int qp_check_attr(const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
@@ -58,17 +49,14 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 
 	if (!cap->max_send_sge)
 		cap->max_send_sge = 1;
-	sq->max_wr = cap->max_send_wr;
 	sq->max_sge = cap->max_send_sge;
 	sq->max_inline = cap->max_inline_data;
 	tail = sq->max_sge * (uint32_t)sizeof(struct ibv_sge);
 	if (tail < sq->max_inline)
 		tail = sq->max_inline;
-	sq->stride = ((uint32_t)sizeof(struct urxe_swqe) + tail + 15) & ~15u;
-	sq->size = pow2_at_least(sq->max_wr);
-	if (urxe_buf_alloc(&sq->buf, qp->given_pd, (size_t)sq->size * sq->stride, URXEDV_RES_SQ))
+	if (urxe_ring_init(&sq->ring, qp->given_pd, URXEDV_RES_SQ, cap->max_send_wr,
+			   ((uint32_t)sizeof(struct urxe_swqe) + tail + 15) & ~15u))
 		return ENOMEM;
-	sq->ring = sq->buf.p;
 	if (qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV)
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 	if (qp->type == IBV_QPT_XRC_RECV) {
@@ -100,7 +88,7 @@ static void qp_free_parts(struct urxe_qp *qp)
 	free(qp->resp.res);
 	free(qp->resp.rwqe);
 	urxe_rq_fini(&qp->own_rq);
-	urxe_buf_free(&qp->sq.buf);
+	urxe_ring_fini(&qp->sq.ring);
 }
 
 /* dev->mutex held */

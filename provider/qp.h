@@ -7,6 +7,34 @@
 
 #include "cq.h"
 
+/* ---- rings of WQEs (ring.c) ---- */
+
+/** Counters run free; an entry's slot is counter & (size - 1). Locked as the queue it is of. */
+struct urxe_ring {
+	uint8_t *slots;
+	struct urxe_buf buf; /* theirs */
+	struct urxe_pd *pd;  /* whose allocator, if it has one */
+	uint64_t type;	     /* enum urxedv_resource_type */
+	uint32_t stride;     /* bytes of a slot */
+	uint32_t size;	     /* slots there are: a power of two */
+	uint32_t max;	     /* entries there may be */
+};
+
+/** urxe_ring_at - the slot of entry @i; good until the ring grows. */
+static inline void *urxe_ring_at(const struct urxe_ring *r, uint32_t i)
+{
+	return r->slots + (size_t)(i & (r->size - 1)) * r->stride;
+}
+
+/** urxe_ring_init - an empty ring. 0 or ENOMEM. */
+int urxe_ring_init(struct urxe_ring *r, struct urxe_pd *pd, uint64_t type, uint32_t max,
+		   uint32_t stride);
+void urxe_ring_fini(struct urxe_ring *r);
+/** urxe_ring_room - see to a slot for entry @to, with @from the oldest in use. 0; ENOMEM: full. */
+int urxe_ring_room(struct urxe_ring *r, uint32_t from, uint32_t to);
+/** urxe_ring_resize - let it have @max entries; @from up to @to are in use. 0 or ENOMEM. */
+int urxe_ring_resize(struct urxe_ring *r, uint32_t max, uint32_t from, uint32_t to);
+
 /* ---- receive queues ---- */
 
 struct urxe_rwqe {
@@ -16,14 +44,11 @@ struct urxe_rwqe {
 	struct ibv_sge sge[];
 };
 
-/** A ring of receive WQEs: a QP's own, or an SRQ's. */
+/** Receive WQEs: a QP's own, or an SRQ's. */
 struct urxe_rq {
 	struct urxe_spin lock;
-	uint8_t *ring;
-	struct urxe_buf buf; /* the ring's */
-	uint32_t stride;
-	uint32_t size; /* a power of two */
-	uint32_t max_wr, max_sge;
+	struct urxe_ring ring;
+	uint32_t max_sge;
 	uint32_t head, tail;
 	uint32_t limit; /* SRQ: an event below this many WQEs; 0 off */
 };
@@ -55,21 +80,28 @@ enum urxe_wqe_flag {
 	URXE_WQE_FENCE = 1 << 2,
 	URXE_WQE_INLINE = 1 << 3,
 	URXE_WQE_STARTED = 1 << 4, /* its PSNs are assigned */
+	URXE_WQE_AH = 1 << 5,	   /* it has a reference of an AH */
 };
 
 struct urxe_swqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
-	uint64_t compare_add;
-	uint64_t swap;
-	struct urxe_ah *ah; /* UD */
+	union {
+		struct { /* ATOMIC, BIND_MW, FLUSH */
+			uint64_t compare_add;
+			uint64_t swap;
+		};
+		struct { /* UD */
+			struct urxe_ah *ah;
+			uint32_t remote_qkey;
+		};
+	};
 	uint32_t rkey;
 	uint32_t remote_qpn; /* UD; of XRC the SRQ's number */
-	uint32_t remote_qkey;
-	uint32_t imm;	 /* as given: network order; or the rkey to invalidate */
-	uint32_t length; /* sum of the SGEs, bytes */
-	uint32_t psn;	 /* first PSN */
-	uint32_t npsn;	 /* PSNs it takes */
+	uint32_t imm;	     /* as given: network order; or the rkey to invalidate */
+	uint32_t length;     /* sum of the SGEs, bytes */
+	uint32_t psn;	     /* first PSN */
+	uint32_t npsn;	     /* PSNs it takes */
 	uint16_t flags;
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	uint8_t num_sge;
@@ -79,13 +111,12 @@ struct urxe_swqe {
 	};
 };
 
-/* Counters run free; an entry's slot is counter & mask. done <= cur <= post. */
+static_assert(sizeof(struct urxe_swqe) == 64, "one cache line, then what it sends");
+
+/* Counters: done <= cur <= post. */
 struct urxe_sq {
-	uint8_t *ring;
-	struct urxe_buf buf; /* the ring's */
-	uint32_t stride;
-	uint32_t size; /* a power of two */
-	uint32_t max_wr, max_sge, max_inline;
+	struct urxe_ring ring;
+	uint32_t max_sge, max_inline;
 	uint32_t post; /* next slot to fill */
 	uint32_t cur;  /* WQE of the next packet to send */
 	uint32_t done; /* oldest not completed */
@@ -277,16 +308,16 @@ static inline uint8_t urxe_qp_service(const struct urxe_qp *qp)
 
 static inline struct urxe_swqe *urxe_sq_at(const struct urxe_sq *sq, uint32_t i)
 {
-	return (struct urxe_swqe *)(sq->ring + (size_t)(i & (sq->size - 1)) * sq->stride);
+	return urxe_ring_at(&sq->ring, i);
 }
 
 static inline struct urxe_rwqe *urxe_rq_at(const struct urxe_rq *rq, uint32_t i)
 {
-	return (struct urxe_rwqe *)(rq->ring + (size_t)(i & (rq->size - 1)) * rq->stride);
+	return urxe_ring_at(&rq->ring, i);
 }
 
 /* ---- srq.c and rq.c ---- */
-/** urxe_rq_init - an empty ring, from the allocator of @pd. 0 or ENOMEM. */
+/** urxe_rq_init - an empty queue, from the allocator of @pd. 0 or ENOMEM. */
 int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t max_wr,
 		 uint32_t max_sge);
 void urxe_rq_fini(struct urxe_rq *rq);

@@ -353,7 +353,7 @@ static int prepare(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask, st
 	int err = 0;
 
 	memset(p, 0, sizeof(*p));
-	if (mask & A(MAX_DEST_RD_ATOMIC)) {
+	if (mask & A(MAX_DEST_RD_ATOMIC) && qp->resp.res) {
 		p->res = calloc(a->max_dest_rd_atomic + 1u, sizeof(*p->res));
 		if (!p->res)
 			return ENOMEM;
@@ -416,6 +416,8 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 	}
 	if (p.res)
 		install_resources(qp, p.res);
+	else if (mask & A(MAX_DEST_RD_ATOMIC))
+		qp->resp.res_size = a->max_dest_rd_atomic; /* they come with the first request */
 	if (to == S(RTS) && from == S(RTR))
 		start_requester(qp);
 	if (to == S(RESET)) {

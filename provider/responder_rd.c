@@ -4,12 +4,21 @@
  * resources for their duplicates (IBTA 9.7.4.3, 9.7.5.1.2). A duplicate READ reads again, a
  * duplicate of the others is answered from what was kept.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "provider.h"
 #include "rcu.h"
+
+/* Many a QP never gets a READ: the resources are there from the first on. */
+static bool resources_there(struct urxe_responder *r)
+{
+	if (!r->res && r->res_size)
+		r->res = calloc(r->res_size, sizeof(*r->res));
+	return r->res || !r->res_size;
+}
 
 /* The slot for a new request: the oldest goes. NULL when the peer has more out than agreed. */
 static struct urxe_resource *resource_get(struct urxe_responder *r)
@@ -46,7 +55,7 @@ static void resource_answer(struct urxe_responder *r, struct urxe_resource *res,
 /* The newest first: one from a round of PSNs ago may be at the same PSN. */
 static struct urxe_resource *resource_find(struct urxe_responder *r, uint32_t psn)
 {
-	for (uint32_t i = 1; i <= r->res_size; i++) {
+	for (uint32_t i = 1; r->res && i <= r->res_size; i++) {
 		struct urxe_resource *res = &r->res[(r->res_head + r->res_size - i) % r->res_size];
 
 		if (res->kind != URXE_RES_NONE && ((psn - res->psn) & URXE_PSN_MASK) < res->npsn)
@@ -235,7 +244,9 @@ static void execute_flush(struct urxe_qp *qp, const struct urxe_packet *pkt,
 void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			       const struct urxe_opcode_info *op)
 {
-	if (op->flags & URXE_OPF_READ)
+	if (!resources_there(&qp->resp))
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_NO_MEMORY); /* lost: it comes again */
+	else if (op->flags & URXE_OPF_READ)
 		execute_read(qp, pkt->bth + op->reth_off);
 	else if (op->flags & URXE_OPF_ATOMIC)
 		execute_atomic(qp, pkt, op);

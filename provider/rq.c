@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Receive queues: rings of receive WQEs, a QP's own or shared.
+ * Receive queues, a QP's own or shared.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,24 +12,15 @@ int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t
 		 uint32_t max_sge)
 {
 	memset(rq, 0, sizeof(*rq));
-	rq->max_wr = max_wr;
 	rq->max_sge = max_sge;
-	rq->stride = (uint32_t)(sizeof(struct urxe_rwqe) + max_sge * sizeof(struct ibv_sge));
-	rq->size = 1;
-	while (rq->size < max_wr)
-		rq->size *= 2;
-	if (!max_wr)
-		return 0;
-	if (urxe_buf_alloc(&rq->buf, pd, (size_t)rq->size * rq->stride, type))
-		return ENOMEM;
-	rq->ring = rq->buf.p;
-	return 0;
+	return urxe_ring_init(
+		&rq->ring, pd, type, max_wr,
+		(uint32_t)(sizeof(struct urxe_rwqe) + max_sge * sizeof(struct ibv_sge)));
 }
 
 void urxe_rq_fini(struct urxe_rq *rq)
 {
-	urxe_buf_free(&rq->buf);
-	rq->ring = NULL;
+	urxe_ring_fini(&rq->ring);
 }
 
 /* rq->lock held */
@@ -41,7 +32,7 @@ int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr)
 
 	if (num_sge < 0 || (uint32_t)num_sge > rq->max_sge)
 		return EINVAL;
-	if (rq->head - rq->tail >= rq->max_wr)
+	if (urxe_ring_room(&rq->ring, rq->tail, rq->head))
 		return ENOMEM;
 	wqe = urxe_rq_at(rq, rq->head);
 	wqe->wr_id = wr->wr_id;

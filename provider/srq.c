@@ -34,7 +34,6 @@ static struct urxe_srq *srq_create(struct ibv_pd *ibpd, struct ibv_srq_attr *att
 	srq->pd = pd;
 	srq->vsrq.srq_type = IBV_SRQT_BASIC;
 	srq->vsrq.srq.context = ibpd->context;
-	attr->max_wr = srq->rq.max_wr;
 	attr->max_sge = srq->rq.max_sge;
 	atomic_fetch_add(&pd->users, 1);
 	return srq;
@@ -111,26 +110,14 @@ struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_
 	return ibsrq;
 }
 
-/* A ring of another size with the same WQEs; rq.lock held. */
+/* The same WQEs in a ring of another size; rq.lock held. */
 static int srq_resize(struct urxe_srq *srq, uint32_t max_wr)
 {
-	struct urxe_rq *rq = &srq->rq, bigger;
-	uint32_t n = rq->head - rq->tail;
+	struct urxe_rq *rq = &srq->rq;
 
-	if (!max_wr || max_wr > URXE_MAX_SRQ_WR || max_wr < n)
+	if (!max_wr || max_wr > URXE_MAX_SRQ_WR || max_wr < rq->head - rq->tail)
 		return EINVAL;
-	if (urxe_rq_init(&bigger, srq->pd, URXEDV_RES_SRQ, max_wr, rq->max_sge))
-		return ENOMEM;
-	for (uint32_t i = 0; i < n; i++)
-		memcpy(urxe_rq_at(&bigger, i), urxe_rq_at(rq, rq->tail + i), rq->stride);
-	urxe_buf_free(&rq->buf);
-	rq->buf = bigger.buf;
-	rq->ring = bigger.ring;
-	rq->size = bigger.size;
-	rq->max_wr = max_wr;
-	rq->tail = 0;
-	rq->head = n;
-	return 0;
+	return urxe_ring_resize(&rq->ring, max_wr, rq->tail, rq->head);
 }
 
 int urxe_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
@@ -142,7 +129,7 @@ int urxe_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
 	urxe_spin_lock(&srq->rq.lock);
-	max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.max_wr;
+	max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.ring.max;
 	if (mask & IBV_SRQ_LIMIT && attr->srq_limit > max_wr)
 		err = EINVAL;
 	if (!err && mask & IBV_SRQ_MAX_WR)
@@ -158,7 +145,7 @@ int urxe_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	struct urxe_srq *srq = to_urxe_srq(ibsrq);
 
 	urxe_spin_lock(&srq->rq.lock);
-	attr->max_wr = srq->rq.max_wr;
+	attr->max_wr = srq->rq.ring.max;
 	attr->max_sge = srq->rq.max_sge;
 	attr->srq_limit = srq->rq.limit;
 	urxe_spin_unlock(&srq->rq.lock);

@@ -24,6 +24,7 @@ static const char *const stat_names[URXE_NUM_STATS] = {
 	[URXE_STAT_RX_UD_NO_RECV] = "rx_ud_no_recv",
 	[URXE_STAT_RX_UD_TOO_LONG] = "rx_ud_too_long",
 	[URXE_STAT_RX_UC_DROP] = "rx_uc_drop",
+	[URXE_STAT_RX_NO_MEMORY] = "rx_no_memory",
 	[URXE_STAT_TX_PACKETS] = "tx_packets",
 	[URXE_STAT_TX_NAK_SEQ] = "tx_nak_seq",
 	[URXE_STAT_TX_NAK_OTHER] = "tx_nak_other",

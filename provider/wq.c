@@ -146,7 +146,6 @@ struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *
 	wq->wq.state = IBV_WQS_RESET;
 	wq->wq.wq_type = IBV_WQT_RQ;
 	wq->wq.post_recv = wq_post_recv;
-	attr->max_wr = wq->rq.max_wr;
 	attr->max_sge = wq->rq.max_sge;
 	return &wq->wq;
 

@@ -41,7 +41,7 @@ int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcode, uint64_t wr
 
 	if (opcode > 31 || !(1u << opcode & urxe_wqe_ops(qp)))
 		return EINVAL;
-	if (at - sq->done >= sq->max_wr)
+	if (urxe_ring_room(&sq->ring, sq->done, at))
 		return ENOMEM;
 	wqe = urxe_sq_at(sq, at);
 	memset(wqe, 0, sizeof(*wqe));
@@ -113,6 +113,7 @@ int urxe_wqe_ud(const struct urxe_qp *qp, struct urxe_swqe *wqe, struct ibv_ah *
 	atomic_fetch_add_explicit(&ah->refs, 1, memory_order_relaxed);
 	urxe_wqe_drop(wqe);
 	wqe->ah = ah;
+	wqe->flags |= URXE_WQE_AH;
 	return 0;
 }
 
@@ -138,7 +139,7 @@ int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
 {
 	uint32_t op = 1u << wqe->opcode;
 
-	if (qp->type == IBV_QPT_UD && (!wqe->ah || wqe->length > qp->mtu))
+	if (qp->type == IBV_QPT_UD && (!(wqe->flags & URXE_WQE_AH) || wqe->length > qp->mtu))
 		return EINVAL;
 	if (op & (OPS_ATOMIC | OP(ATOMIC_WRITE)) && wqe->length != URXE_ATOMIC_LEN)
 		return EINVAL;
@@ -149,9 +150,9 @@ int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
 
 void urxe_wqe_drop(struct urxe_swqe *wqe)
 {
-	if (wqe->ah)
+	if (wqe->flags & URXE_WQE_AH)
 		urxe_ah_put(wqe->ah);
-	wqe->ah = NULL;
+	wqe->flags &= (uint16_t)~URXE_WQE_AH;
 }
 
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post)

@@ -244,6 +244,65 @@ static void test_growth(void)
 	pair_close(&p);
 }
 
+/* Once refused for want of memory, then taken. */
+static void post_one(struct side *s, uint64_t i, bool recv)
+{
+	int err;
+
+	failed = false;
+	fail_at = 0;
+	err = recv ? pair_recv(s, i, 16 * (uint32_t)i, 16)
+		   : pair_post(s, IBV_WR_SEND, i, 16 * (uint32_t)i, 16, NULL, 0, 0);
+	fail_at = -1;
+	CU_ASSERT(!err || (err == ENOMEM && failed));
+	if (err && recv)
+		err = pair_recv(s, i, 16 * (uint32_t)i, 16);
+	else if (err)
+		err = pair_post(s, IBV_WR_SEND, i, 16 * (uint32_t)i, 16, NULL, 0, 0);
+	CU_ASSERT_EQUAL_FATAL(err, 0);
+}
+
+/* Queues that cannot grow: what was posted stays. */
+static void test_post(void)
+{
+	struct ibv_wc wc;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	for (unsigned i = 0; i < 100 * 16; i++)
+		p.a.buf[i] = (uint8_t)(i * 7);
+	for (unsigned i = 0; i < 100; i++) {
+		post_one(&p.b, i, true);
+		post_one(&p.a, i, false);
+	}
+	CU_ASSERT_EQUAL(to_urxe_qp(p.b.qp)->own_rq.ring.size, 128);
+	for (unsigned i = 0; i < 100; i++)
+		CU_ASSERT(pair_wait(&p, p.b.cq, &wc) && wc.status == IBV_WC_SUCCESS &&
+			  wc.wr_id == i);
+	CU_ASSERT(!memcmp(p.a.buf, p.b.buf, 100 * 16));
+	pair_close(&p);
+}
+
+/* A READ for whose resources there is no memory is as good as lost, and comes again. */
+static void test_resources(void)
+{
+	struct ibv_wc wc;
+	int n = 0;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	memset(p.b.buf, 0x5a, 100);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_READ, 1, 0, 100, &p.b, 0, IBV_SEND_SIGNALED),
+			0);
+	while (!pair_stat(&p.b, URXE_STAT_RX_NO_MEMORY) && n < 1000) {
+		fail_at = n++ & 1;
+		pair_step(&p);
+	}
+	fail_at = -1;
+	CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_RX_NO_MEMORY), 1);
+	CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	CU_ASSERT(!memcmp(p.a.buf, p.b.buf, 100));
+	pair_close(&p);
+}
+
 /* A device that cannot be made, at each step of it. */
 static void test_device(void)
 {
@@ -278,4 +337,5 @@ static void test_device(void)
 }
 
 URXE_TEST_MAIN("create_fail", T(test_pd), T(test_mr), T(test_cq), T(test_srq), T(test_ah),
-	       T(test_qp), T(test_modify), T(test_growth), T(test_device))
+	       T(test_qp), T(test_modify), T(test_growth), T(test_post), T(test_resources),
+	       T(test_device))
