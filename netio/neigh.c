@@ -6,6 +6,7 @@
  */
 #include "netio/stack.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "urxe/log.h"
@@ -341,10 +342,15 @@ static void carrier_changed(struct urxe_port *port, uint64_t now)
 	t->announce_due = now;
 	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
 		for (struct urxe_neigh *n = t->bucket[b]; n; n = n->next) {
-			if (state_of(n) == NEIGH_REACHABLE)
+			if (state_of(n) == NEIGH_REACHABLE) {
 				enter(port, n, NEIGH_STALE, NULL, linger(n, now));
-			else if (state_of(n) == NEIGH_FAILED)
+			} else if (state_of(n) == NEIGH_FAILED) {
 				n->hold = now;
+			} else if (state_of(n) == NEIGH_INCOMPLETE) {
+				/* Nobody heard it: the next question is the first, and now. */
+				n->tries = UINT_MAX;
+				n->due = now;
+			}
 		}
 	}
 }
@@ -355,9 +361,9 @@ static unsigned announce_due(struct urxe_port *port, uint64_t now)
 	struct urxe_neigh_table *t = &port->neigh;
 	bool up = port->ops->up(port->link);
 
-	if (up && !t->was_up)
+	if (up && !atomic_load_explicit(&t->was_up, memory_order_relaxed))
 		carrier_changed(port, now);
-	t->was_up = up;
+	atomic_store_explicit(&t->was_up, up, memory_order_relaxed);
 	if (!t->announce_left || now < t->announce_due)
 		return 0;
 	if (!up) {
@@ -413,7 +419,9 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	unsigned left;
 	bool more;
 
-	if (now < next)
+	/* Who waits for the link waits for its first microsecond. */
+	if (now < next &&
+	    (atomic_load_explicit(&t->was_up, memory_order_relaxed) || !port->ops->up(port->link)))
 		return next;
 	urxe_spin_lock(&t->lock);
 	left = announce_due(port, now);

@@ -84,7 +84,7 @@ struct urxe_neigh_table {
 	/* announcements of our own addresses, also under lock */
 	unsigned announce_left;
 	uint64_t announce_due;
-	bool was_up;
+	atomic_bool was_up; /* written under lock */
 };
 
 static inline enum urxe_neigh_state urxe_neigh_word_state(uint64_t word)

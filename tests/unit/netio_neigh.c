@@ -314,6 +314,27 @@ static void resolve(void)
 	tear_down();
 }
 
+/* What was asked of a link that is down nobody heard: asked anew when it comes, without a pause. */
+static void link_comes(void)
+{
+	uint64_t questions;
+
+	set_up("10.9.0.2");
+	urxe_sim_end_up(n.end, false);
+	urxe_port_carrier(n.port);
+	node_tick(&n);
+	CU_ASSERT_EQUAL(try_send(), EINPROGRESS);
+	silent();
+	questions = counter(n.port, "neigh_asked");
+	node_tick(&n);
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_asked"), questions);
+	urxe_sim_end_up(n.end, true);
+	node_tick(&n);
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_asked"), questions + 1);
+	CU_ASSERT_TRUE(drain(sim, raw) > 1); /* and who we are */
+	tear_down();
+}
+
 /* Off-link destinations go to the gateway's MAC. */
 static void gateway(void)
 {
@@ -353,4 +374,4 @@ static void wakes_sleeper(void)
 }
 
 URXE_TEST_MAIN("netio_neigh", T(names), T(no_answer), T(answered), T(moved), T(learned),
-	       T(bad_macs), T(full_table), T(resolve), T(gateway), T(wakes_sleeper))
+	       T(bad_macs), T(full_table), T(resolve), T(gateway), T(link_comes), T(wakes_sleeper))
