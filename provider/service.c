@@ -149,8 +149,8 @@ static void *service_main(void *arg)
 		ns = service_pause(dev, &st, now, gsi_next, n > 0);
 		if (ns)
 			service_sleep(dev, &st, ns);
-		else
-			sched_yield();
+		else if (n <= 0)
+			sched_yield(); /* callers may want the lane, others the processor */
 	}
 	return NULL;
 }
