@@ -39,6 +39,11 @@ void urxe_cma_addr_gid(const struct sockaddr *sa, union ibv_gid *gid)
 	}
 }
 
+bool urxe_cma_gid_v4(const union ibv_gid *gid)
+{
+	return !memcmp(gid->raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12);
+}
+
 void urxe_cma_gid_addr(const union ibv_gid *gid, int family, uint16_t port, struct sockaddr *sa)
 {
 	if (family == AF_INET) {

@@ -240,6 +240,26 @@ void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans
 	set_token(ch);
 }
 
+void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc)
+{
+	struct urxe_cma_channel *ch = mc->id->channel;
+	struct urxe_cma_event *ev, *next;
+
+	cds_list_for_each_entry_safe (ev, next, &ch->events, entry) {
+		if (ev->mcast != mc)
+			continue;
+		cds_list_del(&ev->entry);
+		free(ev);
+	}
+	set_token(ch);
+}
+
+void urxe_cma_wait(const unsigned *events_out)
+{
+	while (*events_out)
+		pthread_cond_wait(&urxe_cma_acked, &urxe_cma_lock);
+}
+
 /* Locked. Take the first event off the channel; NULL when there is none. */
 static struct urxe_cma_event *take(struct urxe_cma_channel *ch)
 {
@@ -252,6 +272,8 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch)
 	ev->owner->events_out++;
 	if (ev->event.event == RDMA_CM_EVENT_DISCONNECTED)
 		ev->owner->disconnect_taken = true;
+	if (ev->mcast)
+		urxe_cma_mcast_taken(ev);
 	if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 		struct urxe_cma_id *child = to_cma_id(ev->event.id);
 
@@ -270,6 +292,8 @@ static void ack(struct urxe_cma_event *ev)
 {
 	urxe_cma_hold();
 	ev->owner->events_out--;
+	if (ev->mcast)
+		ev->mcast->events_out--;
 	pthread_cond_broadcast(&urxe_cma_acked);
 	urxe_cma_release();
 	free(ev);

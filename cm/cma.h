@@ -50,10 +50,22 @@ struct urxe_cma_channel {
 };
 
 struct urxe_cma_event {
-	struct rdma_cm_event event; /* first */
-	struct urxe_cma_id *owner;  /* counts it until acked: the listener, of a request */
+	struct rdma_cm_event event;   /* first */
+	struct urxe_cma_id *owner;    /* counts it until acked: the listener, of a request */
+	struct urxe_cma_mcast *mcast; /* counts it, too; NULL if it is no multicast's */
 	struct cds_list_head entry;
 	uint8_t private_data[256];
+};
+
+/** A multicast group that an id has joined. */
+struct urxe_cma_mcast {
+	struct cds_list_head entry; /* in id->mcasts */
+	struct urxe_cma_id *id;
+	union ibv_gid mgid;
+	bool send_only;
+	bool attached; /* the id's QP to the group */
+	void *context;
+	unsigned events_out; /* taken by the application, not acked */
 };
 
 enum urxe_cma_state {
@@ -97,6 +109,8 @@ struct urxe_cma_id {
 	int backlog, pending; /* requests not yet taken */
 	struct urxe_cma_binding *bindings;
 	struct ibv_qp_init_attr *qp_init_attr; /* of rdma_create_ep, for get_request */
+
+	struct cds_list_head mcasts;
 
 	/* resolving */
 	struct cds_list_head resolving; /* in the agent's list */
@@ -208,6 +222,10 @@ void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to);
 /** urxe_cma_events_purge - forget pending events of @id; requests among them are put in @orphans.
  */
 void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans);
+/** urxe_cma_events_purge_mcast - forget pending events of a multicast group. Locked. */
+void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc);
+/** urxe_cma_wait - wait until a number of events is 0; gives the lock away meanwhile. Locked. */
+void urxe_cma_wait(const unsigned *events_out);
 /** urxe_cma_complete - a synchronous id waits for its next event and keeps it. Not locked. */
 int urxe_cma_complete(struct rdma_cm_id *id);
 
@@ -219,6 +237,8 @@ void urxe_cma_addr_gid(const struct sockaddr *sa, union ibv_gid *gid);
 void urxe_cma_gid_addr(const union ibv_gid *gid, int family, uint16_t port, struct sockaddr *sa);
 uint16_t urxe_cma_addr_port(const struct sockaddr *sa); /* host order */
 void urxe_cma_addr_set_port(struct sockaddr *sa, uint16_t port);
+/** urxe_cma_gid_v4 - the GID of an IPv4 address? */
+bool urxe_cma_gid_v4(const union ibv_gid *gid);
 /** urxe_cma_addr_v4 - IPv4, be it mapped into IPv6? */
 bool urxe_cma_addr_v4(const struct sockaddr *sa);
 bool urxe_cma_addr_any(const struct sockaddr *sa);
@@ -256,6 +276,8 @@ uint32_t urxe_cma_flow_label(const struct urxe_cma_id *id);
 /* ---- listen.c ---- */
 
 void urxe_cma_unlisten(struct urxe_cma_id *id);
+/** urxe_cma_say_ready - make $URXE_READY_FILE, for those who start us and wait until we hear. */
+void urxe_cma_say_ready(void);
 
 /* ---- conn.c ---- */
 
@@ -269,6 +291,17 @@ void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c,
 int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
 /** urxe_cma_path - the path as it goes to the IB CM. Locked. */
 void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path);
+
+/* ---- mcast.c ---- */
+
+/** urxe_cma_mcast_taken - the application takes a group's event: attach the QP. Locked. */
+void urxe_cma_mcast_taken(struct urxe_cma_event *ev);
+/** urxe_cma_mcast_lost - MULTICAST_ERROR for all groups of the id. Locked. */
+void urxe_cma_mcast_lost(struct urxe_cma_id *id, int err);
+/** urxe_cma_mcast_detach_all - the id's QP leaves its groups, and is about to go. Locked. */
+void urxe_cma_mcast_detach_all(struct urxe_cma_id *id);
+/** urxe_cma_mcast_end - free the groups; none of their events is left. */
+void urxe_cma_mcast_end(struct urxe_cma_id *id);
 
 /* ---- sidr.c: RDMA_PS_UDP ---- */
 

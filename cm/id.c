@@ -22,6 +22,7 @@ struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 	id->id.qp_type = qp_type;
 	id->initiator_depth = RDMA_MAX_INIT_DEPTH;
 	id->responder_resources = RDMA_MAX_RESP_RES;
+	CDS_INIT_LIST_HEAD(&id->mcasts);
 	return id;
 }
 
@@ -102,6 +103,7 @@ void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
 		if (id->dev && id->dev->agent)
 			urxe_agent_kick(id->dev->agent);
 	}
+	urxe_cma_mcast_detach_all(id);
 	urxe_cma_release_port(id);
 	urxe_cma_events_purge(id, orphans);
 	cds_list_del(&id->all);
@@ -111,6 +113,7 @@ void urxe_cma_id_free(struct urxe_cma_id *id)
 {
 	if (id->sync)
 		urxe_cma_channel_free(id->channel);
+	urxe_cma_mcast_end(id);
 	free(id->id.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->last_req);
@@ -140,8 +143,7 @@ URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
 		id->event = NULL;
 	}
 	urxe_cma_hold();
-	while (p->events_out)
-		pthread_cond_wait(&urxe_cma_acked, &urxe_cma_lock);
+	urxe_cma_wait(&p->events_out);
 	urxe_cma_release();
 	urxe_cma_id_free(p);
 	return 0;
@@ -180,8 +182,7 @@ URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channe
 	}
 	/* What was taken from the old channel is acked before we return. */
 	urxe_cma_hold();
-	while (p->events_out)
-		pthread_cond_wait(&urxe_cma_acked, &urxe_cma_lock);
+	urxe_cma_wait(&p->events_out);
 	urxe_cma_release();
 	if (was_sync && old != ch)
 		urxe_cma_channel_free(old);

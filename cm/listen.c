@@ -253,8 +253,7 @@ static int start_listening(struct urxe_cma_id *id, int backlog)
 	return err;
 }
 
-/* For those who start us and wait until we listen. */
-static void say_ready(void)
+void urxe_cma_say_ready(void)
 {
 	const char *path = getenv("URXE_READY_FILE");
 	int fd;
@@ -275,6 +274,6 @@ URXE_CMA_API int rdma_listen(struct rdma_cm_id *id, int backlog)
 	if (!err)
 		err = urxe_cma_end(start_listening(to_cma_id(id), backlog));
 	if (!err)
-		say_ready();
+		urxe_cma_say_ready();
 	return urxe_cma_ret(err);
 }

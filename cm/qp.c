@@ -237,6 +237,7 @@ URXE_CMA_API void rdma_destroy_qp(struct rdma_cm_id *id)
 		return;
 	/* From here on the CM does not touch it. */
 	urxe_cma_hold();
+	urxe_cma_mcast_detach_all(to_cma_id(id));
 	qp = id->qp;
 	id->qp = NULL;
 	urxe_cma_release();

@@ -13,7 +13,7 @@
 static int nearness(struct urxe_cma_dev *dev, const union ibv_gid *dgid, unsigned *index,
 		    union ibv_gid *next)
 {
-	bool v4 = !memcmp(dgid->raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12);
+	bool v4 = urxe_cma_gid_v4(dgid);
 	unsigned bit = v4 ? 96 : 0, len;
 	union ibv_gid own;
 	int prefix;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What librdmacm exports and urxe does not offer yet: rsockets and multicast. The symbols must
- * be there: programs that never call them import them. All descriptors being the kernel's,
- * rpoll() and rselect() do what poll() and select() do.
+ * What librdmacm exports and urxe does not offer yet: rsockets. The symbols must be there:
+ * programs that never call them import them. All descriptors being the kernel's, rpoll() and
+ * rselect() do what poll() and select() do.
  */
 #include <errno.h>
 #include <poll.h>
@@ -48,11 +48,6 @@ NOT_OFFERED(int, rfcntl, int fd, int cmd, ...)
 NOT_OFFERED(off_t, riomap, int fd, void *buf, size_t len, int prot, int flags, off_t offset)
 NOT_OFFERED(int, riounmap, int fd, void *buf, size_t len)
 NOT_OFFERED(size_t, riowrite, int fd, const void *buf, size_t len, off_t offset, int flags)
-
-NOT_OFFERED(int, rdma_join_multicast, struct rdma_cm_id *id, struct sockaddr *addr, void *context)
-NOT_OFFERED(int, rdma_join_multicast_ex, struct rdma_cm_id *id,
-	    struct rdma_cm_join_mc_attr_ex *attr, void *context)
-NOT_OFFERED(int, rdma_leave_multicast, struct rdma_cm_id *id, struct sockaddr *addr)
 
 URXE_CMA_API int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What runs end to end: data only. run.py runs it.
 
-In commands: {a} is the server's address on the link, {p} a free TCP port, {n} the number of
+In commands: {a} is the server's address on the link, {b} the client's, {m} a multicast group, {p} a free TCP port, {n} the number of
 iterations. The server runs as node A, the client as node B (ci/two-node).
 """
 from collections import namedtuple
@@ -34,6 +34,10 @@ CASES = [
          client_re=r'return status 0', server_re=r'return status 0'),
     case('rdma_server-client', 'rdma_server -s {a} -p {p}', 'rdma_client -s {a} -p {p}', '46',
          client_re=r'rdma_client: end 0', server_re=r'rdma_server: end 0'),
+    case('mckey', 'mckey -m {m} -b {a}', 'mckey -m {m} -s -b {b}', '46',
+         client_re=r'return status 0', server_re=r'return status 0'),
+    case('mckey-send-only', 'mckey -m {m} -b {a}', 'mckey -m {m} -s -o -b {b}', '46',
+         client_re=r'return status 0', server_re=r'return status 0'),
     case('cmtime', 'cmtime', 'cmtime -s {a} -c 50', client_re=r'disconnect', options=('--end-server',)),
 ]
 

@@ -19,7 +19,8 @@ import matrix  # noqa: E402
 import node  # noqa: E402
 import special  # noqa: E402
 
-ADDRESS = {'4': '10.0.0.1', '6': 'fd00::1'}
+ADDRESS = {'4': {'a': '10.0.0.1', 'b': '10.0.0.2', 'm': '239.1.2.3'},
+           '6': {'a': 'fd00::1', 'b': 'fd00::2', 'm': 'ff0e::1234'}}
 
 
 def why_not(link):
@@ -69,7 +70,7 @@ def run_case(report, case, link, mtu, kind, timeout):
         if prog:
             report.skip(name, prog + ' is not installed')
             continue
-        values = {'a': ADDRESS[family], **matrix.ITERATIONS[kind]}
+        values = {**ADDRESS[family], **matrix.ITERATIONS[kind]}
         result = node.two_node(fill(case.server, values), fill(case.client, values), link, mtu,
                                family == '6', timeout, case.options)
         report.result(name, wrong(case, result, values), result)
