@@ -228,7 +228,12 @@ static uint32_t cm_comm_id(void *arg)
 	return urxe_ident_comm_id(urxe_gsi_ident(((struct urxe_agent *)arg)->dev->verbs));
 }
 
-static const struct urxe_cm_ops cm_ops = {cm_send, cm_now, cm_random, cm_comm_id};
+static int cm_own_gid(void *arg, const union ibv_gid *gid)
+{
+	return urxe_agent_own_gid(((struct urxe_agent *)arg)->dev, gid);
+}
+
+static const struct urxe_cm_ops cm_ops = {cm_send, cm_now, cm_random, cm_comm_id, cm_own_gid};
 
 /* ---- receiving ---- */
 

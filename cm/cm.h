@@ -44,6 +44,8 @@ struct urxe_cm_ops {
 	uint64_t (*now)(void *arg);	/* ns, monotonic */
 	uint64_t (*random)(void *arg);	/* 64 random bits */
 	uint32_t (*comm_id)(void *arg); /* a random communication id, not 0 */
+	/** index of an own GID, -1 when it is not ours */
+	int (*own_gid)(void *arg, const union ibv_gid *gid);
 };
 
 /**
@@ -78,7 +80,10 @@ struct urxe_cm_config {
 /** urxe_cm_config_default - the values documented in README.md. */
 void urxe_cm_config_default(struct urxe_cm_config *cfg);
 
-/** States, IBTA 12.9.7 and 12.11 (SIDR). */
+/**
+ * States, IBTA 12.9.7 and 12.11 (SIDR). ESTABLISHED has a machine within it for alternate paths
+ * (LAP and APR, 12.8.2); its states stand last.
+ */
 enum urxe_cm_state {
 	URXE_CM_IDLE,
 	URXE_CM_LISTEN,
@@ -96,6 +101,11 @@ enum urxe_cm_state {
 	URXE_CM_TIMEWAIT,
 	URXE_CM_SIDR_REQ_SENT,
 	URXE_CM_SIDR_REQ_RCVD,
+	URXE_CM_LAP_IDLE,
+	URXE_CM_LAP_SENT,
+	URXE_CM_MRA_LAP_RCVD,
+	URXE_CM_LAP_RCVD,
+	URXE_CM_MRA_LAP_SENT,
 	URXE_CM_N_STATES,
 };
 extern const char *const urxe_cm_state_names[URXE_CM_N_STATES];
@@ -113,6 +123,9 @@ enum urxe_cm_input {
 	URXE_CM_IN_ESTABLISH,
 	URXE_CM_IN_SEND_SIDR_REQ,
 	URXE_CM_IN_SEND_SIDR_REP,
+	URXE_CM_IN_SEND_LAP,
+	URXE_CM_IN_SEND_APR,
+	URXE_CM_IN_PATH_MIG,
 	URXE_CM_IN_DESTROY,
 	URXE_CM_IN_REQ, /* first of the MADs */
 	URXE_CM_IN_MRA_REQ,
@@ -124,8 +137,12 @@ enum urxe_cm_input {
 	URXE_CM_IN_DREP,
 	URXE_CM_IN_SIDR_REQ,
 	URXE_CM_IN_SIDR_REP,
+	URXE_CM_IN_LAP,
+	URXE_CM_IN_MRA_LAP,
+	URXE_CM_IN_APR,
 	URXE_CM_IN_STALE, /* the peer uses this connection's QP for another one */
 	URXE_CM_IN_TIMEOUT,
+	URXE_CM_IN_LAP_TIMEOUT,
 	URXE_CM_N_INPUTS,
 };
 extern const char *const urxe_cm_input_names[URXE_CM_N_INPUTS];
@@ -149,6 +166,9 @@ enum urxe_cm_event_type {
 	URXE_CM_EV_SIDR_REQ_ERROR,
 	URXE_CM_EV_SIDR_REQ_RECEIVED,
 	URXE_CM_EV_SIDR_REP_RECEIVED,
+	URXE_CM_EV_LAP_ERROR,
+	URXE_CM_EV_LAP_RECEIVED,
+	URXE_CM_EV_APR_RECEIVED,
 	URXE_CM_N_EVENTS,
 };
 extern const char *const urxe_cm_event_names[URXE_CM_N_EVENTS];
@@ -164,6 +184,7 @@ enum urxe_cm_rej_reason {
 	URXE_CM_REJ_INVALID_TRANSPORT_TYPE = 9,
 	URXE_CM_REJ_STALE_CONN = 10,
 	URXE_CM_REJ_INVALID_GID = 12,
+	URXE_CM_REJ_INVALID_ALT_GID = 18,
 	URXE_CM_REJ_INVALID_MTU = 26,
 	URXE_CM_REJ_CONSUMER = 28,
 	URXE_CM_REJ_DUPLICATE_LOCAL_COMM_ID = 30,
@@ -175,6 +196,22 @@ enum urxe_cm_answered {
 	URXE_CM_ANSWER_REQ = 0,
 	URXE_CM_ANSWER_REP = 1,
 	URXE_CM_ANSWER_OTHER = 2, /* REJ: no message; MRA: LAP */
+};
+
+/** APR statuses, table 117. */
+enum urxe_cm_apr_status {
+	URXE_CM_APR_SUCCESS = 0,
+	URXE_CM_APR_INVALID_COMM_ID = 1,
+	URXE_CM_APR_UNSUPPORTED = 2,
+	URXE_CM_APR_REJECT = 3,
+	URXE_CM_APR_INVALID_GID = 8,
+};
+
+/** What a REP says of the alternate path in the REQ, table 110. */
+enum urxe_cm_failover {
+	URXE_CM_FAILOVER_ACCEPTED = 0,
+	URXE_CM_FAILOVER_UNSUPPORTED = 1,
+	URXE_CM_FAILOVER_REJECTED = 2,
 };
 
 /** SIDR statuses, table 121. */
@@ -197,6 +234,7 @@ struct urxe_cm_conn {
 	uint8_t responder_resources; /* of who sends the message */
 	uint8_t initiator_depth;     /* of who sends the message */
 	uint8_t retry_count;	     /* REQ only */
+	uint8_t failover;	     /* REP only: enum urxe_cm_failover, if there was a path */
 	uint8_t rnr_retry_count;
 	bool flow_control;
 	bool srq;
@@ -210,6 +248,13 @@ struct urxe_cm_req {
 	uint64_t service_id;
 	enum ibv_qp_type qp_type; /* RC or UC */
 	struct urxe_cm_conn conn;
+	const struct urxe_cm_path *alternate; /* NULL: none */
+	/* The peer asks us for the same service: one of the two REQs wins (12.10.4). */
+	bool peer_to_peer;
+	/* Zeros are our own: advertised times (4.096 us * 2^n), what each try waits, tries. */
+	uint8_t local_timeout, remote_timeout;
+	uint32_t wait_ms;
+	uint8_t tries;
 };
 
 struct urxe_cm_id;
@@ -224,8 +269,9 @@ struct urxe_cm_event {
 			struct urxe_cm_id *listen_id;
 			uint64_t service_id;
 			enum ibv_qp_type qp_type;
-			const struct urxe_cm_path *path; /* back to the peer */
-			struct urxe_cm_conn conn;	 /* as sent: see it from the peer's side */
+			const struct urxe_cm_path *path;      /* back to the peer */
+			const struct urxe_cm_path *alternate; /* the same, or NULL */
+			struct urxe_cm_conn conn; /* as sent: see it from the peer's side */
 		} req;
 		struct urxe_cm_conn rep;
 		struct {
@@ -242,7 +288,17 @@ struct urxe_cm_event {
 		struct {
 			uint8_t status;
 			uint32_t qpn, qkey;
+			uint8_t info_len;
+			const uint8_t *info;
 		} sidr_rep;
+		struct {
+			const struct urxe_cm_path *path; /* the way back by it */
+		} lap;
+		struct {
+			uint8_t status; /* enum urxe_cm_apr_status */
+			uint8_t info_len;
+			const uint8_t *info;
+		} apr;
 	};
 };
 
@@ -318,8 +374,10 @@ void urxe_cm_set_handler(struct urxe_cm_id *id, urxe_cm_handler handler, void *c
  */
 void urxe_cm_destroy(struct urxe_cm_id *id);
 
-/** urxe_cm_state - current state. */
+/** urxe_cm_get_state - current state, none of LAP's. */
 enum urxe_cm_state urxe_cm_get_state(const struct urxe_cm_id *id);
+/** urxe_cm_get_lap_state - LAP_IDLE to MRA_LAP_SENT; means something when ESTABLISHED. */
+enum urxe_cm_state urxe_cm_get_lap_state(const struct urxe_cm_id *id);
 uint32_t urxe_cm_local_comm_id(const struct urxe_cm_id *id);
 uint32_t urxe_cm_remote_comm_id(const struct urxe_cm_id *id);
 uint32_t urxe_cm_remote_qpn(const struct urxe_cm_id *id);
@@ -343,10 +401,37 @@ int urxe_cm_send_drep(struct urxe_cm_id *id, const void *private_data, uint8_t l
 /** urxe_cm_notify_established - data came before RTU (COMM_EST). EISCONN if connected already. */
 int urxe_cm_notify_established(struct urxe_cm_id *id);
 
+/**
+ * urxe_cm_send_lap - propose an alternate path
+ *
+ * EINVAL unless connected with no LAP under way, ENOMEM. APR_RECEIVED or LAP_ERROR follow. Two
+ * LAPs that cross are both answered with URXE_CM_APR_REJECT.
+ */
+int urxe_cm_send_lap(struct urxe_cm_id *id, const struct urxe_cm_path *path,
+		     const void *private_data, uint8_t len);
+/**
+ * urxe_cm_send_apr - answer LAP_RECEIVED
+ *
+ * Load the path into the QP before you say URXE_CM_APR_SUCCESS (urxe_cm_init_qp_attr() for RTS
+ * gives it). @info up to 72 bytes, @private_data up to 148.
+ */
+int urxe_cm_send_apr(struct urxe_cm_id *id, uint8_t status, const void *info, uint8_t info_len,
+		     const void *private_data, uint8_t len);
+/** urxe_cm_notify_migrated - the QP uses its alternate path (PATH_MIG): MADs go that way, too.
+ *  EINVAL when there is none.
+ */
+int urxe_cm_notify_migrated(struct urxe_cm_id *id);
+
 int urxe_cm_send_sidr_req(struct urxe_cm_id *id, const struct urxe_cm_path *path,
 			  uint64_t service_id, const void *private_data, uint8_t len);
 int urxe_cm_send_sidr_rep(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
 			  uint32_t qkey, const void *private_data, uint8_t len);
+/** urxe_cm_send_sidr_rep_info - the same with up to 72 bytes of additional information. */
+int urxe_cm_send_sidr_rep_info(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
+			       uint32_t qkey, const void *info, uint8_t info_len,
+			       const void *private_data, uint8_t len);
+/** urxe_cm_set_wait - what each try of a SIDR_REQ waits, and tries; zeros: our own. */
+void urxe_cm_set_wait(struct urxe_cm_id *id, uint32_t wait_ms, uint8_t tries);
 
 /** urxe_cm_set_ack_timeout - local ACK time-out that urxe_cm_init_qp_attr() gives. */
 void urxe_cm_set_ack_timeout(struct urxe_cm_id *id, uint8_t timeout);
@@ -355,6 +440,8 @@ void urxe_cm_set_ack_timeout(struct urxe_cm_id *id, uint8_t timeout);
  * urxe_cm_init_qp_attr - QP attributes for attr->qp_state (INIT, RTR or RTS)
  * @mask: out: which of them are set
  *
+ * With an alternate path agreed on in REQ and REP, RTR has ALT_PATH and RTS PATH_MIG_STATE; since
+ * a LAP, RTS gives these two alone, for a QP that is in RTS.
  * EINVAL when the id has not come far enough.
  */
 int urxe_cm_init_qp_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int *mask);

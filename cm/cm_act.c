@@ -15,20 +15,12 @@ static uint64_t min64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Wait for the answer to try number id->tries (from 1), with back-off. */
-static void arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
-{
-	unsigned n = id->tries > 16 ? 16 : id->tries - 1;
-
-	urxe_cm_arm(id, min64((uint64_t)first_ms << n, max_ms) * URXE_CM_MS);
-}
-
 /* Send id->mad for the first time, or again. */
 static void send_first(struct urxe_cm_id *id)
 {
 	id->tries = 1;
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
-	arm_try(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
+	urxe_cm_arm_try(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
 }
 
 static void send_again(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
@@ -36,7 +28,7 @@ static void send_again(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms
 	id->tries++;
 	id->cm->counters.retried[urxe_mad_get(id->mad, URXE_HDR_ATTR_ID) - URXE_MAD_REQ]++;
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
-	arm_try(id, first_ms, max_ms);
+	urxe_cm_arm_try(id, first_ms, max_ms);
 }
 
 static int check_private(const void *data, uint8_t len, unsigned room)
@@ -69,9 +61,19 @@ ACTION(send_req)
 	    (req->qp_type != IBV_QPT_RC && req->qp_type != IBV_QPT_UC) || c->retry_count > 7 ||
 	    c->rnr_retry_count > 7)
 		return EINVAL;
+	if (req->alternate) {
+		if (urxe_cm_new_alt(id))
+			return ENOMEM;
+		id->alt->path = *req->alternate;
+		id->alt->has_path = true;
+	}
 	id->active = true;
+	id->quiet = id->rejected = false;
+	id->peer = req->peer_to_peer;
 	id->path = req->path;
 	id->service_id = req->service_id;
+	id->wait_ms = req->wait_ms;
+	id->max_tries = req->tries;
 	id->qp_type = req->qp_type;
 	id->local_qpn = c->qpn;
 	id->rq_psn = c->psn;
@@ -81,6 +83,8 @@ ACTION(send_req)
 	id->retry_count = c->retry_count;
 	urxe_cm_build_req(id, req);
 	send_first(id);
+	if (id->peer)
+		urxe_cm_index_waiting(id);
 	return 0;
 }
 
@@ -97,7 +101,7 @@ static void rej_timeout(struct urxe_cm_id *id, enum urxe_cm_answered what)
 
 ACTION(tmo_req)
 {
-	if (id->tries < id->cm->cfg.req_tries) {
+	if (id->tries < (id->max_tries ? id->max_tries : id->cm->cfg.req_tries)) {
 		send_again(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
 		return URXE_CM_STAY;
 	}
@@ -154,7 +158,8 @@ ACTION(rej)
 
 /*
  * A peer that does not park REQs for listeners that are about to come (cm_park.c, the kernel does
- * not) rejects at once; then the REQ, of which it keeps nothing, is said once more.
+ * not) rejects at once; then the REQ, of which it keeps nothing, is said once more. A peer that is
+ * to ask us as well may do so at any time: the REQ goes on.
  */
 ACTION(rej_req_sent)
 {
@@ -162,8 +167,11 @@ ACTION(rej_req_sent)
 	uint64_t first = cm->cfg.first_ms * URXE_CM_MS, again = cm->cfg.refused_ms * URXE_CM_MS;
 	uint64_t now = cm->ops->now(cm->arg);
 
-	if (urxe_mad_get(s->mad, URXE_REJ_REASON) != URXE_CM_REJ_INVALID_SERVICE_ID ||
-	    id->refused || id->tries != 1 || now + first > id->timer.when + again)
+	bool no_listener = urxe_mad_get(s->mad, URXE_REJ_REASON) == URXE_CM_REJ_INVALID_SERVICE_ID;
+
+	if (no_listener && id->peer)
+		return URXE_CM_STAY;
+	if (!no_listener || id->refused || id->tries != 1 || now + first > id->timer.when + again)
 		return urxe_cm_act_rej(id, s);
 	id->refused = true;
 	urxe_cm_arm(id, again);
@@ -186,6 +194,7 @@ static void read_rep(const uint8_t *mad, struct urxe_cm_conn *c)
 		.responder_resources = (uint8_t)urxe_mad_get(mad, URXE_REP_RESPONDER_RESOURCES),
 		.initiator_depth = (uint8_t)urxe_mad_get(mad, URXE_REP_INITIATOR_DEPTH),
 		.rnr_retry_count = (uint8_t)urxe_mad_get(mad, URXE_REP_RNR_RETRY_COUNT),
+		.failover = (uint8_t)urxe_mad_get(mad, URXE_REP_FAILOVER_ACCEPTED),
 		.flow_control = urxe_mad_get(mad, URXE_REP_FLOW_CONTROL),
 		.srq = urxe_mad_get(mad, URXE_REP_SRQ),
 		.ece.vendor_id = (uint32_t)(urxe_mad_get(mad, URXE_REP_VENDOR_ID_H) << 16 |
@@ -229,6 +238,8 @@ ACTION(rep)
 	id->rnr_retry_count = c.rnr_retry_count;
 	id->initiator_depth = (uint8_t)min64(c.responder_resources, id->offered_depth);
 	id->responder_resources = (uint8_t)min64(c.initiator_depth, cm->cfg.max_rd_atom);
+	if (c.failover != URXE_CM_FAILOVER_ACCEPTED)
+		urxe_cm_free_alt(id);
 	urxe_cm_index_peer(id);
 	urxe_cm_arm(id, cm->cfg.mra_after_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_REP_RECEIVED;
@@ -282,6 +293,7 @@ static void read_req(struct urxe_cm_id *id, const uint8_t *m, struct urxe_cm_eve
 	ev->req.service_id = id->service_id;
 	ev->req.qp_type = id->qp_type;
 	ev->req.path = &id->path;
+	ev->req.alternate = id->alt ? &id->alt->path : NULL;
 	ev->req.conn = (struct urxe_cm_conn){
 		.qpn = id->remote_qpn,
 		.psn = id->sq_psn,
@@ -300,11 +312,26 @@ static void read_req(struct urxe_cm_id *id, const uint8_t *m, struct urxe_cm_eve
 	ev->private_len = ev->req.conn.private_len;
 }
 
+static void read_alternate(struct urxe_cm_id *id, const uint8_t *m)
+{
+	struct urxe_cm_path *p = &id->alt->path;
+
+	*p = id->path;
+	urxe_cm_read_path(m, &urxe_cm_req_alternate, p);
+	p->sgid_index = (uint8_t)id->cm->ops->own_gid(id->cm->arg, &p->sgid);
+	id->alt->has_path = true;
+}
+
 ACTION(req)
 {
 	const uint8_t *m = s->mad;
 	struct urxe_cm_path *p = &id->path;
 
+	if (urxe_cm_req_has_alternate(m) && urxe_cm_new_alt(id)) {
+		id->cm->counters.drop_no_memory++;
+		return ENOMEM;
+	}
+	id->quiet = id->rejected = false;
 	id->tid = urxe_mad_get(m, URXE_HDR_TID);
 	id->remote_comm_id = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_COMM_ID);
 	id->remote_guid = urxe_mad_get(m, URXE_REQ_LOCAL_CA_GUID);
@@ -320,18 +347,14 @@ ACTION(req)
 	id->retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RETRY_COUNT);
 	id->rnr_retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RNR_RETRY_COUNT);
 	urxe_cm_path_back(s->src, p);
-	p->flow_label = (uint32_t)urxe_mad_get(m, URXE_REQ_PRIMARY_FLOW_LABEL);
-	p->traffic_class = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_TRAFFIC_CLASS);
-	p->hop_limit = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_HOP_LIMIT);
-	p->sl = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_SL);
+	urxe_cm_read_path(m, &urxe_cm_req_primary, p);
 	p->pkey = (uint16_t)urxe_mad_get(m, URXE_REQ_PKEY);
 	p->mtu = (uint8_t)urxe_mad_get(m, URXE_REQ_PATH_MTU);
-	p->ack_timeout = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_ACK_TIMEOUT);
 	/* What every kernel advertises says nothing about this path; anything else was chosen. */
 	if (p->ack_timeout && p->ack_timeout != URXE_CM_ADV_ACK_TIMEOUT)
 		id->ack_timeout = p->ack_timeout;
-	if (!p->hop_limit)
-		p->hop_limit = 64;
+	if (id->alt)
+		read_alternate(id, m);
 	urxe_cm_index_peer(id);
 	urxe_cm_arm(id, id->cm->cfg.mra_after_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_REQ_RECEIVED;
@@ -359,14 +382,43 @@ ACTION(send_rep)
 	const struct urxe_cm_conn *c = s->param;
 
 	if (check_private(c->private_data, c->private_len, URXE_REP_PRIVATE_LEN) ||
-	    c->rnr_retry_count > 7)
+	    c->rnr_retry_count > 7 || c->failover > URXE_CM_FAILOVER_REJECTED)
 		return EINVAL;
 	id->local_qpn = c->qpn;
 	id->rq_psn = c->psn;
 	id->responder_resources = c->responder_resources;
 	id->initiator_depth = c->initiator_depth;
 	urxe_cm_build_rep(id, c);
+	if (c->failover != URXE_CM_FAILOVER_ACCEPTED)
+		urxe_cm_free_alt(id);
 	send_first(id);
+	return 0;
+}
+
+/*
+ * Both sides asked (12.10.4): the one with the larger GUID, or with the larger QPN where the GUIDs
+ * are the same, is the active one; the other forgets its own REQ and answers. Who is active
+ * answers nothing: its own REQ is on the way.
+ */
+ACTION(peer_req)
+{
+	uint64_t guid = urxe_mad_get(s->mad, URXE_REQ_LOCAL_CA_GUID), own = id->cm->cfg.ca_guid;
+	uint64_t qpn = urxe_mad_get(s->mad, URXE_REQ_LOCAL_QPN);
+	int ret;
+
+	if (own > guid || (own == guid && id->local_qpn >= qpn)) {
+		id->cm->counters.duplicates++;
+		return URXE_CM_STAY;
+	}
+	urxe_cm_free_alt(id);
+	id->active = false;
+	ret = urxe_cm_act_req(id, s);
+	if (ret) {
+		/* No memory: the REQ will come again. */
+		id->active = true;
+		return URXE_CM_STAY;
+	}
+	id->wait_ms = id->max_tries = 0;
 	return 0;
 }
 
@@ -393,7 +445,7 @@ static void reject_connected(struct urxe_cm_id *id)
 	urxe_cm_build_dreq(id, NULL, 0);
 	id->tries = 1;
 	id->quiet = true;
-	arm_try(id, id->cm->cfg.dreq_first_ms, id->cm->cfg.dreq_max_ms);
+	urxe_cm_arm_try(id, id->cm->cfg.dreq_first_ms, id->cm->cfg.dreq_max_ms);
 }
 
 ACTION(drop_rep_sent)

@@ -90,6 +90,41 @@ int urxe_cm_notify_established(struct urxe_cm_id *id)
 	return call(id, URXE_CM_IN_ESTABLISH, NULL);
 }
 
+int urxe_cm_send_lap(struct urxe_cm_id *id, const struct urxe_cm_path *path,
+		     const void *private_data, uint8_t len)
+{
+	struct urxe_cm_reply r = {.path = path, .private_data = private_data, .private_len = len};
+
+	return reply(id, URXE_CM_IN_SEND_LAP, &r, URXE_LAP_PRIVATE_LEN);
+}
+
+int urxe_cm_send_apr(struct urxe_cm_id *id, uint8_t status, const void *info, uint8_t info_len,
+		     const void *private_data, uint8_t len)
+{
+	struct urxe_cm_reply r = {
+		.reason = status,
+		.ari = info,
+		.ari_len = info_len,
+		.private_data = private_data,
+		.private_len = len,
+	};
+
+	if (info_len > URXE_INFO_LEN || (info_len && !info))
+		return EINVAL;
+	return reply(id, URXE_CM_IN_SEND_APR, &r, URXE_APR_PRIVATE_LEN);
+}
+
+int urxe_cm_notify_migrated(struct urxe_cm_id *id)
+{
+	return call(id, URXE_CM_IN_PATH_MIG, NULL);
+}
+
+void urxe_cm_set_wait(struct urxe_cm_id *id, uint32_t wait_ms, uint8_t tries)
+{
+	id->wait_ms = wait_ms;
+	id->max_tries = tries;
+}
+
 int urxe_cm_send_sidr_req(struct urxe_cm_id *id, const struct urxe_cm_path *path,
 			  uint64_t service_id, const void *private_data, uint8_t len)
 {
@@ -106,14 +141,25 @@ int urxe_cm_send_sidr_req(struct urxe_cm_id *id, const struct urxe_cm_path *path
 int urxe_cm_send_sidr_rep(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
 			  uint32_t qkey, const void *private_data, uint8_t len)
 {
+	return urxe_cm_send_sidr_rep_info(id, status, qpn, qkey, NULL, 0, private_data, len);
+}
+
+int urxe_cm_send_sidr_rep_info(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
+			       uint32_t qkey, const void *info, uint8_t info_len,
+			       const void *private_data, uint8_t len)
+{
 	struct urxe_cm_reply r = {
 		.reason = status,
 		.qpn = qpn,
 		.qkey = qkey,
+		.ari = info,
+		.ari_len = info_len,
 		.private_data = private_data,
 		.private_len = len,
 	};
 
+	if (info_len > URXE_INFO_LEN || (info_len && !info))
+		return EINVAL;
 	return reply(id, URXE_CM_IN_SEND_SIDR_REP, &r, URXE_SIDR_REP_PRIVATE_LEN);
 }
 
@@ -149,6 +195,39 @@ static void init_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int
 	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 }
 
+/* What every kernel advertises says nothing about a path; anything else was chosen. */
+static uint8_t path_timeout(const struct urxe_cm_id *id, const struct urxe_cm_path *p)
+{
+	return p->ack_timeout && p->ack_timeout != URXE_CM_ADV_ACK_TIMEOUT
+		       ? p->ack_timeout
+		       : id->cm->cfg.qp_ack_timeout;
+}
+
+static void alt_attr(const struct urxe_cm_id *id, const struct urxe_cm_path *p,
+		     struct ibv_qp_attr *attr, int *mask)
+{
+	urxe_cm_path_to_ah(p, &attr->alt_ah_attr);
+	attr->alt_port_num = p->port_num;
+	attr->alt_pkey_index = 0;
+	attr->alt_timeout = path_timeout(id, p);
+	*mask |= IBV_QP_ALT_PATH;
+}
+
+static bool is_offered(const struct urxe_cm_alt *alt)
+{
+	return alt->state == URXE_CM_LAP_RCVD || alt->state == URXE_CM_MRA_LAP_SENT;
+}
+
+/* The peer's offer, while it waits for the answer; else what was agreed on; or NULL. */
+static const struct urxe_cm_path *alternate(const struct urxe_cm_id *id)
+{
+	if (!id->alt)
+		return NULL;
+	if (is_offered(id->alt))
+		return &id->alt->offer;
+	return id->alt->has_path ? &id->alt->path : NULL;
+}
+
 static void rtr_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	urxe_cm_path_to_ah(&id->path, &attr->ah_attr);
@@ -156,6 +235,8 @@ static void rtr_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int 
 	attr->dest_qp_num = id->remote_qpn;
 	attr->rq_psn = id->rq_psn;
 	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (alternate(id))
+		alt_attr(id, alternate(id), attr, mask);
 	if (id->qp_type != IBV_QPT_RC)
 		return;
 	attr->max_dest_rd_atomic = id->responder_resources;
@@ -165,8 +246,17 @@ static void rtr_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int 
 
 static void rts_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
+	*mask = 0;
+	if (alternate(id)) {
+		attr->path_mig_state = IBV_MIG_REARM;
+		*mask = IBV_QP_PATH_MIG_STATE;
+	}
+	if (alternate(id) && (id->alt->by_lap || is_offered(id->alt))) {
+		alt_attr(id, alternate(id), attr, mask);
+		return;
+	}
 	attr->sq_psn = id->sq_psn;
-	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	*mask |= IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (id->qp_type != IBV_QPT_RC)
 		return;
 	attr->retry_cnt = id->retry_count;

@@ -56,7 +56,7 @@ static unsigned long key_hash(const struct urxe_cm *cm, const struct urxe_cm_key
 static bool key_equal(const struct urxe_cm_id *id, uint32_t num, const struct urxe_cm_key *k)
 {
 	return num == k->num && id->remote_guid == k->guid &&
-	       !memcmp(&id->path.dgid, &k->gid, sizeof(k->gid));
+	       !memcmp(&id->peer_gid, &k->gid, sizeof(k->gid));
 }
 
 static int match_local(struct cds_lfht_node *n, const void *key)
@@ -167,6 +167,58 @@ int urxe_cm_index_listener(struct urxe_cm_id *id)
 	return 0;
 }
 
+/* REQs to one address for one service. */
+static unsigned long waiting_hash(const struct urxe_cm *cm, const union ibv_gid *peer,
+				  uint64_t service_id)
+{
+	struct urxe_cm_key key = {.gid = *peer, .guid = service_id};
+
+	return key_hash(cm, &key);
+}
+
+void urxe_cm_index_waiting(struct urxe_cm_id *id)
+{
+	add(id->cm->by_peer, waiting_hash(id->cm, &id->path.dgid, id->service_id), &id->by_peer);
+	id->in_peer = true;
+}
+
+void urxe_cm_unindex_waiting(struct urxe_cm_id *id)
+{
+	if (id->in_peer)
+		del(id->cm->by_peer, &id->by_peer);
+	id->in_peer = false;
+}
+
+struct waiting_key {
+	const struct urxe_cm_source *src;
+	const uint8_t *mad;
+};
+
+static int match_waiting(struct cds_lfht_node *n, const void *key)
+{
+	const struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_peer);
+	const struct waiting_key *k = key;
+	bool uc = urxe_mad_get(k->mad, URXE_REQ_TRANSPORT_SERVICE_TYPE);
+
+	return id->service_id == urxe_mad_get(k->mad, URXE_REQ_SERVICE_ID) &&
+	       !memcmp(&id->path.dgid, &k->src->sgid, sizeof(k->src->sgid)) &&
+	       !memcmp(&id->path.sgid, &k->src->dgid, sizeof(k->src->dgid)) &&
+	       uc == (id->qp_type == IBV_QPT_UC) &&
+	       /* on the way to ourselves it may be its own */
+	       id->local_comm_id != urxe_mad_get(k->mad, URXE_REQ_LOCAL_COMM_ID);
+}
+
+struct urxe_cm_id *urxe_cm_find_waiting(struct urxe_cm *cm, const struct urxe_cm_source *src,
+					const uint8_t *mad)
+{
+	struct waiting_key key = {src, mad};
+	uint64_t service_id = urxe_mad_get(mad, URXE_REQ_SERVICE_ID);
+	struct cds_lfht_node *n =
+		find(cm->by_peer, waiting_hash(cm, &src->sgid, service_id), match_waiting, &key);
+
+	return n ? caa_container_of(n, struct urxe_cm_id, by_peer) : NULL;
+}
+
 static void unindex_listener(struct urxe_cm_id *id)
 {
 	if (id->in_service) {
@@ -185,6 +237,8 @@ void urxe_cm_index_peer(struct urxe_cm_id *id)
 {
 	struct urxe_cm_key key = {.gid = id->path.dgid, .guid = id->remote_guid};
 
+	/* The path may change (PATH_MIG), this does not. */
+	id->peer_gid = id->path.dgid;
 	if (!id->active && !id->in_remote) {
 		key.num = id->remote_comm_id;
 		add(id->cm->by_remote, key_hash(id->cm, &key), &id->by_remote);
@@ -204,6 +258,19 @@ void urxe_cm_unindex_peer(struct urxe_cm_id *id)
 	if (id->in_qp)
 		del(id->cm->by_qp, &id->by_qp);
 	id->in_remote = id->in_qp = false;
+}
+
+uint64_t urxe_cm_try_ns(unsigned tries, uint32_t first_ms, uint32_t max_ms)
+{
+	uint64_t ms = (uint64_t)first_ms << (tries > 16 ? 16 : tries - 1);
+
+	return (ms < max_ms ? ms : max_ms) * URXE_CM_MS;
+}
+
+void urxe_cm_arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
+{
+	urxe_cm_arm(id, id->wait_ms ? id->wait_ms * URXE_CM_MS
+				    : urxe_cm_try_ns(id->tries, first_ms, max_ms));
 }
 
 void urxe_cm_cancel(struct urxe_cm_id *id)
@@ -239,12 +306,16 @@ uint64_t urxe_cm_run(struct urxe_cm *cm)
 
 	urxe_cm_park_run(cm, now);
 	while (timer_deadline(cm) <= now) {
+		struct urxe_timer *t = urxe_timer_first(&cm->timers);
 		struct urxe_cm_step s = {0};
-		struct urxe_cm_id *id =
-			caa_container_of(urxe_timer_first(&cm->timers), struct urxe_cm_id, timer);
 
-		urxe_cm_cancel(id);
-		urxe_cm_do(id, URXE_CM_IN_TIMEOUT, &s);
+		urxe_timer_cancel(&cm->timers, t);
+		if (t->kind == URXE_CM_TIMER_LAP)
+			urxe_cm_do(caa_container_of(t, struct urxe_cm_alt, timer)->id,
+				   URXE_CM_IN_LAP_TIMEOUT, &s);
+		else
+			urxe_cm_do(caa_container_of(t, struct urxe_cm_id, timer),
+				   URXE_CM_IN_TIMEOUT, &s);
 	}
 	return urxe_cm_deadline(cm);
 }
@@ -253,7 +324,7 @@ struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, v
 {
 	struct urxe_cm_id *id;
 
-	if (urxe_timer_heap_reserve(&cm->timers, (unsigned)cm->n_ids + 1))
+	if (urxe_timer_heap_reserve(&cm->timers, (unsigned)(cm->n_ids + cm->n_alts) + 1))
 		return NULL;
 	id = calloc(1, sizeof(*id));
 	if (!id)
@@ -276,6 +347,8 @@ void urxe_cm_free_id(struct urxe_cm_id *id)
 
 	urxe_cm_cancel(id);
 	urxe_cm_unindex_peer(id);
+	urxe_cm_unindex_waiting(id);
+	urxe_cm_free_alt(id);
 	unindex_listener(id);
 	del(cm->by_local, &id->by_local);
 	cm->n_ids--;
@@ -298,6 +371,11 @@ void urxe_cm_set_handler(struct urxe_cm_id *id, urxe_cm_handler handler, void *c
 {
 	id->handler = handler;
 	id->context = context;
+}
+
+enum urxe_cm_state urxe_cm_get_lap_state(const struct urxe_cm_id *id)
+{
+	return id->alt ? id->alt->state : URXE_CM_LAP_IDLE;
 }
 
 enum urxe_cm_state urxe_cm_get_state(const struct urxe_cm_id *id)
@@ -342,7 +420,8 @@ uint64_t urxe_cm_new_tid(struct urxe_cm *cm)
 
 static void free_tables(struct urxe_cm *cm)
 {
-	struct cds_lfht **tables[] = {&cm->by_local, &cm->by_remote, &cm->by_qp, &cm->by_service};
+	struct cds_lfht **tables[] = {&cm->by_local, &cm->by_remote, &cm->by_qp, &cm->by_service,
+				      &cm->by_peer};
 
 	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		if (*tables[i])
@@ -368,7 +447,8 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 	cm->by_remote = cds_lfht_new(BUCKETS, BUCKETS, BUCKETS, 0, NULL);
 	cm->by_qp = cds_lfht_new(BUCKETS, BUCKETS, BUCKETS, 0, NULL);
 	cm->by_service = cds_lfht_new(64, 64, 64, 0, NULL);
-	if (!cm->by_local || !cm->by_remote || !cm->by_qp || !cm->by_service) {
+	cm->by_peer = cds_lfht_new(64, 64, 64, 0, NULL);
+	if (!cm->by_local || !cm->by_remote || !cm->by_qp || !cm->by_service || !cm->by_peer) {
 		free_tables(cm);
 		return NULL;
 	}

@@ -9,9 +9,8 @@
 static void arm_dreq(struct urxe_cm_id *id)
 {
 	const struct urxe_cm_config *cfg = &id->cm->cfg;
-	uint64_t ms = (uint64_t)cfg->dreq_first_ms << (id->tries > 16 ? 16 : id->tries - 1);
 
-	urxe_cm_arm(id, (ms < cfg->dreq_max_ms ? ms : cfg->dreq_max_ms) * URXE_CM_MS);
+	urxe_cm_arm(id, urxe_cm_try_ns(id->tries, cfg->dreq_first_ms, cfg->dreq_max_ms));
 }
 
 static void start_dreq(struct urxe_cm_id *id, const void *data, uint8_t len)

@@ -29,6 +29,61 @@ static void put_gid(uint8_t *mad, enum urxe_mad_field_id field, const union ibv_
 	memcpy(urxe_mad_bytes(mad, field), gid->raw, sizeof(gid->raw));
 }
 
+#define PATH_FIELDS(msg, which)                                                                  \
+	{                                                                                        \
+		URXE_##msg##_##which##_LOCAL_LID, URXE_##msg##_##which##_REMOTE_LID,             \
+			URXE_##msg##_##which##_LOCAL_GID, URXE_##msg##_##which##_REMOTE_GID,     \
+			URXE_##msg##_##which##_FLOW_LABEL, URXE_##msg##_##which##_TRAFFIC_CLASS, \
+			URXE_##msg##_##which##_HOP_LIMIT, URXE_##msg##_##which##_SL,             \
+			URXE_##msg##_##which##_ACK_TIMEOUT                                       \
+	}
+const struct urxe_cm_path_fields urxe_cm_req_primary = PATH_FIELDS(REQ, PRIMARY);
+const struct urxe_cm_path_fields urxe_cm_req_alternate = PATH_FIELDS(REQ, ALTERNATE);
+const struct urxe_cm_path_fields urxe_cm_lap_alternate = PATH_FIELDS(LAP, ALTERNATE);
+#undef PATH_FIELDS
+
+void urxe_cm_put_path(uint8_t *mad, const struct urxe_cm_path_fields *f,
+		      const struct urxe_cm_path *p)
+{
+	urxe_mad_put(mad, f->local_lid, URXE_CM_ADV_LID);
+	urxe_mad_put(mad, f->remote_lid, URXE_CM_ADV_LID);
+	put_gid(mad, f->local_gid, &p->sgid);
+	put_gid(mad, f->remote_gid, &p->dgid);
+	urxe_mad_put(mad, f->flow_label, p->flow_label);
+	urxe_mad_put(mad, f->traffic_class, p->traffic_class);
+	urxe_mad_put(mad, f->hop_limit, p->hop_limit);
+	urxe_mad_put(mad, f->sl, p->sl);
+	urxe_mad_put(mad, f->ack_timeout, p->ack_timeout);
+}
+
+void urxe_cm_read_path(const uint8_t *mad, const struct urxe_cm_path_fields *f,
+		       struct urxe_cm_path *p)
+{
+	memcpy(p->dgid.raw, urxe_mad_cbytes(mad, f->local_gid), sizeof(p->dgid.raw));
+	memcpy(p->sgid.raw, urxe_mad_cbytes(mad, f->remote_gid), sizeof(p->sgid.raw));
+	p->flow_label = (uint32_t)urxe_mad_get(mad, f->flow_label);
+	p->traffic_class = (uint8_t)urxe_mad_get(mad, f->traffic_class);
+	p->hop_limit = (uint8_t)urxe_mad_get(mad, f->hop_limit);
+	if (!p->hop_limit)
+		p->hop_limit = 64;
+	p->sl = (uint8_t)urxe_mad_get(mad, f->sl);
+	p->ack_timeout = (uint8_t)urxe_mad_get(mad, f->ack_timeout);
+}
+
+bool urxe_cm_req_has_alternate(const uint8_t *mad)
+{
+	static const union ibv_gid none;
+
+	return urxe_mad_get(mad, URXE_REQ_ALTERNATE_LOCAL_LID) ||
+	       memcmp(urxe_mad_cbytes(mad, URXE_REQ_ALTERNATE_LOCAL_GID), &none, sizeof(none));
+}
+
+/* What is advertised: as asked for, else as the kernel's CM does. */
+static uint8_t or_ours(uint8_t asked, uint8_t ours)
+{
+	return asked ? asked : ours;
+}
+
 void urxe_cm_build_req(struct urxe_cm_id *id, const struct urxe_cm_req *req)
 {
 	const struct urxe_cm_conn *c = &req->conn;
@@ -45,26 +100,22 @@ void urxe_cm_build_req(struct urxe_cm_id *id, const struct urxe_cm_req *req)
 	PUT(m, REQ_LOCAL_QPN, c->qpn);
 	PUT(m, REQ_RESPONDER_RESOURCES, c->responder_resources);
 	PUT(m, REQ_INITIATOR_DEPTH, c->initiator_depth);
-	PUT(m, REQ_REMOTE_CM_RESPONSE_TIMEOUT, URXE_CM_ADV_RESPONSE_TIMEOUT);
+	PUT(m, REQ_REMOTE_CM_RESPONSE_TIMEOUT,
+	    or_ours(req->remote_timeout, URXE_CM_ADV_RESPONSE_TIMEOUT));
 	PUT(m, REQ_TRANSPORT_SERVICE_TYPE, req->qp_type == IBV_QPT_UC);
 	PUT(m, REQ_FLOW_CONTROL, c->flow_control);
 	PUT(m, REQ_STARTING_PSN, c->psn);
-	PUT(m, REQ_LOCAL_CM_RESPONSE_TIMEOUT, URXE_CM_ADV_RESPONSE_TIMEOUT);
+	PUT(m, REQ_LOCAL_CM_RESPONSE_TIMEOUT,
+	    or_ours(req->local_timeout, URXE_CM_ADV_RESPONSE_TIMEOUT));
 	PUT(m, REQ_RETRY_COUNT, c->retry_count);
 	PUT(m, REQ_PKEY, p->pkey);
 	PUT(m, REQ_PATH_MTU, p->mtu);
 	PUT(m, REQ_RNR_RETRY_COUNT, c->rnr_retry_count);
-	PUT(m, REQ_MAX_CM_RETRIES, URXE_CM_ADV_RETRIES);
+	PUT(m, REQ_MAX_CM_RETRIES, req->tries ? req->tries - 1u : URXE_CM_ADV_RETRIES);
 	PUT(m, REQ_SRQ, c->srq);
-	PUT(m, REQ_PRIMARY_LOCAL_LID, URXE_CM_ADV_LID);
-	PUT(m, REQ_PRIMARY_REMOTE_LID, URXE_CM_ADV_LID);
-	put_gid(m, URXE_REQ_PRIMARY_LOCAL_GID, &p->sgid);
-	put_gid(m, URXE_REQ_PRIMARY_REMOTE_GID, &p->dgid);
-	PUT(m, REQ_PRIMARY_FLOW_LABEL, p->flow_label);
-	PUT(m, REQ_PRIMARY_TRAFFIC_CLASS, p->traffic_class);
-	PUT(m, REQ_PRIMARY_HOP_LIMIT, p->hop_limit);
-	PUT(m, REQ_PRIMARY_SL, p->sl);
-	PUT(m, REQ_PRIMARY_ACK_TIMEOUT, p->ack_timeout);
+	urxe_cm_put_path(m, &urxe_cm_req_primary, p);
+	if (req->alternate)
+		urxe_cm_put_path(m, &urxe_cm_req_alternate, req->alternate);
 	urxe_cm_put_private(m, URXE_REQ_PRIVATE_DATA, c->private_data, c->private_len);
 }
 
@@ -84,6 +135,8 @@ void urxe_cm_build_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *c)
 	PUT(m, REP_RESPONDER_RESOURCES, c->responder_resources);
 	PUT(m, REP_INITIATOR_DEPTH, c->initiator_depth);
 	PUT(m, REP_TARGET_ACK_DELAY, URXE_CM_ADV_ACK_DELAY);
+	if (id->alt)
+		PUT(m, REP_FAILOVER_ACCEPTED, c->failover);
 	PUT(m, REP_FLOW_CONTROL, c->flow_control);
 	PUT(m, REP_RNR_RETRY_COUNT, c->rnr_retry_count);
 	PUT(m, REP_SRQ, c->srq);
@@ -128,7 +181,8 @@ void urxe_cm_issue_mra(struct urxe_cm_id *id, enum urxe_cm_answered what, uint8_
 {
 	uint8_t m[URXE_MAD_LEN];
 
-	init_pair(m, URXE_MAD_MRA, id->tid, id->local_comm_id, id->remote_comm_id);
+	init_pair(m, URXE_MAD_MRA, what == URXE_CM_ANSWER_OTHER ? id->alt->tid : id->tid,
+		  id->local_comm_id, id->remote_comm_id);
 	PUT(m, MRA_MESSAGE_MRAED, what);
 	PUT(m, MRA_SERVICE_TIMEOUT, service);
 	urxe_cm_put_private(m, URXE_MRA_PRIVATE_DATA, data, len);
@@ -149,6 +203,29 @@ void urxe_cm_issue_rej(struct urxe_cm_id *id, enum urxe_cm_answered what,
 	}
 	urxe_cm_put_private(m, URXE_REJ_PRIVATE_DATA, r->private_data, r->private_len);
 	urxe_cm_send_mad(id->cm, &id->path, m);
+}
+
+void urxe_cm_build_lap(struct urxe_cm_id *id, const struct urxe_cm_reply *r)
+{
+	uint8_t *m = id->alt->lap;
+
+	init_pair(m, URXE_MAD_LAP, urxe_cm_new_tid(id->cm), id->local_comm_id, id->remote_comm_id);
+	PUT(m, LAP_REMOTE_QPN, id->remote_qpn);
+	PUT(m, LAP_REMOTE_CM_RESPONSE_TIMEOUT, URXE_CM_ADV_RESPONSE_TIMEOUT);
+	urxe_cm_put_path(m, &urxe_cm_lap_alternate, r->path);
+	urxe_cm_put_private(m, URXE_LAP_PRIVATE_DATA, r->private_data, r->private_len);
+}
+
+void urxe_cm_build_apr(struct urxe_cm_id *id, uint64_t tid, const struct urxe_cm_reply *r,
+		       uint8_t *m)
+{
+	init_pair(m, URXE_MAD_APR, tid, id->local_comm_id, id->remote_comm_id);
+	PUT(m, APR_AR_STATUS, r->reason);
+	if (r->ari && r->ari_len) {
+		PUT(m, APR_INFO_LENGTH, r->ari_len);
+		urxe_cm_put_private(m, URXE_APR_INFO, r->ari, r->ari_len);
+	}
+	urxe_cm_put_private(m, URXE_APR_PRIVATE_DATA, r->private_data, r->private_len);
 }
 
 void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *path)

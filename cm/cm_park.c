@@ -61,7 +61,8 @@ void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now)
 
 		if (!p.next || now < p.next)
 			continue;
-		listens = urxe_cm_find_service(cm, urxe_mad_get(p.mad, URXE_REQ_SERVICE_ID));
+		listens = urxe_cm_find_service(cm, urxe_mad_get(p.mad, URXE_REQ_SERVICE_ID)) ||
+			  urxe_cm_find_waiting(cm, &p.src, p.mad);
 		if (!listens && now < p.until) {
 			cm->parked[i].next = now + AGAIN_NS;
 			continue;

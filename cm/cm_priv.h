@@ -23,6 +23,27 @@ struct urxe_cm_key {
 	uint32_t num; /* comm id or QPN */
 };
 
+/** The alternate path of an id, and the machine of LAP and APR. Few ids have one. */
+struct urxe_cm_alt {
+	struct urxe_cm_id *id;
+	enum urxe_cm_state state; /* LAP_IDLE ... */
+	struct urxe_timer timer;  /* of URXE_CM_TIMER_LAP */
+	unsigned tries;
+	struct urxe_cm_path path;  /* agreed on, when has_path */
+	struct urxe_cm_path offer; /* of the LAP under way */
+	bool has_path;
+	bool by_lap;  /* there was a LAP: the QP is in RTS */
+	bool has_apr; /* apr[] answers a LAP of tid */
+	uint64_t tid; /* of the peer's last LAP */
+	uint8_t lap[URXE_MAD_LEN], apr[URXE_MAD_LEN];
+};
+
+/* Whose timer it is (struct urxe_timer's kind). */
+enum urxe_cm_timer_kind {
+	URXE_CM_TIMER_ID,
+	URXE_CM_TIMER_LAP,
+};
+
 struct urxe_cm_id {
 	struct urxe_cm *cm;
 	urxe_cm_handler handler; /* NULL: its owner is gone */
@@ -31,12 +52,14 @@ struct urxe_cm_id {
 	unsigned refs; /* steps that run on it; freed after the last */
 	bool orphan, dead;
 	bool active;   /* sent the REQ */
+	bool peer;     /* its REQ may meet one of the peer's */
 	bool refused;  /* no listener, once: the REQ is said again */
 	bool rejected; /* TIMEWAIT after a REJ of ours: say it again when asked */
 	bool quiet;    /* the end of the connection was told: no second event */
 
-	struct cds_lfht_node by_local, by_remote, by_qp, by_service;
-	bool in_remote, in_qp, in_service;
+	struct cds_lfht_node by_local, by_remote, by_qp, by_service, by_peer;
+	bool in_remote, in_qp, in_service, in_peer;
+	union ibv_gid peer_gid;		/* the peer's address when it was indexed */
 	struct urxe_cm_id *masked_next; /* listeners for a range of service ids */
 
 	uint32_t local_comm_id, remote_comm_id;
@@ -46,6 +69,7 @@ struct urxe_cm_id {
 	uint64_t tid; /* of the REQ or SIDR_REQ */
 	uint64_t dreq_tid;
 	struct urxe_cm_path path;
+	struct urxe_cm_alt *alt; /* NULL: none so far */
 	enum ibv_qp_type qp_type;
 	uint32_t sq_psn, rq_psn;
 	uint8_t responder_resources, initiator_depth; /* own */
@@ -55,6 +79,8 @@ struct urxe_cm_id {
 
 	uint8_t mad[URXE_MAD_LEN]; /* what is retransmitted: REQ, REP, RTU, DREQ */
 	unsigned tries;
+	uint32_t wait_ms; /* each try waits so long; 0: back-off */
+	uint8_t max_tries;
 	uint64_t heard, probe_ns; /* of the peer while connected; time between its probes */
 	struct urxe_timer timer;
 };
@@ -76,9 +102,10 @@ struct urxe_cm {
 	struct cds_lfht *by_remote;  /* passive ids, by the REQ's sender: finds duplicates */
 	struct cds_lfht *by_qp;	     /* by remote QP: finds stale connections */
 	struct cds_lfht *by_service; /* listeners */
+	struct cds_lfht *by_peer;    /* REQs that may meet the peer's own */
 	struct urxe_cm_id *masked;
 	struct urxe_timer_heap timers;
-	size_t n_ids;
+	size_t n_ids, n_alts;
 	uint64_t hash_seed;
 	uint32_t tid_hi, tid_lo;
 	struct urxe_cm_counters counters;
@@ -96,13 +123,13 @@ struct urxe_cm_step {
 
 /** Parameters of the calls that send a reply. */
 struct urxe_cm_reply {
-	uint16_t reason; /* REJ reason, MRA service time-out, SIDR status */
-	const void *ari;
+	uint16_t reason; /* REJ reason, MRA service time-out, SIDR and APR status */
+	const void *ari; /* and the additional information of SIDR_REP and APR */
 	uint8_t ari_len;
 	const void *private_data;
 	uint8_t private_len;
 	uint32_t qpn, qkey;		 /* SIDR_REP */
-	const struct urxe_cm_path *path; /* SIDR_REQ */
+	const struct urxe_cm_path *path; /* SIDR_REQ, LAP */
 	uint64_t service_id, mask;
 };
 
@@ -116,12 +143,18 @@ int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step
 /** urxe_cm_watch - start to watch over the peer of a connection just established. */
 void urxe_cm_watch(struct urxe_cm_id *id);
 void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state);
+/** urxe_cm_count_state - an id, or its LAP machine, goes from one state to another: log, count. */
+void urxe_cm_count_state(struct urxe_cm_id *id, enum urxe_cm_state from, enum urxe_cm_state to);
 /** urxe_cm_allows - has the table an entry for this? */
 bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in);
 
 /* cm_core.c: ids, look-ups, timers */
 void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns);
 void urxe_cm_cancel(struct urxe_cm_id *id);
+/** urxe_cm_arm_try - wait for the answer to try number id->tries (from 1), with back-off. */
+void urxe_cm_arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms);
+/** urxe_cm_try_ns - how long that is. */
+uint64_t urxe_cm_try_ns(unsigned tries, uint32_t first_ms, uint32_t max_ms);
 void urxe_cm_free_id(struct urxe_cm_id *id);
 void urxe_cm_index_peer(struct urxe_cm_id *id);
 void urxe_cm_unindex_peer(struct urxe_cm_id *id);
@@ -133,6 +166,19 @@ struct urxe_cm_id *urxe_cm_find_qp(struct urxe_cm *cm, const union ibv_gid *gid,
 				   uint32_t qpn);
 struct urxe_cm_id *urxe_cm_find_service(struct urxe_cm *cm, uint64_t service_id);
 uint64_t urxe_cm_new_tid(struct urxe_cm *cm);
+void urxe_cm_index_waiting(struct urxe_cm_id *id);
+void urxe_cm_unindex_waiting(struct urxe_cm_id *id);
+/** urxe_cm_find_waiting - an id whose REQ waits for a peer, which this REQ may be from. */
+struct urxe_cm_id *urxe_cm_find_waiting(struct urxe_cm *cm, const struct urxe_cm_source *src,
+					const uint8_t *mad);
+
+/* cm_lap.c: alternate paths */
+/** urxe_cm_new_alt - room for one on the id, if there is none yet. 0 or ENOMEM. */
+int urxe_cm_new_alt(struct urxe_cm_id *id);
+void urxe_cm_free_alt(struct urxe_cm_id *id);
+void urxe_cm_set_lap_state(struct urxe_cm_id *id, enum urxe_cm_state state);
+/** urxe_cm_stop_lap - the connection ends: no LAP is under way any more. */
+void urxe_cm_stop_lap(struct urxe_cm_id *id);
 
 /* cm_rx.c */
 /** urxe_cm_new_req - a REQ that passed all checks: to its listener, or parked, or rejected. */
@@ -145,6 +191,21 @@ uint64_t urxe_cm_park_deadline(const struct urxe_cm *cm);
 void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now);
 
 /* cm_msg.c: messages out */
+
+/** Where a path stands in a message: REQ has two, LAP one. */
+struct urxe_cm_path_fields {
+	enum urxe_mad_field_id local_lid, remote_lid, local_gid, remote_gid, flow_label,
+		traffic_class, hop_limit, sl, ack_timeout;
+};
+extern const struct urxe_cm_path_fields urxe_cm_req_primary, urxe_cm_req_alternate,
+	urxe_cm_lap_alternate;
+void urxe_cm_put_path(uint8_t *mad, const struct urxe_cm_path_fields *f,
+		      const struct urxe_cm_path *p);
+/** urxe_cm_req_has_alternate - does the REQ name an alternate path? */
+bool urxe_cm_req_has_alternate(const uint8_t *mad);
+/** urxe_cm_read_path - the way back of a path in a message: GIDs, flow label to ACK time-out. */
+void urxe_cm_read_path(const uint8_t *mad, const struct urxe_cm_path_fields *f,
+		       struct urxe_cm_path *p);
 void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const uint8_t *mad);
 void urxe_cm_put_private(uint8_t *mad, enum urxe_mad_field_id field, const void *data, uint8_t len);
 void urxe_cm_build_req(struct urxe_cm_id *id, const struct urxe_cm_req *req);
@@ -154,6 +215,11 @@ void urxe_cm_build_dreq(struct urxe_cm_id *id, const void *data, uint8_t len);
 void urxe_cm_issue_drep(struct urxe_cm_id *id, const void *data, uint8_t len);
 void urxe_cm_issue_mra(struct urxe_cm_id *id, enum urxe_cm_answered what, uint8_t service,
 		       const void *data, uint8_t len);
+/** urxe_cm_build_lap - in id->alt->lap. */
+void urxe_cm_build_lap(struct urxe_cm_id *id, const struct urxe_cm_reply *r);
+/** urxe_cm_build_apr - the answer to the LAP of @tid, in @m. */
+void urxe_cm_build_apr(struct urxe_cm_id *id, uint64_t tid, const struct urxe_cm_reply *r,
+		       uint8_t *m);
 void urxe_cm_issue_rej(struct urxe_cm_id *id, enum urxe_cm_answered what,
 		       const struct urxe_cm_reply *r);
 /** urxe_cm_answer_rej - reject a MAD that belongs to no id. */
@@ -187,6 +253,7 @@ void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *pa
 	A(drop_connected)  \
 	A(drop_dreq_rcvd)  \
 	A(nothing)         \
+	A(peer_req)        \
 	A(req)             \
 	A(resend)          \
 	A(dup_req_stale)   \
@@ -217,7 +284,19 @@ void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *pa
 	A(drop_sidr)       \
 	A(sidr_req)        \
 	A(sidr_rep)        \
-	A(tmo_sidr)
+	A(tmo_sidr)        \
+	A(send_lap)        \
+	A(send_apr)        \
+	A(path_mig)        \
+	A(lap)             \
+	A(lap_crossed)     \
+	A(dup_lap)         \
+	A(mra_lap)         \
+	A(apr)             \
+	A(tmo_lap)         \
+	A(tmo_lap_wait)    \
+	A(send_mra_lap)    \
+	A(tmo_mra_lap)
 #define URXE_CM_DECLARE(name) int urxe_cm_act_##name(struct urxe_cm_id *id, struct urxe_cm_step *s);
 URXE_CM_ACTIONS(URXE_CM_DECLARE)
 #undef URXE_CM_DECLARE

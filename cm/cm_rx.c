@@ -15,19 +15,34 @@ static bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
 	return !memcmp(a->raw, b->raw, sizeof(a->raw));
 }
 
-static bool from_peer(const struct urxe_cm_id *id, const struct urxe_cm_source *src)
+static bool by_path(const struct urxe_cm_path *p, const struct urxe_cm_source *src)
 {
-	return gid_equal(&id->path.dgid, &src->sgid) && gid_equal(&id->path.sgid, &src->dgid);
+	return gid_equal(&p->dgid, &src->sgid) && gid_equal(&p->sgid, &src->dgid);
 }
 
-/* REQ ids are made here, and belong to nobody until a listener's handler takes them. */
+/* By the alternate path it may come, too: one side knows earlier than the other of a migration. */
+static bool from_peer(const struct urxe_cm_id *id, const struct urxe_cm_source *src)
+{
+	return by_path(&id->path, src) ||
+	       (id->alt && id->alt->has_path && by_path(&id->alt->path, src));
+}
+
+/*
+ * An id of ours that asks the same peer for the same service may be meant; else REQ ids are made
+ * here, and belong to nobody until a listener's handler takes them.
+ */
 void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
 {
 	uint64_t service_id = urxe_mad_get(mad, URXE_REQ_SERVICE_ID);
 	struct urxe_cm_id *listener = urxe_cm_find_service(cm, service_id);
 	struct urxe_cm_step s = {.mad = mad, .src = src, .listener = listener};
-	struct urxe_cm_id *id;
+	struct urxe_cm_id *id = urxe_cm_find_waiting(cm, src, mad);
 
+	if (id) {
+		s.listener = NULL;
+		urxe_cm_do(id, URXE_CM_IN_REQ, &s);
+		return;
+	}
 	if (!listener) {
 		if (!urxe_cm_park(cm, src, mad))
 			urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_SERVICE_ID, NULL, 0);
@@ -39,7 +54,8 @@ void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const
 		cm->counters.drop_no_memory++;
 		return;
 	}
-	urxe_cm_do(id, URXE_CM_IN_REQ, &s);
+	if (urxe_cm_do(id, URXE_CM_IN_REQ, &s))
+		urxe_cm_free_id(id);
 }
 
 static bool stale_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
@@ -51,10 +67,26 @@ static bool stale_req(struct urxe_cm *cm, const struct urxe_cm_source *src, cons
 
 	if (!old)
 		return false;
+	/* Of two REQs that met, the one that was dropped (12.10.4), once more. */
+	if (old->peer && old->active &&
+	    old->remote_comm_id == urxe_mad_get(mad, URXE_REQ_LOCAL_COMM_ID)) {
+		s.mad = mad;
+		s.src = src;
+		urxe_cm_do(old, URXE_CM_IN_REQ, &s);
+		return true;
+	}
 	if (urxe_cm_allows(old->state, URXE_CM_IN_STALE))
 		urxe_cm_do(old, URXE_CM_IN_STALE, &s);
 	urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_STALE_CONN, NULL, 0);
 	return true;
+}
+
+static bool own_alternate(struct urxe_cm *cm, const uint8_t *mad)
+{
+	union ibv_gid gid;
+
+	memcpy(gid.raw, urxe_mad_cbytes(mad, URXE_REQ_ALTERNATE_REMOTE_GID), sizeof(gid.raw));
+	return cm->ops->own_gid(cm->arg, &gid) >= 0;
 }
 
 static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
@@ -90,6 +122,10 @@ static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 	if (urxe_mad_get(mad, URXE_REQ_TRANSPORT_SERVICE_TYPE) > 1 ||
 	    urxe_mad_get(mad, URXE_REQ_EXT_TRANSPORT_TYPE)) {
 		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_TRANSPORT_TYPE, NULL, 0);
+		return;
+	}
+	if (urxe_cm_req_has_alternate(mad) && !own_alternate(cm, mad)) {
+		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_ALT_GID, NULL, 0);
 		return;
 	}
 	if (mtu > cm->cfg.max_mtu) {
@@ -185,7 +221,8 @@ static void rx_pair(struct urxe_cm *cm, const struct urxe_cm_source *src, const 
 		return;
 	}
 	if (!from_peer(id, src) || !right_comm_id(id, in, sender) ||
-	    (in == URXE_CM_IN_DREQ && urxe_mad_get(mad, URXE_DREQ_REMOTE_QPN) != id->local_qpn)) {
+	    (in == URXE_CM_IN_DREQ && urxe_mad_get(mad, URXE_DREQ_REMOTE_QPN) != id->local_qpn) ||
+	    (in == URXE_CM_IN_LAP && urxe_mad_get(mad, URXE_LAP_REMOTE_QPN) != id->local_qpn)) {
 		cm->counters.drop_wrong_source++;
 		urxe_debug("cm %08x: %s not from its peer, dropped", id->local_comm_id,
 			   urxe_cm_input_names[in]);
@@ -203,8 +240,11 @@ static void rx_mra(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 	case URXE_CM_ANSWER_REP:
 		rx_pair(cm, src, mad, URXE_CM_IN_MRA_REP);
 		break;
+	case URXE_CM_ANSWER_OTHER:
+		rx_pair(cm, src, mad, URXE_CM_IN_MRA_LAP);
+		break;
 	default:
-		cm->counters.drop_state++;
+		cm->counters.drop_malformed++;
 		break;
 	}
 }
@@ -271,8 +311,13 @@ void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const ui
 	case URXE_MAD_SIDR_REP:
 		rx_sidr_rep(cm, src, mad);
 		break;
-	default: /* LAP, APR: no alternate paths yet */
-		cm->counters.drop_state++;
+	case URXE_MAD_LAP:
+		rx_pair(cm, src, mad, URXE_CM_IN_LAP);
+		break;
+	case URXE_MAD_APR:
+		rx_pair(cm, src, mad, URXE_CM_IN_APR);
+		break;
+	default: /* urxe_mad_check() knows no others */
 		break;
 	}
 }

@@ -8,10 +8,7 @@
 
 static void arm(struct urxe_cm_id *id)
 {
-	const struct urxe_cm_config *cfg = &id->cm->cfg;
-	uint64_t ms = (uint64_t)cfg->first_ms << (id->tries > 16 ? 16 : id->tries - 1);
-
-	urxe_cm_arm(id, (ms < cfg->max_ms ? ms : cfg->max_ms) * URXE_CM_MS);
+	urxe_cm_arm_try(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
 }
 
 ACTION(send_sidr_req)
@@ -38,7 +35,7 @@ ACTION(send_sidr_req)
 
 ACTION(tmo_sidr)
 {
-	if (id->tries < id->cm->cfg.req_tries) {
+	if (id->tries < (id->max_tries ? id->max_tries : id->cm->cfg.req_tries)) {
 		id->tries++;
 		id->cm->counters.retried[URXE_MAD_SIDR_REQ - URXE_MAD_REQ]++;
 		urxe_cm_send_mad(id->cm, &id->path, id->mad);
@@ -79,6 +76,10 @@ static void issue_rep(struct urxe_cm_id *id, const struct urxe_cm_reply *r)
 	urxe_mad_put(m, URXE_SIDR_REP_QPN, r->qpn);
 	urxe_mad_put(m, URXE_SIDR_REP_SERVICE_ID, id->service_id);
 	urxe_mad_put(m, URXE_SIDR_REP_QKEY, r->qkey);
+	if (r->ari && r->ari_len) {
+		urxe_mad_put(m, URXE_SIDR_REP_INFO_LENGTH, r->ari_len);
+		urxe_cm_put_private(m, URXE_SIDR_REP_INFO, r->ari, r->ari_len);
+	}
 	urxe_cm_put_private(m, URXE_SIDR_REP_PRIVATE_DATA, r->private_data, r->private_len);
 	urxe_cm_send_mad(id->cm, &id->path, m);
 }
@@ -105,8 +106,11 @@ ACTION(drop_sidr)
 ACTION(sidr_rep)
 {
 	const uint8_t *m = s->mad;
+	uint8_t info_len = (uint8_t)urxe_mad_get(m, URXE_SIDR_REP_INFO_LENGTH);
 
 	s->ev.type = URXE_CM_EV_SIDR_REP_RECEIVED;
+	s->ev.sidr_rep.info = urxe_mad_cbytes(m, URXE_SIDR_REP_INFO);
+	s->ev.sidr_rep.info_len = info_len > URXE_INFO_LEN ? URXE_INFO_LEN : info_len;
 	s->ev.sidr_rep.status = (uint8_t)urxe_mad_get(m, URXE_SIDR_REP_STATUS);
 	s->ev.sidr_rep.qpn = (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QPN);
 	s->ev.sidr_rep.qkey = (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QKEY);

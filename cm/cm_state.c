@@ -10,10 +10,12 @@
 
 #define NAME(x) [URXE_CM_##x] = #x
 const char *const urxe_cm_state_names[URXE_CM_N_STATES] = {
-	NAME(IDLE),	 NAME(LISTEN),	     NAME(REQ_SENT),	  NAME(REP_WAIT),
-	NAME(REQ_RCVD),	 NAME(MRA_REQ_SENT), NAME(REP_SENT),	  NAME(MRA_REP_RCVD),
-	NAME(REP_RCVD),	 NAME(MRA_REP_SENT), NAME(ESTABLISHED),	  NAME(DREQ_SENT),
-	NAME(DREQ_RCVD), NAME(TIMEWAIT),     NAME(SIDR_REQ_SENT), NAME(SIDR_REQ_RCVD),
+	NAME(IDLE),	    NAME(LISTEN),	NAME(REQ_SENT),	     NAME(REP_WAIT),
+	NAME(REQ_RCVD),	    NAME(MRA_REQ_SENT), NAME(REP_SENT),	     NAME(MRA_REP_RCVD),
+	NAME(REP_RCVD),	    NAME(MRA_REP_SENT), NAME(ESTABLISHED),   NAME(DREQ_SENT),
+	NAME(DREQ_RCVD),    NAME(TIMEWAIT),	NAME(SIDR_REQ_SENT), NAME(SIDR_REQ_RCVD),
+	NAME(LAP_IDLE),	    NAME(LAP_SENT),	NAME(MRA_LAP_RCVD),  NAME(LAP_RCVD),
+	NAME(MRA_LAP_SENT),
 };
 #undef NAME
 
@@ -21,9 +23,11 @@ const char *const urxe_cm_state_names[URXE_CM_N_STATES] = {
 const char *const urxe_cm_input_names[URXE_CM_N_INPUTS] = {
 	NAME(LISTEN),	     NAME(SEND_REQ),  NAME(SEND_REP),  NAME(SEND_RTU),	NAME(SEND_REJ),
 	NAME(SEND_MRA),	     NAME(SEND_DREQ), NAME(SEND_DREP), NAME(ESTABLISH), NAME(SEND_SIDR_REQ),
-	NAME(SEND_SIDR_REP), NAME(DESTROY),   NAME(REQ),       NAME(MRA_REQ),	NAME(MRA_REP),
-	NAME(REJ),	     NAME(REP),	      NAME(RTU),       NAME(DREQ),	NAME(DREP),
-	NAME(SIDR_REQ),	     NAME(SIDR_REP),  NAME(STALE),     NAME(TIMEOUT),
+	NAME(SEND_SIDR_REP), NAME(SEND_LAP),  NAME(SEND_APR),  NAME(PATH_MIG),	NAME(DESTROY),
+	NAME(REQ),	     NAME(MRA_REQ),   NAME(MRA_REP),   NAME(REJ),	NAME(REP),
+	NAME(RTU),	     NAME(DREQ),      NAME(DREP),      NAME(SIDR_REQ),	NAME(SIDR_REP),
+	NAME(LAP),	     NAME(MRA_LAP),   NAME(APR),       NAME(STALE),	NAME(TIMEOUT),
+	NAME(LAP_TIMEOUT),
 };
 #undef NAME
 
@@ -46,6 +50,9 @@ const char *const urxe_cm_event_names[URXE_CM_N_EVENTS] = {
 	NAME(SIDR_REQ_ERROR),
 	NAME(SIDR_REQ_RECEIVED),
 	NAME(SIDR_REP_RECEIVED),
+	NAME(LAP_ERROR),
+	NAME(LAP_RECEIVED),
+	NAME(APR_RECEIVED),
 };
 #undef NAME
 
@@ -74,6 +81,7 @@ static const struct entry table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 	[URXE_CM_REQ_SENT] = {
 		IN(SEND_REJ, rej_own_req, IDLE),
 		IN(DESTROY, drop_req, IDLE),
+		IN(REQ, peer_req, REQ_RCVD),
 		IN(MRA_REQ, mra, REP_WAIT),
 		IN(REJ, rej_req_sent, IDLE),
 		IN(REP, rep, REP_RCVD),
@@ -82,6 +90,7 @@ static const struct entry table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 	[URXE_CM_REP_WAIT] = {
 		IN(SEND_REJ, rej_own_req, IDLE),
 		IN(DESTROY, drop_req, IDLE),
+		IN(REQ, nothing, REP_WAIT),
 		IN(MRA_REQ, mra, REP_WAIT),
 		IN(REJ, rej, IDLE),
 		IN(REP, rep, REP_RCVD),
@@ -92,6 +101,7 @@ static const struct entry table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(SEND_REJ, rej_rep, TIMEWAIT),
 		IN(SEND_MRA, send_mra, MRA_REP_SENT),
 		IN(DESTROY, drop_rep_rcvd, TIMEWAIT),
+		IN(REQ, nothing, REP_RCVD),
 		IN(REJ, rej, TIMEWAIT),
 		IN(REP, dup_mra, MRA_REP_SENT),
 		IN(DREQ, dreq, DREQ_RCVD),
@@ -103,6 +113,7 @@ static const struct entry table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(SEND_REJ, rej_rep, TIMEWAIT),
 		IN(SEND_MRA, send_mra, MRA_REP_SENT),
 		IN(DESTROY, drop_rep_rcvd, TIMEWAIT),
+		IN(REQ, nothing, MRA_REP_SENT),
 		IN(REJ, rej, TIMEWAIT),
 		IN(REP, dup_mra, MRA_REP_SENT),
 		IN(DREQ, dreq, DREQ_RCVD),
@@ -208,6 +219,36 @@ static const struct entry table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(DESTROY, drop_sidr, IDLE),
 		IN(SIDR_REQ, nothing, SIDR_REQ_RCVD),
 	},
+	/* Within ESTABLISHED, 12.8.2 and figures 132, 133: what is not in its own row is here */
+	[URXE_CM_LAP_IDLE] = {
+		IN(SEND_LAP, send_lap, LAP_SENT),
+		IN(PATH_MIG, path_mig, LAP_IDLE),
+		IN(LAP, lap, LAP_RCVD),
+	},
+	[URXE_CM_LAP_SENT] = {
+		IN(LAP, lap_crossed, LAP_SENT),
+		IN(MRA_LAP, mra_lap, MRA_LAP_RCVD),
+		IN(APR, apr, LAP_IDLE),
+		IN(LAP_TIMEOUT, tmo_lap, LAP_IDLE),
+	},
+	[URXE_CM_MRA_LAP_RCVD] = {
+		IN(LAP, lap_crossed, MRA_LAP_RCVD),
+		IN(MRA_LAP, mra_lap, MRA_LAP_RCVD),
+		IN(APR, apr, LAP_IDLE),
+		IN(LAP_TIMEOUT, tmo_lap_wait, LAP_SENT),
+	},
+	[URXE_CM_LAP_RCVD] = {
+		IN(SEND_APR, send_apr, LAP_IDLE),
+		IN(SEND_MRA, send_mra_lap, MRA_LAP_SENT),
+		IN(LAP, dup_lap, MRA_LAP_SENT),
+		IN(LAP_TIMEOUT, tmo_mra_lap, MRA_LAP_SENT),
+	},
+	[URXE_CM_MRA_LAP_SENT] = {
+		IN(SEND_APR, send_apr, LAP_IDLE),
+		IN(SEND_MRA, send_mra_lap, MRA_LAP_SENT),
+		IN(LAP, dup_lap, MRA_LAP_SENT),
+		IN(LAP_TIMEOUT, tmo_mra_lap, MRA_LAP_SENT),
+	},
 };
 /* clang-format on */
 
@@ -216,21 +257,31 @@ bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in)
 	return table[state][in].action;
 }
 
+void urxe_cm_count_state(struct urxe_cm_id *id, enum urxe_cm_state from, enum urxe_cm_state to)
+{
+	urxe_debug("cm %08x/%08x: %s -> %s", id->local_comm_id, id->remote_comm_id,
+		   urxe_cm_state_names[from], urxe_cm_state_names[to]);
+	id->cm->counters.states[from]--;
+	id->cm->counters.states[to]++;
+}
+
 void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state)
 {
 	struct urxe_cm *cm = id->cm;
 
 	if (id->state == state)
 		return;
-	urxe_debug("cm %08x/%08x: %s -> %s", id->local_comm_id, id->remote_comm_id,
-		   urxe_cm_state_names[id->state], urxe_cm_state_names[state]);
-	cm->counters.states[id->state]--;
-	cm->counters.states[state]++;
+	urxe_cm_count_state(id, id->state, state);
 	id->state = state;
+	if (state != URXE_CM_ESTABLISHED)
+		urxe_cm_stop_lap(id);
+	if (state != URXE_CM_REQ_SENT)
+		urxe_cm_unindex_waiting(id);
 	switch (state) {
 	case URXE_CM_IDLE:
 		urxe_cm_cancel(id);
 		urxe_cm_unindex_peer(id);
+		urxe_cm_free_alt(id);
 		break;
 	case URXE_CM_TIMEWAIT:
 		urxe_cm_arm(id, cm->cfg.timewait_ms * URXE_CM_MS);
@@ -259,12 +310,15 @@ static void tell(struct urxe_cm_id *id, struct urxe_cm_step *s)
 int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step *s)
 {
 	const struct entry *e = &table[id->state][in];
+	bool lap = !e->action && id->state == URXE_CM_ESTABLISHED;
 	int ret;
 
+	if (lap)
+		e = &table[urxe_cm_get_lap_state(id)][in];
 	if (!e->action) {
 		if (in < URXE_CM_IN_REQ)
 			return EINVAL;
-		if (in != URXE_CM_IN_TIMEOUT) {
+		if (in < URXE_CM_IN_TIMEOUT) {
 			id->cm->counters.drop_state++;
 			urxe_debug("cm %08x: %s in %s dropped", id->local_comm_id,
 				   urxe_cm_input_names[in], urxe_cm_state_names[id->state]);
@@ -273,7 +327,9 @@ int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step
 	}
 	id->refs++;
 	ret = e->action(id, s);
-	if (!ret)
+	if (!ret && lap)
+		urxe_cm_set_lap_state(id, e->next);
+	else if (!ret)
 		urxe_cm_set_state(id, e->next);
 	if (ret <= 0)
 		tell(id, s);

@@ -315,6 +315,9 @@ int urxe_cma_sidr_request(struct urxe_cma_id *id, struct urxe_cma_event *event,
 
 /** urxe_cma_qp_to_rts - the QP on the id, if any, to RTR and RTS. Locked. */
 int urxe_cma_qp_to_rts(struct urxe_cma_id *id);
+/** urxe_cma_qp_load_alternate - the path of a LAP, to the QP on the id. Locked. EOPNOTSUPP: none.
+ */
+int urxe_cma_qp_load_alternate(struct urxe_cma_id *id);
 /** urxe_cma_qp_to_err - the QP on the id, if any, to ERR. Locked. */
 int urxe_cma_qp_to_err(struct urxe_cma_id *id);
 int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int *mask);

@@ -345,9 +345,10 @@ URXE_CMA_API int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 	int err = urxe_cma_begin(id);
 
 	if (!err)
-		err = urxe_cma_end(p->cm && event == IBV_EVENT_COMM_EST
-					   ? urxe_cm_notify_established(p->cm)
-					   : EINVAL);
+		err = urxe_cma_end(!p->cm			 ? EINVAL
+				   : event == IBV_EVENT_COMM_EST ? urxe_cm_notify_established(p->cm)
+				   : event == IBV_EVENT_PATH_MIG ? urxe_cm_notify_migrated(p->cm)
+								 : EINVAL);
 	return urxe_cma_ret(err);
 }
 
@@ -517,6 +518,13 @@ int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev,
 		break;
 	case URXE_CM_EV_SIDR_REP_RECEIVED:
 		on_sidr_rep(id, ev);
+		break;
+	case URXE_CM_EV_LAP_RECEIVED:
+		/* rdma_cm has no event for it; a QP on the id can have the path. */
+		urxe_cm_send_apr(cm,
+				 urxe_cma_qp_load_alternate(id) ? URXE_CM_APR_UNSUPPORTED
+								: URXE_CM_APR_SUCCESS,
+				 NULL, 0, NULL, 0);
 		break;
 	default:
 		break;

@@ -86,6 +86,11 @@ int urxe_cma_qp_to_rts(struct urxe_cma_id *id)
 	return err ? err : to_state(id, id->id.qp, IBV_QPS_RTS, NULL);
 }
 
+int urxe_cma_qp_load_alternate(struct urxe_cma_id *id)
+{
+	return id->id.qp ? to_state(id, id->id.qp, IBV_QPS_RTS, NULL) : EOPNOTSUPP;
+}
+
 int urxe_cma_qp_to_err(struct urxe_cma_id *id)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};

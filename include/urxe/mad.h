@@ -266,6 +266,7 @@ enum urxe_mad_field_id {
 #define URXE_DREP_PRIVATE_LEN	  224
 #define URXE_LAP_PRIVATE_LEN	  168
 #define URXE_APR_PRIVATE_LEN	  148
+#define URXE_INFO_LEN		  72 /* additional information of APR and SIDR_REP */
 #define URXE_SIDR_REQ_PRIVATE_LEN 216
 #define URXE_SIDR_REP_PRIVATE_LEN 136
 

@@ -61,7 +61,12 @@ static uint32_t rig_comm_id(void *arg)
 	return 1 + ((uint32_t)rig_random(arg) & 63);
 }
 
-static const struct urxe_cm_ops rig_ops = {rig_send, rig_now, rig_random, rig_comm_id};
+static int rig_own_gid(void *arg, const union ibv_gid *gid)
+{
+	return gid->raw[15] & 0xf ? -1 : gid->raw[15] >> 4;
+}
+
+static const struct urxe_cm_ops rig_ops = {rig_send, rig_now, rig_random, rig_comm_id, rig_own_gid};
 
 /* ---- the consumer ---- */
 

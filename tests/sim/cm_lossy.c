@@ -129,7 +129,12 @@ static uint32_t net_comm_id(void *arg)
 	return (uint32_t)net_random(arg);
 }
 
-static const struct urxe_cm_ops net_ops = {net_send, net_now, net_random, net_comm_id};
+static int net_own_gid(void *arg, const union ibv_gid *gid)
+{
+	return gid->raw[15] - 1u == ((struct node *)arg)->index ? gid->raw[14] : -1;
+}
+
+static const struct urxe_cm_ops net_ops = {net_send, net_now, net_random, net_comm_id, net_own_gid};
 
 static struct end *new_end(struct net *n, struct node *node, struct urxe_cm_id *id, bool active)
 {
