@@ -143,6 +143,13 @@ static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *
 		/* ATOMIC WRITE and FLUSH are answered as READs of nothing (IBTA A19). */
 		err = res->kind == URXE_RES_ATOMIC ? send_atomic_ack(qp, lane, res)
 						   : send_read(qp, lane, res, budget);
+		if (err == EFAULT && res->sent) {
+			/* A copy that was late: nobody waits for what a region that is gone held.
+			 */
+			res->pending = false;
+			r->res_pending--;
+			continue;
+		}
 		if (err == EFAULT) {
 			/* The rest of it cannot be had: this PSN is where the peer's READ ends. */
 			r->res_pending = 0;

@@ -707,6 +707,36 @@ static void test_duplicate_read(void)
 	rig_close(&r);
 }
 
+/*
+ * A copy of a READ that the network kept, while the peer saw it answered and let the region go: no
+ * reason to end the connection.
+ */
+static void test_duplicate_read_after_dereg(void)
+{
+	struct ibv_mr *mr;
+	struct raw_pkt k;
+	struct rig r;
+	uint32_t psn;
+	unsigned n;
+
+	rig_open(&r);
+	psn = r.psn;
+	mr = ibv_reg_mr(r.p.b.pd, r.p.b.buf, PAIR_BUF, IBV_ACCESS_REMOTE_READ);
+	k = rdma(&r, RC(READ_REQUEST), 0, 3000, 0);
+	k.rkey = mr->rkey;
+	put(&r, k);
+	CU_ASSERT_EQUAL(raw_log_count(&r.log, &r.p.b, RC(READ_RESPONSE_LAST), -1), 1);
+	ibv_dereg_mr(mr);
+	n = r.log.n;
+	put_at(&r, psn, k);
+	CU_ASSERT_EQUAL(r.log.n, n);
+	CU_ASSERT_EQUAL(pair_state(r.p.b.qp), IBV_QPS_RTS);
+	/* Nor is it in the way of others. */
+	put_at(&r, psn + 3, rdma(&r, RC(READ_REQUEST), 0, 8, 0));
+	CU_ASSERT_EQUAL(last(&r)->opcode, RC(READ_RESPONSE_ONLY));
+	rig_close(&r);
+}
+
 /* A duplicate READ is answered with its own MSN and does not hold up what is new. */
 static void test_duplicate_read_then_new(void)
 {
@@ -869,6 +899,6 @@ URXE_TEST_MAIN("rc_responder", T(test_one_nak_a_gap), T(test_gap_in_message), T(
 	       T(test_too_many_reads), T(test_remote_access), T(test_access_flags),
 	       T(test_wrong_pd), T(test_zero_length_any_rkey), T(test_receive_into_bad_mr),
 	       T(test_rnr), T(test_rnr_write_imm), T(test_duplicate_send_write),
-	       T(test_duplicate_read), T(test_duplicate_read_then_new), T(test_duplicate_atomic),
-	       T(test_compare_swap), T(test_stale_resource), T(test_dereg_under_read),
-	       T(test_not_for_us))
+	       T(test_duplicate_read), T(test_duplicate_read_after_dereg),
+	       T(test_duplicate_read_then_new), T(test_duplicate_atomic), T(test_compare_swap),
+	       T(test_stale_resource), T(test_dereg_under_read), T(test_not_for_us))
