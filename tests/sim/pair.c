@@ -124,7 +124,10 @@ static enum ibv_mtu mtu_enum(uint32_t bytes)
 static void to_rts(struct side *s, struct ibv_qp *qp, struct side *to, struct ibv_qp *peer,
 		   const struct pair_params *pp, uint32_t sq_psn, uint32_t rq_psn)
 {
-	bool rc = qp->qp_type == IBV_QPT_RC, ud = qp->qp_type == IBV_QPT_UD;
+	/* The halves of XRC take what the other half needs. */
+	bool rc = qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_SEND ||
+		  qp->qp_type == IBV_QPT_XRC_RECV;
+	bool ud = qp->qp_type == IBV_QPT_UD;
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 	struct ibv_port_attr port;
 
