@@ -29,12 +29,10 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	struct urxe_ah *ah;
 	uint32_t label = attr->grh.flow_label & 0xfffff;
 	uint16_t sport;
-	int err;
+	int err = urxe_device_claim(dev, &dev->num_ah, URXE_MAX_AH);
 
-	if (atomic_fetch_add(&dev->num_ah, 1) >= URXE_MAX_AH) {
-		err = ENOMEM;
+	if (err)
 		goto fail;
-	}
 	ah = calloc(1, sizeof(*ah));
 	if (!ah) {
 		err = ENOMEM;

@@ -23,16 +23,28 @@ static uint32_t cq_round_up(uint32_t n)
 	return size;
 }
 
+/* Room for its timer, so that arming one cannot fail. */
+static int reserve_timer(struct urxe_device *dev)
+{
+	struct urxe_sched *s = &dev->sched;
+	int err;
+
+	urxe_spin_lock(&s->lock);
+	err = urxe_timer_heap_reserve(&s->timers, (unsigned)atomic_load(&dev->num_qp) +
+							  (unsigned)atomic_load(&dev->num_cq) + 1);
+	urxe_spin_unlock(&s->lock);
+	return err;
+}
+
 static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
 	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_cq *cq = NULL;
-	int err = EINVAL;
+	int err = urxe_device_claim(dev, &dev->num_cq, URXE_MAX_CQ);
 
-	if (atomic_fetch_add(&dev->num_cq, 1) >= URXE_MAX_CQ) {
-		err = ENOMEM;
+	if (err)
 		goto fail;
-	}
+	err = EINVAL;
 	if (attr->cqe < 1 || attr->cqe > URXE_MAX_CQE - 1 || attr->comp_vector >= URXE_COMP_VECTORS)
 		goto fail;
 	err = ENOMEM;
@@ -42,7 +54,8 @@ static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_in
 	cq->size = cq_round_up(attr->cqe + 1);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
 		cq->pd = to_urxe_pd(attr->parent_domain);
-	if (urxe_buf_alloc(&cq->buf, cq->pd, cq->size * sizeof(*cq->ring), URXEDV_RES_CQ))
+	if (reserve_timer(dev) ||
+	    urxe_buf_alloc(&cq->buf, cq->pd, cq->size * sizeof(*cq->ring), URXEDV_RES_CQ))
 		goto fail;
 	if (cq->pd)
 		atomic_fetch_add(&cq->pd->users, 1);
@@ -108,7 +121,7 @@ static void cq_stop_timer(struct urxe_cq *cq)
 {
 	struct urxe_sched *s = &cq->dev->sched;
 
-	if (!cq->mod_period)
+	if (!cq->mod_period && !cq->overrun)
 		return;
 	urxe_spin_lock(&cq->lock);
 	cq->mod_period = 0;
@@ -155,6 +168,8 @@ int urxe_resize_cq(struct ibv_cq *ibcq, int cqe)
 	struct urxe_cqe *ring;
 	uint32_t size, n, head;
 
+	if (urxe_device_check(cq->dev))
+		return EIO;
 	if (cqe < 1 || cqe > URXE_MAX_CQE - 1)
 		return EINVAL;
 	size = cq_round_up((uint32_t)cqe + 1);
@@ -186,19 +201,9 @@ int urxe_resize_cq(struct ibv_cq *ibcq, int cqe)
 int urxe_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 {
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
-	struct urxe_sched *s = &cq->dev->sched;
-	int err;
 
 	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
 		return EINVAL;
-	/* Room for its timer, so that arming one cannot fail. */
-	urxe_spin_lock(&s->lock);
-	err = urxe_timer_heap_reserve(&s->timers, (unsigned)atomic_load(&cq->dev->num_qp) +
-							  (unsigned)atomic_load(&cq->dev->num_cq) +
-							  1);
-	urxe_spin_unlock(&s->lock);
-	if (err)
-		return err;
 	urxe_spin_lock(&cq->lock);
 	cq->mod_count = attr->moderate.cq_count;
 	cq->mod_period = attr->moderate.cq_period * 1000ull;
@@ -220,11 +225,21 @@ static void cq_fire(struct urxe_cq *cq)
 		cq->events_sent--;
 }
 
-/* An event is due for a completion; true: a timer was set. cq->lock held. */
-static bool cq_notify(struct urxe_cq *cq, bool urgent)
+/* cq->lock held */
+static void cq_set_timer(struct urxe_cq *cq, uint64_t when)
 {
 	struct urxe_sched *s = &cq->dev->sched;
 
+	urxe_spin_lock(&s->lock);
+	urxe_timer_set(&s->timers, &cq->timer, when);
+	atomic_store_explicit(&s->next_timer, urxe_timer_first(&s->timers)->when,
+			      memory_order_relaxed);
+	urxe_spin_unlock(&s->lock);
+}
+
+/* An event is due for a completion; true: a timer was set. cq->lock held. */
+static bool cq_notify(struct urxe_cq *cq, bool urgent)
+{
 	/* One completion after which to tell is no moderation, a count of 0 no limit. */
 	if (urgent || !cq->mod_period || cq->mod_count == 1 ||
 	    (++cq->mod_waiting >= cq->mod_count && cq->mod_count)) {
@@ -233,35 +248,51 @@ static bool cq_notify(struct urxe_cq *cq, bool urgent)
 	}
 	if (cq->mod_waiting > 1)
 		return false;
-	urxe_spin_lock(&s->lock);
-	urxe_timer_set(&s->timers, &cq->timer, urxe_port_now(cq->dev->port) + cq->mod_period);
-	atomic_store_explicit(&s->next_timer, urxe_timer_first(&s->timers)->when,
-			      memory_order_relaxed);
-	urxe_spin_unlock(&s->lock);
+	cq_set_timer(cq, urxe_port_now(cq->dev->port) + cq->mod_period);
 	return true;
+}
+
+/*
+ * A completion is lost, and with it what the CQ was for: the QPs that use it fail (IBTA 11.6.3.2),
+ * when no lock of one is held. True: for the first time. cq->lock held.
+ */
+static bool cq_overrun(struct urxe_cq *cq)
+{
+	bool first = !cq->overrun;
+
+	cq->overrun = true;
+	cq->failing = true;
+	cq_set_timer(cq, 0);
+	return first;
 }
 
 void urxe_cq_timer(struct urxe_cq *cq)
 {
+	bool failing;
+
 	urxe_spin_lock(&cq->lock);
+	failing = cq->failing;
+	cq->failing = false;
 	if (cq->mod_waiting &&
 	    atomic_load_explicit(&cq->armed, memory_order_relaxed) != URXE_CQ_UNARMED)
 		cq_fire(cq);
 	urxe_spin_unlock(&cq->lock);
+	if (failing)
+		urxe_qp_fail_users(cq);
 }
 
-void urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
+bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
 		      uint32_t flow_tag)
 {
-	bool overrun = false, timer = false, error = wc->status != IBV_WC_SUCCESS;
+	bool lost = false, first = false, timer = false, error = wc->status != IBV_WC_SUCCESS;
 	uint32_t head;
 	int armed;
 
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	if (head - cq->tail >= cq->size - 1) {
-		overrun = !cq->overrun && !cq->ignore_overrun;
-		cq->overrun = true;
+		lost = !cq->ignore_overrun;
+		first = lost && cq_overrun(cq);
 	} else {
 		struct urxe_cqe *e = &cq->ring[head & (cq->size - 1)];
 
@@ -276,20 +307,22 @@ void urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicite
 			timer = cq_notify(cq, error);
 	}
 	urxe_spin_unlock(&cq->lock);
-	if (timer)
+	if (timer || lost)
 		urxe_service_nudge(cq->dev); /* it may sleep for longer */
-	if (overrun) {
-		urxe_err("%s: completion queue of %u entries overrun, completions are lost",
+	if (first) {
+		urxe_err("%s: completion queue of %u entries overrun, completions are lost: "
+			 "the queue pairs that use it fail",
 			 cq->dev->cfg.name, cq->size - 1);
 		urxe_event_cq(cq, IBV_EVENT_CQ_ERR);
 	}
 	if (cq->gsi)
 		urxe_service_gsi(cq->dev);
+	return !lost;
 }
 
-void urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
+bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
 {
-	urxe_cq_push_raw(cq, wc, solicited, 0, 0);
+	return urxe_cq_push_raw(cq, wc, solicited, 0, 0);
 }
 
 static int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
@@ -308,7 +341,7 @@ static int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 /* The CQ was empty: a turn for the device. False: this process may not. */
 static bool cq_drive(struct urxe_cq *cq)
 {
-	if (atomic_load_explicit(&cq->dev->dead, memory_order_relaxed))
+	if (urxe_device_check(cq->dev))
 		return false;
 	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
 		urxe_progress_poll(cq->dev);
@@ -371,6 +404,8 @@ int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
 
+	if (urxe_device_check(cq->dev))
+		return EIO;
 	if (!ibcq->channel)
 		return EINVAL;
 	urxe_spin_lock(&cq->lock);

@@ -41,8 +41,9 @@ struct urxe_cq {
 	_Atomic uint32_t head; /* next to fill */
 	uint32_t tail;	       /* next to poll; under lock */
 	atomic_int armed;
-	bool overrun;
-	bool gsi; /* completions are for the GSI service */
+	bool overrun; /* it has lost a completion */
+	bool failing; /* and those who use it are yet to fail for it; under lock */
+	bool gsi;     /* completions are for the GSI service */
 	_Atomic uint32_t empty_polls;
 	uint32_t events_sent;
 	uint32_t async_events;
@@ -50,7 +51,7 @@ struct urxe_cq {
 	 */
 	uint32_t mod_count, mod_waiting;
 	uint64_t mod_period;	 /* ns; 0: none */
-	struct urxe_timer timer; /* under sched.lock */
+	struct urxe_timer timer; /* of moderation, and of failing; under sched.lock */
 	/* ibv_start_poll ... ibv_end_poll */
 	struct urxe_spin poll_lock;
 	struct urxe_cqe cur;
@@ -79,12 +80,14 @@ int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int urxe_resize_cq(struct ibv_cq *cq, int cqe);
 int urxe_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-/** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. */
-void urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited);
+/** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. False:
+ * it is lost, and the QPs that use the CQ are about to fail. */
+bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited);
 /** urxe_cq_push_raw - the same with what only raw packets have. */
-void urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
+bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
 		      uint32_t flow_tag);
-/** urxe_cq_timer - the time of a moderated event has come. */
+/** urxe_cq_timer - its timer has come: a moderated event is due, or the QPs that use it fail. RCU
+ * at the most is held. */
 void urxe_cq_timer(struct urxe_cq *cq);
 /** urxe_cq_take - one completion into cq->cur, driving the device if there is none. 0, ENOENT, EIO.
  */

@@ -103,7 +103,7 @@ int urxe_device_start(struct urxe_device *dev)
 	struct urxe_port_info info;
 	int err = 0;
 
-	if (atomic_load_explicit(&dev->dead, memory_order_relaxed))
+	if (urxe_device_check(dev))
 		return EIO;
 	if (atomic_load_explicit(&dev->started, memory_order_acquire))
 		return 0;
@@ -129,13 +129,15 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 {
 	struct urxe_port_info info;
 
-	if (now < dev->watch_next || atomic_load_explicit(&dev->dead, memory_order_relaxed))
+	if (now < dev->watch_next || urxe_device_check(dev))
 		return;
 	dev->watch_next = now + WATCH_NS;
 	urxe_port_query(dev->port, &info);
 	if (info.dead) {
 		urxe_err("%s: the port is gone", dev->cfg.name);
 		atomic_store(&dev->dead, true);
+		/* What is posted from now on is refused, what was posted before is flushed. */
+		urxe_qp_flush_all(dev);
 		urxe_event_device(dev, IBV_EVENT_DEVICE_FATAL);
 		return;
 	}

@@ -5,6 +5,7 @@
 #ifndef URXE_PROVIDER_DEVICE_H
 #define URXE_PROVIDER_DEVICE_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -185,6 +186,27 @@ static inline struct urxe_device *to_urxe_dev(struct ibv_context *ctx)
 
 /** urxe_device_start - bring port and service thread up, once; thread-safe. 0 or errno. */
 int urxe_device_start(struct urxe_device *dev);
+
+/** urxe_device_check - 0; EIO: it is dead, and gives nothing any more. */
+static inline int urxe_device_check(const struct urxe_device *dev)
+{
+	return atomic_load_explicit(&dev->dead, memory_order_relaxed) ? EIO : 0;
+}
+
+/**
+ * urxe_device_claim - one more object of which there are @max
+ *
+ * 0; ENOMEM: they are all taken; EIO: the device is dead. Whatever it returns, @count is counted
+ * down when the object is gone, or was not made.
+ */
+static inline int urxe_device_claim(const struct urxe_device *dev, atomic_int *count, int max)
+{
+	int err = urxe_device_check(dev);
+
+	if (atomic_fetch_add(count, 1) >= max && !err)
+		err = ENOMEM;
+	return err;
+}
 
 /** urxe_device_create - a device on a port of @ops (tests: a simulated link). 0 or errno. */
 int urxe_device_create(struct urxe_device **dev, const struct urxe_port_config *cfg,

@@ -48,8 +48,11 @@ struct ibv_dm *urxe_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *
 	uint32_t log = attr->log_align_req < 6 ? 6 : attr->log_align_req;
 	struct urxe_dm *dm = NULL;
 	size_t size;
-	int err = EINVAL;
+	int err = urxe_device_check(dev);
 
+	if (err)
+		goto fail;
+	err = EINVAL;
 	if (attr->comp_mask || !attr->length || attr->length > URXE_MAX_DM ||
 	    log > DM_MAX_LOG_ALIGN)
 		goto fail;

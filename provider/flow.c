@@ -331,8 +331,10 @@ struct ibv_flow *urxe_create_flow(struct ibv_qp *ibqp, struct ibv_flow_attr *att
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
 	struct urxe_device *dev = qp->dev;
 	struct urxe_flow *f = NULL;
-	int err = check_attr(qp, attr);
+	int err = urxe_device_check(dev);
 
+	if (!err)
+		err = check_attr(qp, attr);
 	if (!err) {
 		f = calloc(1, sizeof(*f));
 		err = f ? add_specs(f, attr) : ENOMEM;

@@ -138,6 +138,8 @@ int urxe_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
 	int err;
 
+	if (urxe_device_check(qp->dev))
+		return EIO;
 	/* The MLID means nothing on RoCE (IBTA A16.5.7). */
 	if (qp->type != IBV_QPT_UD || qp->gsi || !is_mcast(gid->raw))
 		return EINVAL;

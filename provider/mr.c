@@ -77,9 +77,11 @@ static struct ibv_mr *mr_create(struct ibv_pd *ibpd, struct region *r, enum ibv_
 {
 	struct urxe_pd *pd = to_urxe_pd(ibpd);
 	struct urxe_device *dev = pd->dev;
-	int err = region_check(r);
+	int err = urxe_device_check(dev);
 	struct urxe_mr *mr = NULL;
 
+	if (!err)
+		err = region_check(r);
 	if (err)
 		goto fail;
 	err = ENOMEM;
@@ -233,7 +235,7 @@ int urxe_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *ibpd, void *ad
 	struct urxe_pd *pd = flags & IBV_REREG_MR_CHANGE_PD ? to_urxe_pd(ibpd) : mr->pd;
 	struct region r = {
 		.addr = old->addr, .length = old->length, .iova = old->iova, .access = old->access};
-	int err = 0;
+	int err = urxe_device_check(mr->dev);
 
 	if (flags & IBV_REREG_MR_CHANGE_PD && (!ibpd || ibpd->context != vmr->ibv_mr.context))
 		err = EINVAL;
@@ -244,7 +246,7 @@ int urxe_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *ibpd, void *ad
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		r.access = (unsigned)access;
-	if (mr->dm)
+	if (!err && mr->dm)
 		err = EOPNOTSUPP;
 	if (!err)
 		err = region_check(&r);

@@ -19,12 +19,15 @@ struct ibv_mw *urxe_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	struct urxe_pd *pd = to_urxe_pd(ibpd);
 	struct urxe_device *dev = pd->dev;
 	struct urxe_mw *mw;
-	int err = ENOMEM;
+	int err = urxe_device_check(dev);
 
-	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
-		errno = EINVAL;
+	if (!err && type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		err = EINVAL;
+	if (err) {
+		errno = err;
 		return NULL;
 	}
+	err = ENOMEM;
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		goto fail;

@@ -20,12 +20,13 @@ static struct urxe_pd *pd_new(struct ibv_context *ctx)
 {
 	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_pd *pd = NULL;
+	int err = urxe_device_claim(dev, &dev->num_pd, URXE_MAX_PD);
 
-	if (atomic_fetch_add(&dev->num_pd, 1) < URXE_MAX_PD)
+	if (!err)
 		pd = calloc(1, sizeof(*pd));
 	if (!pd) {
 		atomic_fetch_sub(&dev->num_pd, 1);
-		errno = ENOMEM;
+		errno = err ? err : ENOMEM;
 		return NULL;
 	}
 	pd->dev = dev;
@@ -58,10 +59,11 @@ int urxe_dealloc_pd(struct ibv_pd *ibpd)
 
 struct ibv_td *urxe_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr)
 {
+	int err = attr->comp_mask ? EINVAL : urxe_device_check(to_urxe_dev(ctx));
 	struct urxe_td *td;
 
-	if (attr->comp_mask) {
-		errno = EINVAL;
+	if (err) {
+		errno = err;
 		return NULL;
 	}
 	td = calloc(1, sizeof(*td));

@@ -85,7 +85,7 @@ int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 	uint32_t post;
 	int err = 0;
 
-	if (atomic_load_explicit(&qp->dev->dead, memory_order_relaxed)) {
+	if (urxe_device_check(qp->dev)) {
 		*bad = wr;
 		return EIO;
 	}
@@ -115,7 +115,7 @@ int urxe_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bin
 	struct urxe_swqe *wqe;
 	int err;
 
-	if (atomic_load_explicit(&qp->dev->dead, memory_order_relaxed))
+	if (urxe_device_check(qp->dev))
 		return EIO;
 	if (bind->bind_info.mr &&
 	    !(to_urxe_mr(bind->bind_info.mr)->mkey->access & IBV_ACCESS_MW_BIND))
@@ -142,6 +142,10 @@ int urxe_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 	struct ibv_wc wc;
 	int err = 0;
 
+	if (urxe_device_check(qp->dev)) {
+		*bad = wr;
+		return EIO;
+	}
 	/* In the error state a WQE is flushed at once, so the state must not change meanwhile. */
 	urxe_spin_lock(&qp->lock);
 	if (qp->srq || qp->state == IBV_QPS_RESET) {

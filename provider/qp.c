@@ -436,6 +436,46 @@ void urxe_qp_fatal(struct urxe_qp *qp, enum ibv_event_type event)
 	urxe_event_qp(qp, event);
 }
 
+/* Of XRC_RECV: what it received last. RCU read-side. */
+static bool completes_to(const struct urxe_qp *qp, const struct urxe_cq *cq)
+{
+	const struct urxe_srq *srq;
+
+	if (qp->type != IBV_QPT_XRC_RECV)
+		return qp->scq == cq || qp->rcq == cq;
+	srq = urxe_xrc_srq(qp, qp->resp.srqn);
+	return srq && srq->cq == cq;
+}
+
+void urxe_qp_fail_users(struct urxe_cq *cq)
+{
+	struct urxe_device *dev = cq->dev;
+	struct urxe_qp *qp;
+
+	urxe_rcu_read_lock();
+	for (unsigned i = 0; (qp = urxe_table_next(&dev->qps, &i)); i++) {
+		urxe_spin_lock(&qp->lock);
+		if (!qp->destroyed && completes_to(qp, cq))
+			urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
+		urxe_spin_unlock(&qp->lock);
+	}
+	urxe_rcu_read_unlock();
+}
+
+void urxe_qp_flush_all(struct urxe_device *dev)
+{
+	struct urxe_qp *qp;
+
+	urxe_rcu_read_lock();
+	for (unsigned i = 0; (qp = urxe_table_next(&dev->qps, &i)); i++) {
+		urxe_spin_lock(&qp->lock);
+		if (!qp->destroyed)
+			urxe_qp_error(qp);
+		urxe_spin_unlock(&qp->lock);
+	}
+	urxe_rcu_read_unlock();
+}
+
 void urxe_qp_release_wqes(struct urxe_qp *qp)
 {
 	struct urxe_sq *sq = &qp->sq;

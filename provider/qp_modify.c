@@ -441,6 +441,8 @@ int urxe_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
 	int err;
 
+	if (urxe_device_check(qp->dev))
+		return EIO;
 	if (mask & A(STATE) && (attr->qp_state == S(RESET) || attr->qp_state == S(ERR)))
 		urxe_progress_flush(qp);
 	urxe_spin_lock(&qp->lock);

@@ -14,12 +14,11 @@ static struct urxe_srq *srq_create(struct ibv_pd *ibpd, struct ibv_srq_attr *att
 	struct urxe_pd *pd = to_urxe_pd(ibpd);
 	struct urxe_device *dev = pd->dev;
 	struct urxe_srq *srq = NULL;
-	int err = EINVAL;
+	int err = urxe_device_claim(dev, &dev->num_srq, URXE_MAX_SRQ);
 
-	if (atomic_fetch_add(&dev->num_srq, 1) >= URXE_MAX_SRQ) {
-		err = ENOMEM;
+	if (err)
 		goto fail;
-	}
+	err = EINVAL;
 	if (!attr->max_wr || attr->max_wr > URXE_MAX_SRQ_WR || attr->max_sge > URXE_MAX_SGE)
 		goto fail;
 	err = ENOMEM;
@@ -126,6 +125,8 @@ int urxe_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	uint32_t max_wr;
 	int err = 0;
 
+	if (urxe_device_check(srq->dev))
+		return EIO;
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
 	urxe_spin_lock(&srq->rq.lock);
@@ -179,6 +180,10 @@ int urxe_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv
 	struct urxe_srq *srq = to_urxe_srq(ibsrq);
 	int err = 0;
 
+	if (urxe_device_check(srq->dev)) {
+		*bad = wr;
+		return EIO;
+	}
 	urxe_spin_lock(&srq->rq.lock);
 	for (; wr && !err; wr = wr->next) {
 		err = urxe_rq_post(&srq->rq, wr);

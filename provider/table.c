@@ -43,3 +43,21 @@ int urxe_table_set(struct urxe_table *t, unsigned index, void *obj)
 	atomic_store_explicit(&leaf[index & (URXE_TABLE_LEAF - 1)], obj, memory_order_release);
 	return 0;
 }
+
+void *urxe_table_next(const struct urxe_table *t, unsigned *index)
+{
+	void *obj;
+
+	while (*index < t->size) {
+		if (!atomic_load_explicit(&t->leaves[*index >> URXE_TABLE_LEAF_BITS],
+					  memory_order_relaxed)) {
+			*index = (*index | (URXE_TABLE_LEAF - 1)) + 1;
+			continue;
+		}
+		obj = urxe_table_get(t, *index);
+		if (obj)
+			return obj;
+		++*index;
+	}
+	return NULL;
+}

@@ -40,4 +40,8 @@ static inline void *urxe_table_get(const struct urxe_table *t, unsigned index)
 	return atomic_load_explicit(&leaf[index & (URXE_TABLE_LEAF - 1)], memory_order_acquire);
 }
 
+/** urxe_table_next - the first object at *@index or behind, which is left in *@index; NULL: no
+ * more. Within an RCU read-side section. */
+void *urxe_table_next(const struct urxe_table *t, unsigned *index);
+
 #endif

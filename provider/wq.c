@@ -59,7 +59,8 @@ void urxe_rss_caps(struct ibv_rss_caps *caps)
 
 /* ---- work queues ---- */
 
-static void wq_wc(struct urxe_wq *wq, const struct urxe_rwqe *wqe, enum ibv_wc_status status,
+/* False: the CQ lost it. */
+static bool wq_wc(struct urxe_wq *wq, const struct urxe_rwqe *wqe, enum ibv_wc_status status,
 		  uint32_t len)
 {
 	struct ibv_wc wc = {.wr_id = wqe->wr_id,
@@ -68,7 +69,7 @@ static void wq_wc(struct urxe_wq *wq, const struct urxe_rwqe *wqe, enum ibv_wc_s
 			    .byte_len = len,
 			    .qp_num = wq->wq.wq_num};
 
-	urxe_cq_push(wq->cq, &wc, true);
+	return urxe_cq_push(wq->cq, &wc, true);
 }
 
 /* rq.lock held */
@@ -228,6 +229,7 @@ static void wq_receive(struct urxe_wq *wq, const uint8_t *frame, uint32_t len)
 	struct urxe_rq *rq = &wq->rq;
 	struct urxe_rwqe *wqe;
 	uint32_t room = 0;
+	bool good;
 
 	urxe_spin_lock(&rq->lock);
 	if (wq->state != IBV_WQS_RDY || rq->head == rq->tail) {
@@ -242,10 +244,8 @@ static void wq_receive(struct urxe_wq *wq, const uint8_t *frame, uint32_t len)
 		goto out;
 	}
 	rq->tail++;
-	if (urxe_sge_scatter(wq->dev, wq->pd->root, wqe->sge, wqe->num_sge, 0, frame, len)) {
-		wq_wc(wq, wqe, IBV_WC_SUCCESS, len);
-	} else {
-		wq_wc(wq, wqe, IBV_WC_LOC_PROT_ERR, 0);
+	good = urxe_sge_scatter(wq->dev, wq->pd->root, wqe->sge, wqe->num_sge, 0, frame, len);
+	if (!wq_wc(wq, wqe, good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR, good ? len : 0) || !good) {
 		wq_error(wq);
 		urxe_event_wq(to_urxe_ctx(wq->wq.context), &wq->wq, &wq->async_events);
 	}

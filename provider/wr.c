@@ -227,9 +227,9 @@ static void wr_start(struct ibv_qp_ex *qpx)
 	urxe_spin_lock(&qp->lock);
 	b->next = qp->sq.post;
 	b->wqe = NULL;
-	b->err = atomic_load_explicit(&qp->dev->dead, memory_order_relaxed) ? EIO
-		 : qp->state < IBV_QPS_RTS || !qp->scq			    ? EINVAL
-									    : 0;
+	b->err = urxe_device_check(qp->dev)	       ? EIO
+		 : qp->state < IBV_QPS_RTS || !qp->scq ? EINVAL
+						       : 0;
 }
 
 static void drop_all(struct urxe_qp *qp)

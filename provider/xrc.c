@@ -80,7 +80,7 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_xrcd *x = NULL;
 	struct stat st;
-	int err = 0;
+	int err;
 
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
 		err = EOPNOTSUPP;
@@ -88,6 +88,8 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 		err = EINVAL;
 	else if (attr->fd != -1 && fstat(attr->fd, &st))
 		err = EBADF;
+	else
+		err = urxe_device_check(dev);
 	if (!err) {
 		x = calloc(1, sizeof(*x));
 		err = x ? 0 : ENOMEM;

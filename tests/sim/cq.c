@@ -262,8 +262,16 @@ static void test_overrun(void)
 			attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 		rig_open(&r, &attr, false);
 		CU_ASSERT(r.cq->cqe >= 1);
-		sends(&r, (unsigned)r.cq->cqe + 3, 0);
+		sends(&r, (unsigned)r.cq->cqe, 0);
+		CU_ASSERT_EQUAL(pair_event(&r.p.b), -1);
+		for (unsigned i = 0; i < 3; i++) {
+			pair_recv(&r.p.b, i, 0, 64);
+			pair_post(&r.p.a, IBV_WR_SEND, i, 0, 8, NULL, 0, 0);
+		}
+		pair_settle(&r.p, 10000000);
 		CU_ASSERT_EQUAL(pair_event(&r.p.b), ignore ? -1 : IBV_EVENT_CQ_ERR);
+		CU_ASSERT_EQUAL(pair_event(&r.p.b), ignore ? -1 : IBV_EVENT_QP_FATAL);
+		CU_ASSERT_EQUAL(pair_state(r.p.b.qp), ignore ? IBV_QPS_RTS : IBV_QPS_ERR);
 		while (ibv_poll_cq(ibv_cq_ex_to_cq(r.cq), 1, &wc) == 1)
 			n++;
 		CU_ASSERT_EQUAL(n, r.cq->cqe);

@@ -478,36 +478,76 @@ static void test_cq_resize(void)
 	pair_close(&p);
 }
 
+/* The CQ says so, and all QPs that use it fail, those alone (IBTA 11.6.3.2). */
 static void test_cq_overrun(void)
 {
 	struct ibv_qp_init_attr ia = {
 		.cap = {.max_send_wr = 100, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC};
+	struct ibv_qp *other, *receiver, *fresh;
 	struct ibv_cq *cq;
 	struct ibv_wc wc;
 	unsigned n = 0;
 	struct pair p;
 
 	pair_open(&p, &plain, IBV_QPT_RC);
-	ibv_destroy_qp(p.a.qp);
+	other = p.a.qp;
 	cq = ibv_create_cq(p.a.ctx, 4, NULL, NULL, 0);
 	ia.send_cq = ia.recv_cq = cq;
 	p.a.qp = ibv_create_qp(p.a.pd, &ia);
+	fresh = ibv_create_qp(p.a.pd, &ia); /* in RESET: nothing happens to it */
+	ia.send_cq = p.a.cq;
+	receiver = ibv_create_qp(p.a.pd, &ia);
+	pair_modify(p.b.qp, IBV_QPS_RESET);
+	pair_connect(&p, &p.a, receiver, &p.b, p.b.qp, &plain);
+	pair_modify(p.b.qp, IBV_QPS_RESET);
 	pair_modify(p.b.qp, IBV_QPS_RESET);
 	pair_connect(&p, &p.a, p.a.qp, &p.b, p.b.qp, &plain);
 	for (unsigned i = 0; i < 90; i++)
 		CU_ASSERT_EQUAL(write_to(&p, i, 8, IBV_SEND_SIGNALED), 0);
 	pair_settle(&p, 10 * MS);
 	CU_ASSERT_EQUAL(pair_event(&p.a), IBV_EVENT_CQ_ERR);
+	CU_ASSERT_EQUAL(pair_event(&p.a), IBV_EVENT_QP_FATAL);
+	CU_ASSERT_EQUAL(pair_event(&p.a), IBV_EVENT_QP_FATAL);
 	CU_ASSERT_EQUAL(pair_event(&p.a), -1);
+	CU_ASSERT_EQUAL(pair_state(p.a.qp), IBV_QPS_ERR);
+	CU_ASSERT_EQUAL(pair_state(receiver), IBV_QPS_ERR);
+	CU_ASSERT_EQUAL(pair_state(other), IBV_QPS_RTS);
+	CU_ASSERT_EQUAL(pair_state(fresh), IBV_QPS_RESET);
 	/* What is in it is good. */
 	while (ibv_poll_cq(cq, 1, &wc) == 1)
 		CU_ASSERT_EQUAL(wc.wr_id, n++);
 	CU_ASSERT_EQUAL(n, (unsigned)cq->cqe);
 	CU_ASSERT_EQUAL(ibv_destroy_cq(cq), EBUSY);
 	ibv_destroy_qp(p.a.qp);
-	p.a.qp = NULL;
+	ibv_destroy_qp(receiver);
+	ibv_destroy_qp(fresh);
+	p.a.qp = other;
 	CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+	pair_close(&p);
+}
+
+/* Overrun, and gone before anybody's turn. */
+static void test_cq_overrun_destroy(void)
+{
+	struct ibv_qp_init_attr ia = {.cap = {.max_recv_wr = 100}, .qp_type = IBV_QPT_UD};
+	struct ibv_recv_wr wr = {0}, *bad;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_RC);
+	cq = ibv_create_cq(p.a.ctx, 4, NULL, NULL, 0);
+	ia.send_cq = ia.recv_cq = cq;
+	qp = ibv_create_qp(p.a.pd, &ia);
+	CU_ASSERT_EQUAL(pair_modify(qp, IBV_QPS_ERR), 0);
+	for (unsigned i = 0; i < 100; i++)
+		CU_ASSERT_EQUAL(ibv_post_recv(qp, &wr, &bad), 0);
+	CU_ASSERT_EQUAL(pair_event(&p.a), IBV_EVENT_CQ_ERR);
+	CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
+	CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+	pair_settle(&p, 10 * MS);
+	CU_ASSERT_EQUAL(pair_event(&p.a), -1);
 	pair_close(&p);
 }
 
@@ -583,4 +623,4 @@ URXE_TEST_MAIN("qp_life", T(test_flush_order), T(test_post_in_early_states), T(t
 	       T(test_dereg_under_write), T(test_no_rd_atomic), T(test_reset_and_return),
 	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_drain),
 	       T(test_change_dest_rd_atomic), T(test_comm_est), T(test_unread_events), T(test_srq),
-	       T(test_cq_resize), T(test_cq_overrun), T(test_notify))
+	       T(test_cq_resize), T(test_cq_overrun), T(test_cq_overrun_destroy), T(test_notify))
