@@ -18,9 +18,11 @@ static void to_hints(struct addrinfo *ai, const struct rdma_addrinfo *rai)
 		ai->ai_socktype = SOCK_DGRAM;
 	else if (rai->ai_qp_type)
 		ai->ai_socktype = SOCK_STREAM;
-	if (rai->ai_port_space == RDMA_PS_TCP)
+	if (rai->ai_port_space == RDMA_PS_TCP ||
+	    (rai->ai_port_space == RDMA_PS_IB && ai->ai_socktype == SOCK_STREAM))
 		ai->ai_protocol = IPPROTO_TCP;
-	else if (rai->ai_port_space == RDMA_PS_UDP || rai->ai_port_space == RDMA_PS_IPOIB)
+	else if (rai->ai_port_space == RDMA_PS_UDP || rai->ai_port_space == RDMA_PS_IPOIB ||
+		 (rai->ai_port_space == RDMA_PS_IB && ai->ai_socktype == SOCK_DGRAM))
 		ai->ai_protocol = IPPROTO_UDP;
 }
 

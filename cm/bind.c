@@ -20,6 +20,11 @@ static enum urxe_ident_space space_of(enum rdma_port_space ps)
 	}
 }
 
+uint64_t urxe_cma_service_id(const struct urxe_cma_id *id, const struct sockaddr *addr)
+{
+	return (uint64_t)id->id.ps << 16 | urxe_cma_addr_port(addr);
+}
+
 void urxe_cma_release_port(struct urxe_cma_id *id)
 {
 	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {

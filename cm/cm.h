@@ -246,7 +246,7 @@ struct urxe_cm_conn {
 struct urxe_cm_req {
 	struct urxe_cm_path path;
 	uint64_t service_id;
-	enum ibv_qp_type qp_type; /* RC or UC */
+	enum ibv_qp_type qp_type; /* RC, UC or XRC_SEND */
 	struct urxe_cm_conn conn;
 	const struct urxe_cm_path *alternate; /* NULL: none */
 	/* The peer asks us for the same service: one of the two REQs wins (12.10.4). */

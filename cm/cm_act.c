@@ -58,8 +58,7 @@ ACTION(send_req)
 	const struct urxe_cm_conn *c = &req->conn;
 
 	if (check_private(c->private_data, c->private_len, URXE_REQ_PRIVATE_LEN) ||
-	    (req->qp_type != IBV_QPT_RC && req->qp_type != IBV_QPT_UC) || c->retry_count > 7 ||
-	    c->rnr_retry_count > 7)
+	    !urxe_cm_transport(req->qp_type) || c->retry_count > 7 || c->rnr_retry_count > 7)
 		return EINVAL;
 	if (req->alternate) {
 		if (urxe_cm_new_alt(id))
@@ -186,10 +185,13 @@ ACTION(rej_connected)
 	return 0;
 }
 
-static void read_rep(const uint8_t *mad, struct urxe_cm_conn *c)
+static void read_rep(const struct urxe_cm_id *id, const uint8_t *mad, struct urxe_cm_conn *c)
 {
 	*c = (struct urxe_cm_conn){
-		.qpn = (uint32_t)urxe_mad_get(mad, URXE_REP_LOCAL_QPN),
+		/* An XRC target QP stands where EE contexts did (table 110, A14). */
+		.qpn = (uint32_t)urxe_mad_get(mad, id->qp_type == IBV_QPT_XRC_SEND
+							   ? URXE_REP_LOCAL_EECN
+							   : URXE_REP_LOCAL_QPN),
 		.psn = (uint32_t)urxe_mad_get(mad, URXE_REP_STARTING_PSN),
 		.responder_resources = (uint8_t)urxe_mad_get(mad, URXE_REP_RESPONDER_RESOURCES),
 		.initiator_depth = (uint8_t)urxe_mad_get(mad, URXE_REP_INITIATOR_DEPTH),
@@ -213,7 +215,7 @@ ACTION(rep)
 	uint64_t guid = urxe_mad_get(s->mad, URXE_REP_LOCAL_CA_GUID);
 	struct urxe_cm_id *other;
 
-	read_rep(s->mad, &c);
+	read_rep(id, s->mad, &c);
 	if (c.qpn < 2) {
 		cm->counters.drop_malformed++;
 		return URXE_CM_STAY;
@@ -343,7 +345,7 @@ ACTION(req)
 		(uint8_t)min64(urxe_mad_get(m, URXE_REQ_INITIATOR_DEPTH), id->cm->cfg.max_rd_atom);
 	id->initiator_depth = (uint8_t)min64(urxe_mad_get(m, URXE_REQ_RESPONDER_RESOURCES),
 					     id->cm->cfg.max_rd_atom);
-	id->qp_type = urxe_mad_get(m, URXE_REQ_TRANSPORT_SERVICE_TYPE) ? IBV_QPT_UC : IBV_QPT_RC;
+	id->qp_type = urxe_cm_req_qp_type(m);
 	id->retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RETRY_COUNT);
 	id->rnr_retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RNR_RETRY_COUNT);
 	urxe_cm_path_back(s->src, p);

@@ -237,7 +237,7 @@ static void rtr_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int 
 	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (alternate(id))
 		alt_attr(id, alternate(id), attr, mask);
-	if (id->qp_type != IBV_QPT_RC)
+	if (id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_RECV)
 		return;
 	attr->max_dest_rd_atomic = id->responder_resources;
 	attr->min_rnr_timer = 0; /* as the kernel's CM: 655 ms */
@@ -257,13 +257,16 @@ static void rts_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int 
 	}
 	attr->sq_psn = id->sq_psn;
 	*mask |= IBV_QP_STATE | IBV_QP_SQ_PSN;
-	if (id->qp_type != IBV_QPT_RC)
+	if (id->qp_type == IBV_QPT_UC)
+		return;
+	attr->timeout = id->ack_timeout ? id->ack_timeout : id->cm->cfg.qp_ack_timeout;
+	*mask |= IBV_QP_TIMEOUT;
+	if (id->qp_type == IBV_QPT_XRC_RECV)
 		return;
 	attr->retry_cnt = id->retry_count;
 	attr->rnr_retry = id->rnr_retry_count;
 	attr->max_rd_atomic = id->initiator_depth;
-	attr->timeout = id->ack_timeout ? id->ack_timeout : id->cm->cfg.qp_ack_timeout;
-	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT;
+	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
 int urxe_cm_init_qp_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int *mask)

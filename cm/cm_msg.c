@@ -84,6 +84,32 @@ static uint8_t or_ours(uint8_t asked, uint8_t ours)
 	return asked ? asked : ours;
 }
 
+/* Transport service type and extended transport type of a REQ (table 106, A14.4.2). */
+static const struct urxe_cm_transport transports[] = {
+	{IBV_QPT_RC, IBV_QPT_RC, 0, 0},
+	{IBV_QPT_UC, IBV_QPT_UC, 1, 0},
+	{IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, 3, 1},
+};
+
+const struct urxe_cm_transport *urxe_cm_transport(enum ibv_qp_type active)
+{
+	for (unsigned i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+		if (transports[i].active == active)
+			return &transports[i];
+	}
+	return NULL;
+}
+
+enum ibv_qp_type urxe_cm_req_qp_type(const uint8_t *mad)
+{
+	for (unsigned i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+		if (transports[i].service == urxe_mad_get(mad, URXE_REQ_TRANSPORT_SERVICE_TYPE) &&
+		    transports[i].extended == urxe_mad_get(mad, URXE_REQ_EXT_TRANSPORT_TYPE))
+			return transports[i].passive;
+	}
+	return (enum ibv_qp_type)0;
+}
+
 void urxe_cm_build_req(struct urxe_cm_id *id, const struct urxe_cm_req *req)
 {
 	const struct urxe_cm_conn *c = &req->conn;
@@ -102,7 +128,8 @@ void urxe_cm_build_req(struct urxe_cm_id *id, const struct urxe_cm_req *req)
 	PUT(m, REQ_INITIATOR_DEPTH, c->initiator_depth);
 	PUT(m, REQ_REMOTE_CM_RESPONSE_TIMEOUT,
 	    or_ours(req->remote_timeout, URXE_CM_ADV_RESPONSE_TIMEOUT));
-	PUT(m, REQ_TRANSPORT_SERVICE_TYPE, req->qp_type == IBV_QPT_UC);
+	PUT(m, REQ_TRANSPORT_SERVICE_TYPE, urxe_cm_transport(req->qp_type)->service);
+	PUT(m, REQ_EXT_TRANSPORT_TYPE, urxe_cm_transport(req->qp_type)->extended);
 	PUT(m, REQ_FLOW_CONTROL, c->flow_control);
 	PUT(m, REQ_STARTING_PSN, c->psn);
 	PUT(m, REQ_LOCAL_CM_RESPONSE_TIMEOUT,
@@ -127,7 +154,10 @@ void urxe_cm_build_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *c)
 	PUT(m, HDR_ATTR_MOD, c->ece.attr_mod);
 	PUT(m, REP_LOCAL_COMM_ID, id->local_comm_id);
 	PUT(m, REP_REMOTE_COMM_ID, id->remote_comm_id);
-	PUT(m, REP_LOCAL_QPN, c->qpn);
+	if (id->qp_type == IBV_QPT_XRC_RECV)
+		PUT(m, REP_LOCAL_EECN, c->qpn);
+	else
+		PUT(m, REP_LOCAL_QPN, c->qpn);
 	PUT(m, REP_VENDOR_ID_H, c->ece.vendor_id >> 16);
 	PUT(m, REP_VENDOR_ID_M, c->ece.vendor_id >> 8);
 	PUT(m, REP_VENDOR_ID_L, c->ece.vendor_id);
@@ -139,7 +169,8 @@ void urxe_cm_build_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *c)
 		PUT(m, REP_FAILOVER_ACCEPTED, c->failover);
 	PUT(m, REP_FLOW_CONTROL, c->flow_control);
 	PUT(m, REP_RNR_RETRY_COUNT, c->rnr_retry_count);
-	PUT(m, REP_SRQ, c->srq);
+	/* An XRC target has nothing but SRQs. */
+	PUT(m, REP_SRQ, c->srq || id->qp_type == IBV_QPT_XRC_RECV);
 	PUT(m, REP_LOCAL_CA_GUID, id->cm->cfg.ca_guid);
 	urxe_cm_put_private(m, URXE_REP_PRIVATE_DATA, c->private_data, c->private_len);
 }

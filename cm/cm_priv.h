@@ -208,6 +208,15 @@ void urxe_cm_read_path(const uint8_t *mad, const struct urxe_cm_path_fields *f,
 		       struct urxe_cm_path *p);
 void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const uint8_t *mad);
 void urxe_cm_put_private(uint8_t *mad, enum urxe_mad_field_id field, const void *data, uint8_t len);
+/** A transport in REQs: the QP type of who sends it, and of who gets it. */
+struct urxe_cm_transport {
+	enum ibv_qp_type active, passive;
+	uint8_t service, extended;
+};
+/** urxe_cm_transport - by the sender's QP type; NULL: none is connected by a REQ. */
+const struct urxe_cm_transport *urxe_cm_transport(enum ibv_qp_type active);
+/** urxe_cm_req_qp_type - the receiver's QP type for a REQ; 0: a transport that is not offered. */
+enum ibv_qp_type urxe_cm_req_qp_type(const uint8_t *mad);
 void urxe_cm_build_req(struct urxe_cm_id *id, const struct urxe_cm_req *req);
 void urxe_cm_build_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *rep);
 void urxe_cm_build_rtu(struct urxe_cm_id *id, const void *data, uint8_t len);

@@ -119,8 +119,7 @@ static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_GID, NULL, 0);
 		return;
 	}
-	if (urxe_mad_get(mad, URXE_REQ_TRANSPORT_SERVICE_TYPE) > 1 ||
-	    urxe_mad_get(mad, URXE_REQ_EXT_TRANSPORT_TYPE)) {
+	if (!urxe_cm_req_qp_type(mad)) {
 		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_TRANSPORT_TYPE, NULL, 0);
 		return;
 	}

@@ -32,7 +32,8 @@ struct urxe_cma_id;
 struct urxe_cma_dev {
 	struct ibv_device *device;
 	struct ibv_context *verbs;
-	struct ibv_pd *pd; /* id->pd where the application gave none */
+	struct ibv_pd *pd;     /* id->pd where the application gave none */
+	struct ibv_xrcd *xrcd; /* likewise, of XRC SRQs and QPs; NULL until needed */
 	struct ibv_device_attr attr;
 	struct urxe_agent *agent; /* NULL until the CM is first needed */
 	struct cds_list_head services;
@@ -184,6 +185,8 @@ int urxe_cma_end(int err);
 unsigned urxe_cma_num_devices(void);
 /** urxe_cma_device - device by index, opened. Locked. NULL and *err when it cannot be opened. */
 struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err);
+/** urxe_cma_xrcd - the device's own XRC domain. NULL and *err when it cannot be opened. */
+struct ibv_xrcd *urxe_cma_xrcd(struct urxe_cma_dev *dev, int *err);
 /** urxe_cma_ids - all ids, for the process's end. Locked. */
 extern struct cds_list_head urxe_cma_ids;
 
@@ -261,6 +264,13 @@ int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **i
 
 /** urxe_cma_bind - bind to an address (wildcard allowed) and port (0: ephemeral). Locked. */
 int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr);
+/**
+ * urxe_cma_service_id - of an own or a peer's address of the id
+ *
+ * Port space and port number, as the kernel puts them together. For RDMA_PS_TCP and RDMA_PS_UDP
+ * it is the RDMA IP CM service's (IBTA A11): 0x0000000001, IP protocol, port.
+ */
+uint64_t urxe_cma_service_id(const struct urxe_cma_id *id, const struct sockaddr *addr);
 /** urxe_cma_claim_port - the id's port number, on its device or, unbound, on all. Locked. */
 int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid, uint16_t *port);
 void urxe_cma_release_port(struct urxe_cma_id *id);

@@ -144,8 +144,7 @@ static int start_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p
 		return ENOMEM;
 	id->psn = (uint32_t)urxe_gsi_random(id->dev->verbs) & 0xffffff;
 	urxe_cma_path(id, &req->path);
-	req->service_id = urxe_ip_cm_service_id((uint8_t)id->id.ps,
-						urxe_cma_addr_port(&id->id.route.addr.dst_addr));
+	req->service_id = urxe_cma_service_id(id, &id->id.route.addr.dst_addr);
 	req->qp_type = id->id.qp_type;
 	fill_param(id, p, &req->conn);
 	req->conn.private_data = id->req_data;

@@ -57,13 +57,23 @@ static int active_ep(struct rdma_cm_id *id, const struct rdma_addrinfo *res, str
 	return 0;
 }
 
+/* Which QP types a port space has: RDMA_PS_IB is for any. */
 static int ep_qp_type(int ps, int qp_type)
 {
-	if (ps == RDMA_PS_TCP)
-		return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_UC ? 0 : EINVAL;
-	if (ps == RDMA_PS_UDP)
-		return qp_type == IBV_QPT_UD ? 0 : EINVAL;
-	return ps == RDMA_PS_IB || ps == RDMA_PS_IPOIB ? EOPNOTSUPP : EINVAL;
+	bool rc = qp_type == IBV_QPT_RC || qp_type == IBV_QPT_UC, ud = qp_type == IBV_QPT_UD;
+	bool xrc = qp_type == IBV_QPT_XRC_SEND || qp_type == IBV_QPT_XRC_RECV;
+
+	switch (ps) {
+	case RDMA_PS_TCP:
+		return rc ? 0 : EINVAL;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		return ud ? 0 : EINVAL;
+	case RDMA_PS_IB:
+		return rc || ud || xrc ? 0 : EINVAL;
+	default:
+		return EINVAL;
+	}
 }
 
 URXE_CMA_API int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res,

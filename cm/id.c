@@ -30,14 +30,13 @@ static int qp_type_of(enum rdma_port_space ps, enum ibv_qp_type *qp_type)
 {
 	switch (ps) {
 	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
 		*qp_type = IBV_QPT_RC;
 		return 0;
 	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
 		*qp_type = IBV_QPT_UD;
 		return 0;
-	case RDMA_PS_IPOIB:
-	case RDMA_PS_IB:
-		return EOPNOTSUPP;
 	default:
 		return EINVAL;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* librdmacm's one lock, its devices, and its ends: fork and exit. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -169,6 +170,24 @@ struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err)
 	}
 	*err = open_device(&lib.devices[i]);
 	return *err ? NULL : &lib.devices[i];
+}
+
+struct ibv_xrcd *urxe_cma_xrcd(struct urxe_cma_dev *dev, int *err)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+
+	urxe_cma_hold();
+	*err = 0;
+	if (!dev->xrcd) {
+		dev->xrcd = ibv_open_xrcd(dev->verbs, &attr);
+		*err = dev->xrcd ? 0 : errno;
+	}
+	urxe_cma_release();
+	return dev->xrcd;
 }
 
 URXE_CMA_API struct ibv_context **rdma_get_devices(int *num_devices)

@@ -190,8 +190,7 @@ static void put_service(struct urxe_cma_service *svc)
 
 static int listen_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev)
 {
-	uint64_t service_id = urxe_ip_cm_service_id(
-		(uint8_t)id->id.ps, urxe_cma_addr_port(&id->id.route.addr.src_addr));
+	uint64_t service_id = urxe_cma_service_id(id, &id->id.route.addr.src_addr);
 	struct urxe_cma_service *svc;
 	struct urxe_cma_binding *b;
 	int err;

@@ -100,8 +100,16 @@ int urxe_cma_qp_to_err(struct urxe_cma_id *id)
 	return ibv_modify_qp(id->id.qp, &attr, IBV_QP_STATE);
 }
 
+static bool is_xrc_target(const struct rdma_cm_id *id)
+{
+	return id->qp_type == IBV_QPT_XRC_RECV;
+}
+
+/* The id's own CQs go with the last that completes into them: an XRC SRQ has one, too. */
 static void destroy_cqs(struct rdma_cm_id *id)
 {
+	if (id->qp || (id->srq && is_xrc_target(id)))
+		return;
 	if (id->recv_cq) {
 		ibv_destroy_cq(id->recv_cq);
 		if (id->send_cq == id->recv_cq)
@@ -166,11 +174,40 @@ static int install_qp(struct urxe_cma_id *id, struct ibv_qp *qp)
 		return err;
 	err = id->id.qp ? EINVAL : init_qp(id, qp);
 	if (!err) {
-		id->id.pd = qp->pd;
+		if (qp->pd)
+			id->id.pd = qp->pd;
 		id->id.qp = qp;
 	}
 	urxe_cma_leave();
 	return err;
+}
+
+/* A target QP has neither CQs nor receives: those are of the SRQs in its domain. */
+static int give_xrcd(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	int err = 0;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)
+		attr->xrcd = urxe_cma_xrcd(to_cma_id(id)->dev, &err);
+	attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	attr->comp_mask &= ~(uint32_t)IBV_QP_INIT_ATTR_PD;
+	return err;
+}
+
+static int give_cqs(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	int err = create_cqs(id, attr->send_cq || id->send_cq ? 0 : attr->cap.max_send_wr,
+			     attr->recv_cq || id->recv_cq ? 0 : attr->cap.max_recv_wr);
+
+	if (err)
+		return err;
+	if (!attr->send_cq)
+		attr->send_cq = id->send_cq;
+	if (!attr->recv_cq)
+		attr->recv_cq = id->recv_cq;
+	if (id->srq && !attr->srq)
+		attr->srq = id->srq;
+	return 0;
 }
 
 static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
@@ -189,16 +226,9 @@ static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 	if ((id->recv_cq && attr->recv_cq && id->recv_cq != attr->recv_cq) ||
 	    (id->send_cq && attr->send_cq && id->send_cq != attr->send_cq))
 		return EINVAL;
-	err = create_cqs(id, attr->send_cq || id->send_cq ? 0 : attr->cap.max_send_wr,
-			 attr->recv_cq || id->recv_cq ? 0 : attr->cap.max_recv_wr);
+	err = is_xrc_target(id) ? give_xrcd(id, attr) : give_cqs(id, attr);
 	if (err)
 		return err;
-	if (!attr->send_cq)
-		attr->send_cq = id->send_cq;
-	if (!attr->recv_cq)
-		attr->recv_cq = id->recv_cq;
-	if (id->srq && !attr->srq)
-		attr->srq = id->srq;
 	qp = ibv_create_qp_ex(id->verbs, attr);
 	if (!qp) {
 		err = errno;
@@ -251,21 +281,45 @@ URXE_CMA_API void rdma_destroy_qp(struct rdma_cm_id *id)
 	destroy_cqs(id);
 }
 
+/* What the application leaves to us: the domain, and the CQ of its receives. */
+static int give_srq_xrc(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	int err = 0;
+
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)
+		attr->xrcd = urxe_cma_xrcd(to_cma_id(id)->dev, &err);
+	if (err)
+		return err;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq) {
+		if (!id->recv_cq)
+			err = create_cqs(id, 0, attr->attr.max_wr);
+		attr->cq = id->recv_cq;
+	}
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	return err;
+}
+
 URXE_CMA_API int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	struct ibv_srq *srq;
+	int err;
 
 	if (!id || !attr || !id->verbs || id->srq || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
 		return urxe_cma_ret(EINVAL);
-	if (attr->srq_type != IBV_SRQT_BASIC)
-		return urxe_cma_ret(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
 		attr->pd = id->pd;
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
-	}
+	} else if (attr->pd->context != id->verbs)
+		return urxe_cma_ret(EINVAL);
+	err = attr->srq_type == IBV_SRQT_XRC ? give_srq_xrc(id, attr) : 0;
+	if (err)
+		return urxe_cma_ret(err);
 	srq = ibv_create_srq_ex(id->verbs, attr);
-	if (!srq)
-		return -1;
+	if (!srq) {
+		err = errno;
+		destroy_cqs(id);
+		return urxe_cma_ret(err);
+	}
 	if (!id->pd)
 		id->pd = attr->pd;
 	id->srq = srq;
@@ -282,7 +336,7 @@ URXE_CMA_API int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 		return urxe_cma_ret(EINVAL);
 	memcpy(&ex, attr, sizeof(*attr));
 	ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-	ex.srq_type = IBV_SRQT_BASIC;
+	ex.srq_type = is_xrc_target(id) ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
 	ex.pd = pd ? pd : id->pd;
 	ret = rdma_create_srq_ex(id, &ex);
 	memcpy(attr, &ex, sizeof(*attr));

@@ -35,11 +35,9 @@ int urxe_cma_sidr_connect(struct urxe_cma_id *id, const struct rdma_conn_param *
 	id->cm = urxe_cm_new_id(urxe_agent_cm(agent), urxe_cma_conn_handler, id);
 	if (!id->cm)
 		return ENOMEM;
-	err = urxe_cm_send_sidr_req(
-		id->cm, &path,
-		urxe_ip_cm_service_id((uint8_t)id->id.ps,
-				      urxe_cma_addr_port(&id->id.route.addr.dst_addr)),
-		data, (uint8_t)(URXE_IP_CM_HDR_LEN + id->connect_len + len));
+	err = urxe_cm_send_sidr_req(id->cm, &path,
+				    urxe_cma_service_id(id, &id->id.route.addr.dst_addr), data,
+				    (uint8_t)(URXE_IP_CM_HDR_LEN + id->connect_len + len));
 	if (err) {
 		urxe_cm_destroy(id->cm);
 		id->cm = NULL;

@@ -50,10 +50,12 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 	if (!cap->max_send_sge)
 		cap->max_send_sge = 1;
 	sq->max_sge = cap->max_send_sge;
-	sq->max_inline = cap->max_inline_data;
+	/* Inline data lie where the SGEs would: that much is had without asking (rdma_xclient
+	 * does). */
 	tail = sq->max_sge * (uint32_t)sizeof(struct ibv_sge);
-	if (tail < sq->max_inline)
-		tail = sq->max_inline;
+	if (tail < cap->max_inline_data)
+		tail = cap->max_inline_data;
+	sq->max_inline = cap->max_inline_data = tail;
 	if (urxe_ring_init(&sq->ring, qp->given_pd, URXEDV_RES_SQ, cap->max_send_wr,
 			   ((uint32_t)sizeof(struct urxe_swqe) + tail + 15) & ~15u))
 		return ENOMEM;

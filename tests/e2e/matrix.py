@@ -34,6 +34,11 @@ CASES = [
          client_re=r'return status 0', server_re=r'return status 0'),
     case('rdma_server-client', 'rdma_server -s {a} -p {p}', 'rdma_client -s {a} -p {p}', '46',
          client_re=r'rdma_client: end 0', server_re=r'rdma_server: end 0'),
+    # The server binds to the IPv4 wildcard.
+    case('rdma_xserver-xclient', 'rdma_xserver -p {p}', 'rdma_xclient -s {a} -p {p}',
+         client_re=r'rdma_xclient: end 0', server_re=r'rdma_xserver: end 0'),
+    case('rdma_xserver-xclient-XRC', 'rdma_xserver -p {p} -c x', 'rdma_xclient -s {a} -p {p} -c x',
+         client_re=r'rdma_xclient: end 0', server_re=r'rdma_xserver: end 0'),
     case('mckey', 'mckey -m {m} -b {a}', 'mckey -m {m} -s -b {b}', '46',
          client_re=r'return status 0', server_re=r'return status 0'),
     case('mckey-send-only', 'mckey -m {m} -b {a}', 'mckey -m {m} -s -o -b {b}', '46',
