@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -196,13 +195,9 @@ uint64_t urxe_port_now(struct urxe_port *port)
 
 uint64_t urxe_port_random(struct urxe_port *port)
 {
-	uint64_t v;
-
 	if (port->ops->random)
 		return port->ops->random(port->link_arg);
-	while (getrandom(&v, sizeof(v), 0) != sizeof(v))
-		;
-	return v;
+	return urxe_random64();
 }
 
 static uint64_t ident_random(void *arg)

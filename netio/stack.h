@@ -288,6 +288,10 @@ int urxe_port_next_hop(struct urxe_port *port, unsigned sgid_index, const uint8_
 /** urxe_gid_print - for log lines; @buf of 46 bytes at least. */
 const char *urxe_gid_print(const uint8_t gid[16], char *buf, size_t len);
 
+/** urxe_random64 - 64 random bits of the kernel's. Thread-safe, may be called with any lock held.
+ */
+uint64_t urxe_random64(void);
+
 static inline uint64_t urxe_random_step(uint64_t *state)
 {
 	uint64_t z = (*state += 0x9e3779b97f4a7c15ull); /* splitmix64 */

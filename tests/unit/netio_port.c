@@ -5,6 +5,9 @@
  */
 #include "netio_net.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static struct urxe_sim *sim;
 
 static void gids(void)
@@ -391,5 +394,33 @@ static void wake(void)
 	urxe_port_destroy(port);
 }
 
+/* A child has none of the numbers that its parent had in stock. */
+static void random_after_fork(void)
+{
+	uint64_t own[64], childs[64];
+	int fds[2], status;
+	pid_t pid;
+
+	urxe_random64();
+	CU_ASSERT_EQUAL_FATAL(pipe(fds), 0);
+	pid = fork();
+	for (unsigned i = 0; i < 64; i++)
+		own[i] = urxe_random64();
+	if (!pid)
+		_exit(write(fds[1], own, sizeof(own)) != sizeof(own));
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT_EQUAL(status, 0);
+	CU_ASSERT_EQUAL_FATAL(read(fds[0], childs, sizeof(childs)), sizeof(childs));
+	for (unsigned i = 0; i < 64; i++) {
+		for (unsigned k = 0; k < 64; k++)
+			CU_ASSERT(own[i] != childs[k]);
+		for (unsigned k = 0; k < i; k++)
+			CU_ASSERT(own[i] != own[k]);
+	}
+	close(fds[0]);
+	close(fds[1]);
+}
+
 URXE_TEST_MAIN("netio_port", T(gids), T(bad_configs), T(routes), T(bad_paths), T(loopback),
-	       T(loop_backpressure), T(too_long), T(golden), T(path_fields), T(slow_link), T(wake))
+	       T(loop_backpressure), T(too_long), T(golden), T(path_fields), T(slow_link), T(wake),
+	       T(random_after_fork))
