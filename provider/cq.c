@@ -143,10 +143,11 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 	cq_stop_timer(cq);
 	/* Events that nobody has read point at us; those that were read must be acknowledged. */
 	comp = cq->events_sent;
-	if (ibcq->channel)
+	if (comp)
 		comp -= urxe_channel_purge(ibcq->channel, ibcq);
 	async = cq->async_events;
-	async -= urxe_event_purge(cq->ctx, ibcq);
+	if (async)
+		async -= urxe_event_purge(cq->ctx, ibcq);
 	pthread_mutex_lock(&ibcq->mutex);
 	while (ibcq->comp_events_completed != comp || ibcq->async_events_completed != async)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);

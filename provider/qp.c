@@ -291,7 +291,8 @@ static void qp_unpublish(struct urxe_qp *qp)
 
 void urxe_qp_await_events(struct ibv_qp *ibqp, struct urxe_context *ctx, uint32_t events)
 {
-	events -= urxe_event_purge(ctx, ibqp);
+	if (events)
+		events -= urxe_event_purge(ctx, ibqp);
 	pthread_mutex_lock(&ibqp->mutex);
 	while (ibqp->events_completed != events)
 		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
