@@ -54,7 +54,6 @@ struct urxe_agent {
 	unsigned n_deferred;
 	struct cds_list_head resolving;
 	struct urxe_gsi_service svc;
-	uint64_t deadline; /* what poll() last asked for */
 	bool in_poll;
 	uint64_t drop_recv, drop_send; /* not ours, broken; no room or no way */
 };
@@ -79,10 +78,18 @@ struct urxe_cm *urxe_agent_cm(struct urxe_agent *agent)
 	return agent->cm;
 }
 
+/* poll() is wanted by @when; when it runs now, it finds that out itself. */
+static void run_by(struct urxe_agent *a, uint64_t when)
+{
+	if (a->in_poll || when >= atomic_load(&a->svc.next))
+		return;
+	atomic_store(&a->svc.next, when);
+	urxe_gsi_by(a->dev->verbs, when);
+}
+
 void urxe_agent_kick(struct urxe_agent *agent)
 {
-	if (!agent->in_poll && urxe_cm_deadline(agent->cm) < agent->deadline)
-		urxe_gsi_wake(agent->dev->verbs);
+	run_by(agent, urxe_cm_deadline(agent->cm));
 }
 
 /* ---- sending ---- */
@@ -327,8 +334,7 @@ void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_cma_id *id)
 {
 	cds_list_add_tail(&id->resolving, &agent->resolving);
 	id->in_resolving = true;
-	if (!agent->in_poll && id->resolve_deadline < agent->deadline)
-		urxe_gsi_wake(agent->dev->verbs);
+	run_by(agent, id->resolve_deadline);
 }
 
 void urxe_agent_resolve_cancel(struct urxe_cma_id *id)
@@ -365,24 +371,22 @@ static uint64_t run_resolving(struct urxe_agent *a, uint64_t now)
 	return deadline;
 }
 
-static uint64_t agent_poll(void *arg, uint64_t now)
+static void agent_poll(void *arg, uint64_t now)
 {
 	struct urxe_agent *a = arg;
 	uint64_t deadline, resolve;
 
 	urxe_cma_hold();
 	a->in_poll = true;
-	reap_sends(a);
 	poll_recv(a);
 	run_deferred(a, now);
 	resolve = run_resolving(a, now);
 	deadline = urxe_cm_run(a->cm);
 	if (resolve < deadline)
 		deadline = resolve;
-	a->deadline = deadline;
+	atomic_store(&a->svc.next, deadline);
 	a->in_poll = false;
 	urxe_cma_release();
-	return deadline;
 }
 
 /* ---- start and end ---- */
@@ -494,13 +498,14 @@ int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent)
 	if (!a)
 		return ENOMEM;
 	a->dev = dev;
-	a->deadline = UINT64_MAX;
 	CDS_INIT_LIST_HEAD(&a->resolving);
 	err = create_cm(a);
 	if (!err)
 		err = create_qp(a);
 	if (!err) {
-		a->svc = (struct urxe_gsi_service){agent_poll, a};
+		a->svc.poll = agent_poll;
+		a->svc.arg = a;
+		atomic_init(&a->svc.next, UINT64_MAX);
 		err = urxe_gsi_set_service(dev->verbs, &a->svc);
 	}
 	if (err) {

@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Event channels. The descriptor is readable while events wait: one byte lies in a socket pair
- * from the first event queued until the last is taken, however many there are. A reader takes the
- * byte before it looks, and puts it back when there is more.
+ * Event channels. The descriptor, an eventfd, is readable while events wait: it holds a token from
+ * the first event queued until the last is taken, however many there are. Who waits for events
+ * drives the device for a moment, and then sleeps in read(): it takes the token before it looks,
+ * and puts it back when there is more.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "cm/cma.h"
+#include "provider/gsi.h"
 #include "urxe/log.h"
+
+#define DRIVE_NS    200000u /* some round trips, and what the peer's application does in between */
+#define YIELD_AFTER 64	    /* turns that found nothing: the peer may share the core */
 
 struct urxe_cma_channel *urxe_cma_channel_create(void)
 {
 	struct urxe_cma_channel *ch = calloc(1, sizeof(*ch));
-	int fds[2];
 
 	if (!ch)
 		return NULL;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds)) {
+	ch->channel.fd = eventfd(0, EFD_CLOEXEC);
+	if (ch->channel.fd < 0) {
 		free(ch);
 		return NULL;
 	}
-	ch->channel.fd = fds[0];
-	ch->wake_fd = fds[1];
 	CDS_INIT_LIST_HEAD(&ch->events);
 	return ch;
 }
@@ -34,7 +39,6 @@ struct urxe_cma_channel *urxe_cma_channel_create(void)
 void urxe_cma_channel_free(struct urxe_cma_channel *ch)
 {
 	close(ch->channel.fd);
-	close(ch->wake_fd);
 	free(ch);
 }
 
@@ -62,6 +66,18 @@ URXE_CMA_API struct rdma_event_channel *rdma_create_event_channel(void)
 static CDS_LIST_HEAD(dead_channels);
 static unsigned n_dead;
 
+/* Locked. */
+static void put_token(struct urxe_cma_channel *ch)
+{
+	uint64_t one = 1;
+
+	if (ch->token)
+		return;
+	if (write(ch->channel.fd, &one, sizeof(one)) != sizeof(one))
+		urxe_err("event channel: %s", strerror(errno));
+	ch->token = true;
+}
+
 URXE_CMA_API void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct urxe_cma_channel *ch, *old;
@@ -71,8 +87,9 @@ URXE_CMA_API void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	ch = to_cma_channel(channel);
 	urxe_cma_hold();
 	ch->dead = true;
-	close(ch->wake_fd); /* readers get an end of file */
-	if (!ch->readers)
+	if (ch->readers)
+		put_token(ch); /* each passes it on to the next */
+	else
 		close(ch->channel.fd);
 	cds_list_add_tail(&ch->entry, &dead_channels);
 	if (n_dead < KEEP_DEAD) {
@@ -97,63 +114,112 @@ static int stay(void)
 static void reader_out(struct urxe_cma_channel *ch)
 {
 	ch->readers--;
-	if (ch->dead && !ch->readers)
+	if (ch->dead && ch->readers)
+		put_token(ch);
+	else if (ch->dead)
 		close(ch->channel.fd);
 }
 
-static void reader_cancelled(void *ch)
+static void sleeper_cancelled(void *arg)
 {
-	urxe_cma_hold();
-	reader_out(ch);
-	urxe_cma_release();
-}
-
-/* Read what says that there are events: bytes, 0 for a dead channel, or -1. */
-static ssize_t wait_readable(struct urxe_cma_channel *ch, bool *dead)
-{
-	char buf[16];
-	ssize_t n;
-	int err;
+	struct urxe_cma_channel *ch = arg;
 
 	urxe_cma_hold();
-	*dead = ch->dead;
-	ch->readers += !ch->dead;
-	urxe_cma_release();
-	if (*dead)
-		return 0;
-	pthread_cleanup_push(reader_cancelled, ch);
-	n = read(ch->channel.fd, buf, sizeof(buf));
-	pthread_cleanup_pop(0);
-	err = errno;
-	urxe_cma_hold();
-	*dead = ch->dead;
-	if (n > 0)
-		ch->bytes -= (unsigned)n;
+	ch->sleepers--;
 	reader_out(ch);
 	urxe_cma_release();
-	errno = err;
-	return n;
 }
 
 /*
- * Locked. Make the descriptor tell the truth. Bytes that readers have read and not yet accounted
- * for count as there: those readers look next.
+ * Locked. Make the descriptor tell the truth. A token that a sleeper has read and not yet
+ * accounted for counts as there: the sleeper looks next. A driver looks next, too.
  */
 static void set_token(struct urxe_cma_channel *ch)
 {
-	bool wanted = !cds_list_empty(&ch->events);
-	char buf[16];
-	ssize_t n;
+	bool ready = !cds_list_empty(&ch->events);
+	uint64_t v;
 
-	if (wanted && !ch->bytes) {
-		if (send(ch->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
-			urxe_err("event channel: %s", strerror(errno));
-		ch->bytes++;
-	} else if (!wanted && ch->bytes) {
-		n = recv(ch->channel.fd, buf, sizeof(buf), MSG_DONTWAIT);
-		if (n > 0)
-			ch->bytes -= (unsigned)n;
+	if (ch->dead)
+		return;
+	atomic_store(&ch->ready, ready);
+	if (ready && !ch->drivers) {
+		put_token(ch);
+	} else if (ch->token && !ch->sleepers) {
+		/* Nobody else reads it: this does not wait. */
+		if (read(ch->channel.fd, &v, sizeof(v)) == sizeof(v))
+			ch->token = false;
 	}
+}
+
+/*
+ * Who waits drives the device for as long as an answer takes when all goes well: the service
+ * thread, and waking us, would take longer. True: there is something to look at.
+ */
+static bool drive(struct urxe_cma_channel *ch)
+{
+	bool nonblock = fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK;
+	struct urxe_cma_drive d;
+	unsigned idle = 0;
+	uint64_t until;
+	bool ready;
+
+	urxe_cma_hold();
+	urxe_cma_drive_begin(&d);
+	ch->drivers++;
+	set_token(ch);
+	urxe_cma_release();
+	until = d.n && !nonblock ? urxe_gsi_now(d.verbs[0]) + DRIVE_NS : 0;
+	do {
+		if (urxe_cma_drive_turn(&d))
+			idle = 0;
+		else if (++idle % YIELD_AFTER == 0)
+			sched_yield();
+	} while (!atomic_load(&ch->ready) && until && urxe_gsi_now(d.verbs[0]) < until);
+	urxe_cma_hold();
+	ch->drivers--;
+	set_token(ch);
+	ready = atomic_load(&ch->ready) || ch->dead;
+	ch->sleepers += !ready;
+	urxe_cma_release();
+	urxe_cma_drive_end(&d, !ready);
+	return ready;
+}
+
+/* Asleep until the descriptor says that there are events. 0 or errno. */
+static int sleep_for_token(struct urxe_cma_channel *ch)
+{
+	uint64_t v;
+	ssize_t n;
+	int err;
+
+	pthread_cleanup_push(sleeper_cancelled, ch);
+	n = read(ch->channel.fd, &v, sizeof(v));
+	pthread_cleanup_pop(0);
+	err = n < 0 ? errno : 0;
+	urxe_cma_hold();
+	ch->sleepers--;
+	if (n > 0)
+		ch->token = false;
+	urxe_cma_release();
+	return err;
+}
+
+/* Wait for events, as one of the channel's readers. 0 when it is worth looking, or an errno. */
+static int wait_events(struct urxe_cma_channel *ch)
+{
+	int old, err = 0;
+	bool dead, ready;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	ready = drive(ch);
+	pthread_setcancelstate(old, &old);
+	if (!ready)
+		err = sleep_for_token(ch);
+	urxe_cma_hold();
+	reader_out(ch);
+	dead = ch->dead;
+	urxe_cma_release();
+	return dead ? 0 : err;
 }
 
 struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
@@ -334,18 +400,20 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 		return urxe_cma_ret(EINVAL);
 	ch = to_cma_channel(channel);
 	while (!ev) {
-		ssize_t n = wait_readable(ch, &dead);
-
-		if (dead)
-			return stay();
-		if (n <= 0)
-			return -1;
 		err = urxe_cma_enter();
 		if (err)
 			return urxe_cma_ret(err);
-		ev = ch->dead ? NULL : take(ch);
-		set_token(ch);
+		dead = ch->dead;
+		ev = dead ? NULL : take(ch);
+		if (ev)
+			set_token(ch);
+		ch->readers += !ev && !dead;
 		urxe_cma_leave();
+		if (dead)
+			return stay();
+		err = ev ? 0 : wait_events(ch);
+		if (err)
+			return urxe_cma_ret(err);
 	}
 	/* A request that cannot have what it needs was rejected; the caller hears why. */
 	err = give_channel(ev);

@@ -11,6 +11,7 @@
 #define URXE_CM_CMA_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,11 +43,13 @@ struct urxe_cma_dev {
 
 struct urxe_cma_channel {
 	struct rdma_event_channel channel; /* first */
-	int wake_fd;			   /* the other end of channel.fd */
 	struct cds_list_head events;	   /* not yet taken */
-	unsigned bytes;		    /* written to say so, and not yet accounted for by a reader */
-	unsigned readers;	    /* in rdma_get_cm_event() */
-	bool dead;		    /* destroyed by the application */
+	atomic_bool ready;		   /* there are events */
+	bool token;	   /* the descriptor says so, or a sleeper has read that and looks next */
+	unsigned readers;  /* in rdma_get_cm_event(): */
+	unsigned drivers;  /* they drive, look next, and need no token */
+	unsigned sleepers; /* they are in read(), or close to it */
+	bool dead;	   /* destroyed by the application */
 	struct cds_list_head entry; /* among the dead */
 };
 
@@ -187,6 +190,18 @@ unsigned urxe_cma_num_devices(void);
 struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err);
 /** urxe_cma_xrcd - the device's own XRC domain. NULL and *err when it cannot be opened. */
 struct ibv_xrcd *urxe_cma_xrcd(struct urxe_cma_dev *dev, int *err);
+/** Devices with an agent, for a thread that drives them while it waits. */
+struct urxe_cma_drive {
+	struct ibv_context *verbs[URXE_CMA_MAX_DEVICES];
+	unsigned n;
+};
+
+/** urxe_cma_drive_begin - the calling thread drives from now on. Locked. */
+void urxe_cma_drive_begin(struct urxe_cma_drive *d);
+/** urxe_cma_drive_turn - one turn of each device; true if there was something to do. Not locked. */
+bool urxe_cma_drive_turn(const struct urxe_cma_drive *d);
+/** urxe_cma_drive_end - it does not any more; @sleeps: because it goes to sleep. */
+void urxe_cma_drive_end(const struct urxe_cma_drive *d, bool sleeps);
 /** urxe_cma_ids - all ids, for the process's end. Locked. */
 extern struct cds_list_head urxe_cma_ids;
 

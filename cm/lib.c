@@ -190,6 +190,34 @@ struct ibv_xrcd *urxe_cma_xrcd(struct urxe_cma_dev *dev, int *err)
 	return dev->xrcd;
 }
 
+void urxe_cma_drive_begin(struct urxe_cma_drive *d)
+{
+	d->n = 0;
+	for (unsigned i = 0; i < lib.n; i++) {
+		if (!lib.devices[i].agent)
+			continue;
+		d->verbs[d->n] = lib.devices[i].verbs;
+		urxe_gsi_drive_begin(d->verbs[d->n++]);
+	}
+}
+
+bool urxe_cma_drive_turn(const struct urxe_cma_drive *d)
+{
+	bool busy = false;
+
+	for (unsigned i = 0; i < d->n; i++) {
+		if (urxe_gsi_drive(d->verbs[i]) > 0)
+			busy = true;
+	}
+	return busy;
+}
+
+void urxe_cma_drive_end(const struct urxe_cma_drive *d, bool sleeps)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		urxe_gsi_drive_end(d->verbs[i], sleeps);
+}
+
 URXE_CMA_API struct ibv_context **rdma_get_devices(int *num_devices)
 {
 	struct ibv_context **list = NULL;

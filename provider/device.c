@@ -59,7 +59,6 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	pthread_mutex_init(&dev->mutex, NULL);
 	pthread_mutex_init(&dev->service.gsi_lock, NULL);
 	dev->service.running = !threaded; /* nothing to start then */
-	dev->service.gsi_next = URXE_NEVER;
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);
 	CDS_INIT_LIST_HEAD(&dev->sched.pending);

@@ -75,10 +75,11 @@ struct urxe_service_thread {
 	_Atomic uint64_t polls; /* lane turns by callers: they drive */
 	atomic_bool nudged;	/* a caller goes to sleep: drive for a while */
 	atomic_bool gsi_due;
-	_Atomic uint64_t resolve_until; /* the GSI waits for a neighbour: look often */
-	pthread_mutex_t gsi_lock;	/* held while the GSI's poll runs */
-	const struct urxe_gsi_service *gsi_svc;
-	uint64_t gsi_next;
+	_Atomic uint64_t resolve_until;		    /* the GSI waits for a neighbour: look often */
+	pthread_mutex_t gsi_lock;		    /* held while the GSI's poll runs */
+	_Atomic(struct urxe_gsi_service *) gsi_svc; /* written under gsi_lock */
+	atomic_uint gsi_drivers;		    /* callers that run the GSI's poll themselves */
+	atomic_bool gsi_waits;			    /* the last of these sleeps now */
 };
 
 /** Provider-level counters; written under a lane's lock, read by anybody. */

@@ -230,8 +230,12 @@ void urxe_service_nudge(struct urxe_device *dev);
 void urxe_service_by(struct urxe_device *dev, uint64_t when);
 /** urxe_service_gsi - the GSI's poll is due. */
 void urxe_service_gsi(struct urxe_device *dev);
-/** urxe_service_run_gsi - run the GSI's poll if due (service thread, tests). Returns its next time.
+/** urxe_service_gsi_next - when the GSI's poll is to run of itself. */
+uint64_t urxe_service_gsi_next(const struct urxe_device *dev);
+/**
+ * urxe_service_run_gsi - run the GSI's poll if that is due; true if it ran
+ * @wait: while another thread runs it, wait until that is through; else leave it to that thread
  */
-uint64_t urxe_service_run_gsi(struct urxe_device *dev, uint64_t now);
+bool urxe_service_run_gsi(struct urxe_device *dev, uint64_t now, bool wait);
 
 #endif

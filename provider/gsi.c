@@ -21,11 +21,12 @@ struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 	if (!qp)
 		return NULL;
 	attr->cap = ud.cap;
-	qp->scq->gsi = qp->rcq->gsi = true;
+	/* What was sent is looked at before the next send. */
+	qp->rcq->gsi = true;
 	return &qp->vqp.qp;
 }
 
-int urxe_gsi_set_service(struct ibv_context *ctx, const struct urxe_gsi_service *svc)
+int urxe_gsi_set_service(struct ibv_context *ctx, struct urxe_gsi_service *svc)
 {
 	struct urxe_service_thread *s = &to_urxe_dev(ctx)->service;
 	int err = 0;
@@ -43,10 +44,10 @@ int urxe_gsi_set_service(struct ibv_context *ctx, const struct urxe_gsi_service 
 			sched_yield();
 		}
 	}
-	if (svc && s->gsi_svc)
+	if (svc && atomic_load(&s->gsi_svc))
 		err = EBUSY;
 	else
-		s->gsi_svc = svc;
+		atomic_store(&s->gsi_svc, svc);
 	pthread_mutex_unlock(&s->gsi_lock);
 	if (!err && svc)
 		urxe_service_gsi(to_urxe_dev(ctx));
@@ -56,6 +57,49 @@ int urxe_gsi_set_service(struct ibv_context *ctx, const struct urxe_gsi_service 
 void urxe_gsi_wake(struct ibv_context *ctx)
 {
 	urxe_service_gsi(to_urxe_dev(ctx));
+}
+
+void urxe_gsi_by(struct ibv_context *ctx, uint64_t when)
+{
+	urxe_service_by(to_urxe_dev(ctx), when);
+}
+
+void urxe_gsi_drive_begin(struct ibv_context *ctx)
+{
+	struct urxe_service_thread *s = &to_urxe_dev(ctx)->service;
+
+	atomic_fetch_add(&s->gsi_drivers, 1);
+	if (atomic_load_explicit(&s->gsi_waits, memory_order_relaxed))
+		atomic_store(&s->gsi_waits, false);
+}
+
+int urxe_gsi_drive(struct ibv_context *ctx)
+{
+	struct urxe_device *dev = to_urxe_dev(ctx);
+	int n;
+
+	if (atomic_load_explicit(&dev->dead, memory_order_relaxed))
+		return -1;
+	n = urxe_progress_poll(dev);
+	if (urxe_service_run_gsi(dev, urxe_port_now(dev->port), false))
+		n = n > 0 ? n + 1 : 1;
+	return n;
+}
+
+void urxe_gsi_drive_end(struct ibv_context *ctx, bool sleeps)
+{
+	struct urxe_device *dev = to_urxe_dev(ctx);
+
+	if (sleeps)
+		atomic_store(&dev->service.gsi_waits, true);
+	atomic_fetch_sub(&dev->service.gsi_drivers, 1);
+	if (atomic_load_explicit(&dev->dead, memory_order_relaxed))
+		return;
+	/* What came since our last turn woke nobody. */
+	if (atomic_load(&dev->service.gsi_due))
+		urxe_service_gsi(dev);
+	if (sleeps)
+		urxe_service_nudge(dev);
 }
 
 uint64_t urxe_gsi_now(struct ibv_context *ctx)

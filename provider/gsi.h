@@ -9,6 +9,8 @@
 #ifndef URXE_PROVIDER_GSI_H
 #define URXE_PROVIDER_GSI_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -19,18 +21,23 @@ struct urxe_ident;
 
 #pragma GCC visibility push(default)
 
-/** The service that runs on a device's own service thread. */
+/** The service that runs on a device's own service thread, or on a caller that drives. */
 struct urxe_gsi_service {
 	/**
-	 * poll: QP1's CQ has completions, a time asked for has come, or urxe_gsi_wake() was called
+	 * poll: QP1 has received, svc->next has come, or urxe_gsi_wake() was called
 	 * @now: urxe_gsi_now()
 	 *
-	 * Runs on the device's service thread, with no lock of the provider held: it may call any
-	 * verb. It must not block for long: this thread also serves one-sided traffic.
-	 * Returns the time at which it wants to be called again at the latest, UINT64_MAX: never.
+	 * Runs on one thread at a time: the device's service thread, or one in urxe_gsi_drive().
+	 * No lock of the provider is held: it may call any verb. It must not block for long: this
+	 * thread also serves one-sided traffic.
 	 */
-	uint64_t (*poll)(void *arg, uint64_t now);
+	void (*poll)(void *arg, uint64_t now);
 	void *arg;
+	/**
+	 * When poll is to run at the latest; UINT64_MAX: never. The owner's to write, under one
+	 * lock of its own; who makes it earlier outside of poll calls urxe_gsi_by() then.
+	 */
+	_Atomic uint64_t next;
 };
 
 /**
@@ -43,15 +50,34 @@ struct urxe_gsi_service {
 struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 
 /**
- * urxe_gsi_set_service - have @svc run on the device's service thread; NULL takes it away
+ * urxe_gsi_set_service - have @svc run; NULL takes it away
  *
  * Returns 0, EBUSY when there is another. After taking it away, poll is not running any more
  * (do not call from within poll, nor with a lock held that poll takes).
  */
-int urxe_gsi_set_service(struct ibv_context *ctx, const struct urxe_gsi_service *svc);
+int urxe_gsi_set_service(struct ibv_context *ctx, struct urxe_gsi_service *svc);
 
 /** urxe_gsi_wake - have poll run soon. Thread-safe, cheap when it is due already. */
 void urxe_gsi_wake(struct ibv_context *ctx);
+
+/** urxe_gsi_by - have poll run by @when: svc->next became earlier. Thread-safe. */
+void urxe_gsi_by(struct ibv_context *ctx, uint64_t when);
+
+/**
+ * urxe_gsi_drive_begin, _drive, _drive_end - a caller that waits for something
+ * of the CM drives the device, for a short time, instead of sleeping until the service thread
+ * has done so
+ *
+ * Between begin and end, which come in pairs, completions of QP1 do not wake the service thread.
+ * urxe_gsi_drive() takes one turn: it receives and sends, and runs poll when that is due. Returns
+ * how much it found to do, 0 for nothing, -1 when the device is dead or another thread drives.
+ * @sleeps: the caller goes to sleep now: the service thread is to look often for a while, and then
+ * to have the link wake it.
+ * No lock held that poll takes; no thread may be cancelled in these.
+ */
+void urxe_gsi_drive_begin(struct ibv_context *ctx);
+int urxe_gsi_drive(struct ibv_context *ctx);
+void urxe_gsi_drive_end(struct ibv_context *ctx, bool sleeps);
 
 /** urxe_gsi_now - the device's clock, ns (virtual on a simulated link). Thread-safe. */
 uint64_t urxe_gsi_now(struct ibv_context *ctx);

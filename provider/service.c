@@ -46,23 +46,37 @@ void urxe_service_gsi(struct urxe_device *dev)
 
 	if (!atomic_load_explicit(&s->gsi_due, memory_order_relaxed))
 		atomic_store(&s->gsi_due, true);
-	if (atomic_load(&s->asleep))
+	/* A driver looks before it goes, and wakes us if need be. */
+	if (atomic_load(&s->asleep) && !atomic_load(&s->gsi_drivers))
 		urxe_port_wake(dev->port);
 }
 
-uint64_t urxe_service_run_gsi(struct urxe_device *dev, uint64_t now)
+uint64_t urxe_service_gsi_next(const struct urxe_device *dev)
+{
+	const struct urxe_gsi_service *svc = atomic_load(&dev->service.gsi_svc);
+
+	return svc ? atomic_load(&svc->next) : URXE_NEVER;
+}
+
+bool urxe_service_run_gsi(struct urxe_device *dev, uint64_t now, bool wait)
 {
 	struct urxe_service_thread *s = &dev->service;
 	bool resolving = now < atomic_load_explicit(&s->resolve_until, memory_order_relaxed);
+	struct urxe_gsi_service *svc;
 
-	if (!atomic_load_explicit(&s->gsi_due, memory_order_relaxed) && now < s->gsi_next &&
-	    !resolving)
-		return s->gsi_next;
-	pthread_mutex_lock(&s->gsi_lock);
+	if (!atomic_load_explicit(&s->gsi_due, memory_order_relaxed) &&
+	    now < urxe_service_gsi_next(dev) && !resolving)
+		return false;
+	if (wait)
+		pthread_mutex_lock(&s->gsi_lock);
+	else if (pthread_mutex_trylock(&s->gsi_lock))
+		return false;
 	atomic_store(&s->gsi_due, false);
-	s->gsi_next = s->gsi_svc ? s->gsi_svc->poll(s->gsi_svc->arg, now) : URXE_NEVER;
+	svc = atomic_load(&s->gsi_svc);
+	if (svc)
+		svc->poll(svc->arg, now);
 	pthread_mutex_unlock(&s->gsi_lock);
-	return s->gsi_next;
+	return true;
 }
 
 /* What the thread remembers from turn to turn. */
@@ -71,16 +85,17 @@ struct service_state {
 	uint64_t polls;	     /* of callers, when last looked */
 	uint64_t sleep;	     /* the pause that comes next */
 	bool interrupt;	     /* the link wakes us */
+	bool no_interrupt;   /* nor will it */
 };
 
 /* How long to sleep now; 0: not at all. */
 static uint64_t service_pause(struct urxe_device *dev, struct service_state *st, uint64_t now,
-			      uint64_t gsi_next, bool traffic)
+			      bool traffic)
 {
 	struct urxe_service_thread *s = &dev->service;
 	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
 	bool driven = polls != st->polls;
-	uint64_t until, ns, max, tick;
+	uint64_t until, ns, max, tick, gsi_next = urxe_service_gsi_next(dev);
 
 	st->polls = polls;
 	if (atomic_load_explicit(&s->nudged, memory_order_relaxed) &&
@@ -99,6 +114,9 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 	max = driven ? BACKOFF_NS : SLEEP_MAX_NS;
 	ns = st->sleep < max ? st->sleep : max;
 	st->sleep = ns * 2 > max ? max : ns * 2;
+	/* Who waits for an answer of the CM would rather have an interrupt than a look later. */
+	if (!driven && !st->no_interrupt && atomic_load(&s->gsi_waits))
+		ns = max;
 	if (!driven && st->interrupt && ns == max)
 		ns = SLEEP_INTR_NS;
 	/* Somebody waits for room in the link, of which nothing tells. */
@@ -126,8 +144,11 @@ static void service_sleep(struct urxe_device *dev, struct service_state *st, uin
 	atomic_store(&s->asleep, true);
 	/* Who asked before it could see that we sleep. */
 	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop) &&
-	    (ns < 10 * SLACK_NS || atomic_load(&dev->sched.next_timer) >= until - SLACK_NS))
+	    (ns < 10 * SLACK_NS || (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS &&
+				    urxe_service_gsi_next(dev) >= until - SLACK_NS)))
 		urxe_port_wait(dev->port, ns, &st->interrupt);
+	if (ns >= SLEEP_MAX_NS)
+		st->no_interrupt = !st->interrupt;
 	atomic_store(&s->asleep, false);
 }
 
@@ -142,11 +163,11 @@ static void *service_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000ul);
 	while (!atomic_load_explicit(&dev->service.stop, memory_order_relaxed)) {
 		int n = urxe_progress_turn(dev);
-		uint64_t now = urxe_port_now(dev->port);
-		uint64_t gsi_next = urxe_service_run_gsi(dev, now), ns;
+		uint64_t now = urxe_port_now(dev->port), ns;
 
+		urxe_service_run_gsi(dev, now, true);
 		urxe_device_watch(dev, now);
-		ns = service_pause(dev, &st, now, gsi_next, n > 0);
+		ns = service_pause(dev, &st, now, n > 0);
 		if (ns)
 			service_sleep(dev, &st, ns);
 		else if (n <= 0)

@@ -341,6 +341,69 @@ static void reader_of_a_dead_channel(void)
 	}
 }
 
+/* However many read a channel: the last to go closes it, and not before. */
+static void readers_of_a_dead_channel(void)
+{
+	for (unsigned i = 0; i < 20; i++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		int fd = ch->fd;
+		pthread_t t[4];
+
+		for (unsigned k = 0; k < 4; k++)
+			WORKS(pthread_create(&t[k], NULL, read_for_ever, ch));
+		/* Most are asleep in read() by then, or drive. */
+		for (unsigned k = 0; k < i * 20; k++)
+			sched_yield();
+		if (i % 2) {
+			WORKS(pthread_cancel(t[0]));
+			WORKS(pthread_join(t[0], NULL));
+		}
+		rdma_destroy_event_channel(ch);
+		for (unsigned k = i % 2; k < 4; k++) {
+			WORKS(pthread_cancel(t[k]));
+			WORKS(pthread_join(t[k], NULL));
+		}
+		FAILS(fcntl(fd, F_GETFD), EBADF);
+	}
+}
+
+/* Two threads wait at one channel: each event goes to one of them, none is missed. */
+static void *take_one(void *arg)
+{
+	struct rdma_cm_event *ev;
+
+	WORKS(rdma_get_cm_event(arg, &ev));
+	CU_ASSERT_EQUAL(ev->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	WORKS(rdma_ack_cm_event(ev));
+	return NULL;
+}
+
+static void two_readers(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct pollfd pfd = {ch->fd, POLLIN, 0};
+
+	for (unsigned i = 0; i < 50; i++) {
+		struct rdma_cm_id *id[2];
+		pthread_t t[2];
+
+		for (unsigned k = 0; k < 2; k++)
+			WORKS(pthread_create(&t[k], NULL, take_one, ch));
+		for (unsigned k = 0; k < i * 10; k++)
+			sched_yield();
+		for (unsigned k = 0; k < 2; k++) {
+			WORKS(rdma_create_id(ch, &id[k], NULL, RDMA_PS_TCP));
+			WORKS(rdma_resolve_addr(id[k], NULL, addr("10.0.0.1", 1), 1000));
+		}
+		for (unsigned k = 0; k < 2; k++)
+			WORKS(pthread_join(t[k], NULL));
+		CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
+		for (unsigned k = 0; k < 2; k++)
+			WORKS(rdma_destroy_id(id[k]));
+	}
+	rdma_destroy_event_channel(ch);
+}
+
 static void *ack_later(void *arg)
 {
 	struct rdma_cm_event *ev = arg;
@@ -626,5 +689,6 @@ static void forked_child(void)
 
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
 	       T(private_data), T(rejections), T(backlog), T(addresses), T(options), T(channels),
-	       T(destroy_waits), T(reader_of_a_dead_channel), T(synchronous), T(external_qp),
-	       T(datagrams), T(storm), T(not_offered), T(forked_child))
+	       T(destroy_waits), T(reader_of_a_dead_channel), T(readers_of_a_dead_channel),
+	       T(two_readers), T(synchronous), T(external_qp), T(datagrams), T(storm),
+	       T(not_offered), T(forked_child))
