@@ -14,25 +14,14 @@
 
 static const struct urxe_driver_kind kinds[] = {
 	{.prefix = "net_vhost",
-	 .driver = "net_vhost",
-	 .own_mac = true,
-	 .any_mtu = true,
-	 .rx_intr = true,
-	 .same_queues = true},
-	{.prefix = "eth_vhost",
+	 .alias = "eth_vhost",
 	 .driver = "net_vhost",
 	 .own_mac = true,
 	 .any_mtu = true,
 	 .rx_intr = true,
 	 .same_queues = true},
 	{.prefix = "net_virtio_user",
-	 .driver = "net_virtio_user",
-	 .own_mac = true,
-	 .any_mtu = true,
-	 .revive = URXE_REVIVE_REPLUG,
-	 .rx_intr = true,
-	 .same_queues = true},
-	{.prefix = "virtio_user",
+	 .alias = "virtio_user",
 	 .driver = "net_virtio_user",
 	 .own_mac = true,
 	 .any_mtu = true,
@@ -60,11 +49,16 @@ static const struct urxe_driver_kind kinds[] = {
 	{.prefix = "", .driver = "", .rx_intr = true},
 };
 
+static bool starts_with(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
 const struct urxe_driver_kind *urxe_devargs_kind(const char *port)
 {
 	const struct urxe_driver_kind *k = kinds;
 
-	while (strncmp(port, k->prefix, strlen(k->prefix)))
+	while (!starts_with(port, k->prefix) && !(k->alias && starts_with(port, k->alias)))
 		k++;
 	return k;
 }

@@ -15,6 +15,7 @@ struct urxe_port_config;
 /** What a driver needs from us, measured with DPDK 22.11. */
 struct urxe_driver_kind {
 	const char *prefix; /* of the device name: "net_vhost" */
+	const char *alias;  /* another one; may be NULL */
 	const char *driver;
 	/* Its MAC is an invention, nobody but us filters on it: ours is as good. */
 	bool own_mac;

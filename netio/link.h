@@ -38,8 +38,8 @@ struct urxe_link_info {
 
 struct urxe_link_ops {
 	const char *name;
-	/** open: bring up for @cfg, of @l3_mtu bytes; *@link is passed to all other calls. 0 or
-	 * errno. */
+	/** open: bring up for @cfg, of @l3_mtu bytes; *@link is passed to all other calls. 0, or
+	 * errno and a log line that says why. */
 	int (*open)(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
 		    uint32_t l3_mtu, void **link, struct urxe_link_info *info);
 	void (*close)(void *link);

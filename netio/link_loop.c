@@ -25,8 +25,10 @@ static int loop_open(void *arg, const struct urxe_port_config *cfg, const uint8_
 {
 	struct loop_link *l = calloc(1, sizeof(*l));
 
-	if (!l)
+	if (!l) {
+		urxe_err("%s: no memory", cfg->name);
 		return ENOMEM;
+	}
 	l->room = l3_mtu + ETH_LEN + VLAN_LEN;
 	memset(info, 0, sizeof(*info));
 	strcpy(info->driver, "loop");

@@ -409,8 +409,10 @@ void urxe_port_destroy(struct urxe_port *port)
 static int make_lanes(struct urxe_port *port, unsigned n)
 {
 	port->lanes = calloc(n, sizeof(*port->lanes));
-	if (!port->lanes)
+	if (!port->lanes) {
+		urxe_err("%s: no memory for %u lanes", port->cfg.name, n);
 		return ENOMEM;
+	}
 	for (unsigned i = 0; i < n; i++) {
 		struct urxe_lane *lane = &port->lanes[i];
 
@@ -468,10 +470,8 @@ static int start_locked(struct urxe_port *port)
 	memset(&li, 0, sizeof(li));
 	err = port->ops->open(port->link_arg, &port->cfg, port->mac, atomic_load(&port->l3_mtu),
 			      &port->link, &li);
-	if (err) {
-		urxe_err("%s: cannot start %s: %s", port->cfg.name, port->cfg.port, strerror(err));
-		return err;
-	}
+	if (err)
+		return err; /* the link has said why */
 	err = make_lanes(port, li.lanes);
 	if (!err)
 		err = adopt(port, &li);
