@@ -345,7 +345,7 @@ int urxe_progress_poll(struct urxe_device *dev)
 void urxe_progress_flush(struct urxe_qp *qp)
 {
 	struct urxe_device *dev = qp->dev;
-	struct urxe_lane *lane = urxe_port_lane(dev->port, 0);
+	struct urxe_lane *lane;
 	bool due;
 
 	urxe_spin_lock(&qp->lock);
@@ -353,7 +353,12 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	urxe_spin_unlock(&qp->lock);
 	if (!due || atomic_load_explicit(&dev->dead, memory_order_relaxed))
 		return;
-	urxe_lane_lock(lane);
+	lane = take_lane(dev);
+	if (!lane) {
+		/* All are in use: it must be sent before we go on, so wait for one. */
+		lane = urxe_port_lane(dev->port, 0);
+		urxe_lane_lock(lane);
+	}
 	urxe_rcu_read_lock();
 	urxe_spin_lock(&qp->lock);
 	urxe_responder_run(qp, lane);
