@@ -39,6 +39,7 @@ struct ethdev {
 	bool prepare; /* tx needs rte_eth_tx_prepare() */
 
 	bool carrier; /* atomic */
+	bool gone;    /* atomic: pulled out, and never comes back */
 	unsigned lanes;
 	struct ethdev_lane *lane[ETHDEV_MAX_LANES];
 	struct rte_mempool *pool;
@@ -49,6 +50,7 @@ struct ethdev {
 	/* The control thread's. */
 	struct urxe_eal_watch watch;
 	bool probed, was_up;
+	unsigned ifindex;   /* of the kernel's interface below (af_packet), or 0 */
 	uint64_t peer_mark; /* which incarnation of the peer's socket the last probe failed on */
 	unsigned seeks;
 	uint64_t since_ns; /* of the last start, or of the first failed attempt */

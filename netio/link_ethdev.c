@@ -120,7 +120,8 @@ static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 		lcore_restore(old);
 	}
 	urxe_guard_leave(&l->guard);
-	if (got && !__atomic_load_n(&e->carrier, __ATOMIC_RELAXED))
+	if (got && !__atomic_load_n(&e->carrier, __ATOMIC_RELAXED) &&
+	    !__atomic_load_n(&e->gone, __ATOMIC_RELAXED))
 		__atomic_store_n(&e->carrier, true, __ATOMIC_RELAXED);
 	return got;
 }
@@ -180,6 +181,13 @@ static bool ethdev_up(void *link)
 	struct ethdev *e = link;
 
 	return !urxe_eal_dead && __atomic_load_n(&e->carrier, __ATOMIC_RELAXED);
+}
+
+static bool ethdev_dead(void *link)
+{
+	struct ethdev *e = link;
+
+	return !urxe_eal_dead && __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
 }
 
 static void ethdev_capture(void *link, const struct urxe_frame *f, bool tx, uint64_t now)
@@ -311,8 +319,10 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 	char err[200];
 	int ret;
 
-	if (!e)
+	if (!e) {
+		urxe_err("%s: no memory", cfg->name);
 		return ENOMEM;
+	}
 	memset(e, 0, sizeof(*e));
 	e->cfg = *cfg;
 	e->l3_mtu = l3_mtu;
@@ -374,6 +384,7 @@ const struct urxe_link_ops urxe_link_ethdev_ops = {
 	.rx = ethdev_rx,
 	.tx = ethdev_tx,
 	.up = ethdev_up,
+	.dead = ethdev_dead,
 	.wait = ethdev_wait,
 	.capture = ethdev_capture,
 	.now = urxe_link_ethdev_now,

@@ -70,27 +70,62 @@ static int on_lsc(uint16_t port, enum rte_eth_event_type type, void *arg, void *
 	return 0;
 }
 
-/* ---- configure ---- */
+/* On DPDK's thread: the driver has lost its device. The watch does the rest. */
+static int on_removal(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
+{
+	struct ethdev *e = arg;
+
+	__atomic_store_n(&e->gone, true, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* ---- the kernel's interface below a port, of which DPDK says nothing ---- */
+
+static void find_kernel_interface(struct ethdev *e)
+{
+	char name[64];
+
+	if (!strcmp(e->kind->driver, "net_af_packet") &&
+	    urxe_devargs_get(e->devargs, "iface", name, sizeof(name)))
+		e->ifindex = if_nametoindex(name);
+}
+
+/* Its name is not for ever, its index is. 0 or errno. */
+static int kernel_ask(const struct ethdev *e, unsigned long request, struct ifreq *ifr)
+{
+	int fd, err = 0;
+
+	memset(ifr, 0, sizeof(*ifr));
+	if (!if_indextoname(e->ifindex, ifr->ifr_name))
+		return errno;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	if (ioctl(fd, request, ifr))
+		err = errno;
+	close(fd);
+	return err;
+}
 
 static uint32_t kernel_mtu(const struct ethdev *e)
 {
-	struct ifreq ifr = {0};
-	uint32_t mtu = 0;
-	char name[64];
-	int fd;
+	struct ifreq ifr;
 
-	if (strcmp(e->kind->driver, "net_af_packet") ||
-	    !urxe_devargs_get(e->devargs, "iface", name, sizeof(name)))
-		return 0;
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%.15s", name);
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return 0;
-	if (ioctl(fd, SIOCGIFMTU, &ifr) == 0 && ifr.ifr_mtu > 0)
-		mtu = (uint32_t)ifr.ifr_mtu;
-	close(fd);
-	return mtu;
+	return e->ifindex && !kernel_ask(e, SIOCGIFMTU, &ifr) && ifr.ifr_mtu > 0
+		       ? (uint32_t)ifr.ifr_mtu
+		       : 0;
 }
+
+/* Is it up and has it a carrier? ENXIO in *@err: it has been deleted. */
+static bool kernel_up(const struct ethdev *e, int *err)
+{
+	struct ifreq ifr;
+
+	*err = kernel_ask(e, SIOCGIFFLAGS, &ifr);
+	return *err || (ifr.ifr_flags & IFF_UP && ifr.ifr_flags & IFF_RUNNING);
+}
+
+/* ---- configure ---- */
 
 static void fill_info(struct ethdev *e, const struct rte_eth_dev_info *di, uint64_t tx_offloads)
 {
@@ -177,13 +212,14 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
 	}
 	conf.intr_conf.rxq = intr;
 	conf.intr_conf.lsc = !!(*di->dev_flags & RTE_ETH_DEV_INTR_LSC);
+	conf.intr_conf.rmv = !!(*di->dev_flags & RTE_ETH_DEV_INTR_RMV);
 	if (!e->kind->any_mtu) {
 		mtu = largest_mtu(di, mtu);
 		conf.rxmode.mtu = mtu;
 	}
 	ret = rte_eth_dev_configure(e->port, (uint16_t)lanes, (uint16_t)lanes, &conf);
-	if (ret && conf.intr_conf.lsc) {
-		conf.intr_conf.lsc = 0;
+	if (ret && (conf.intr_conf.lsc || conf.intr_conf.rmv)) {
+		conf.intr_conf.lsc = conf.intr_conf.rmv = 0;
 		ret = rte_eth_dev_configure(e->port, (uint16_t)lanes, (uint16_t)lanes, &conf);
 	}
 	if (ret)
@@ -261,6 +297,8 @@ static int bring_up(struct ethdev *e, const char **step)
 	if (ret)
 		return ret;
 	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_LSC, on_lsc, e);
+	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_RMV, on_removal, e);
+	find_kernel_interface(e);
 	if (e->kind->any_mtu)
 		rte_eth_dev_set_mtu(e->port, (uint16_t)e->l3_mtu); /* some can, none must */
 	set_mac(e);
@@ -388,6 +426,7 @@ void ethdev_unplug(struct ethdev *e)
 	if (e->kind->gated)
 		urxe_gate_lock();
 	rte_eth_dev_callback_unregister(e->port, RTE_ETH_EVENT_INTR_LSC, on_lsc, e);
+	rte_eth_dev_callback_unregister(e->port, RTE_ETH_EVENT_INTR_RMV, on_removal, e);
 	di.device = NULL;
 	rte_eth_dev_info_get(e->port, &di);
 	rte_eth_dev_close(e->port);
@@ -440,20 +479,39 @@ static void seek(struct ethdev *e, uint64_t now)
 		now - e->since_ns > 10 * START_GRACE_NS ? WATCH_STEADY_NS : WATCH_SEEK_NS;
 }
 
+/* The port stays, for nobody knows what its driver still holds, but nobody uses it any more. */
+static void retire(struct ethdev *e)
+{
+	urxe_warn("%s: port '%s' was removed", e->cfg.name, e->cfg.port);
+	__atomic_store_n(&e->gone, true, __ATOMIC_RELAXED);
+	stop(e);
+	e->watch.interval_ns = WATCH_STEADY_NS;
+}
+
 void ethdev_watch(void *arg)
 {
 	struct ethdev *e = arg;
 	uint64_t now = mono_ns();
 	struct rte_eth_link link;
+	int err = 0;
 	bool up;
 
+	if (__atomic_load_n(&e->gone, __ATOMIC_RELAXED)) {
+		if (e->present)
+			retire(e);
+		return;
+	}
 	if (!e->present) {
 		seek(e, now);
 		return;
 	}
 	if (rte_eth_link_get_nowait(e->port, &link))
 		return;
-	up = link.link_status == RTE_ETH_LINK_UP;
+	up = link.link_status == RTE_ETH_LINK_UP && (!e->ifindex || kernel_up(e, &err));
+	if (err == ENXIO || err == ENODEV) {
+		retire(e);
+		return;
+	}
 	set_carrier(e, up);
 	if (up) {
 		e->was_up = true;

@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rte_ethdev.h>
+
 #include "netio/config.h"
 #include "netio/eal.h"
 #include "netio/link_ethdev.h"
@@ -389,10 +391,95 @@ static void forked_child(void)
 	end_close(&a);
 }
 
+/* ---- ports that go ---- */
+
+/* Not in the headers that are installed: what drivers call. */
+struct rte_eth_dev;
+struct rte_eth_dev *rte_eth_dev_get_by_name(const char *name);
+int rte_eth_dev_callback_process(struct rte_eth_dev *dev, enum rte_eth_event_type event, void *ret);
+
+static bool await(struct end *e, bool (*is)(void *link), bool want)
+{
+	uint64_t end = now() + 10000000000u;
+
+	while (is(e->link) != want) {
+		if (now() > end)
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static void check_gone(struct end *e)
+{
+	struct urxe_frame f;
+
+	CU_ASSERT(!e->ops->up(e->link));
+	/* The data path keeps away from it. */
+	CU_ASSERT_EQUAL(e->ops->rx(e->link, 0, &f, 1), 0);
+	if (e->ops->alloc(e->link, 0, &f, 1) == 1) {
+		f.len = 60;
+		CU_ASSERT_EQUAL(e->ops->tx(e->link, 0, &f, 1), 0);
+		e->ops->free(e->link, 0, &f, 1);
+	}
+}
+
+/* As a driver does whose device was pulled out. */
+static void removed(void)
+{
+	struct rte_eth_dev *dev;
+	struct end e;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_null0", 1024, NULL), 0);
+	CU_ASSERT(await(&e, e.ops->up, true) && !e.ops->dead(e.link));
+	dev = rte_eth_dev_get_by_name("net_null0");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+	rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_INTR_RMV, NULL);
+	CU_ASSERT(await(&e, e.ops->dead, true) && await(&e, e.ops->up, false));
+	check_gone(&e);
+	end_close(&e);
+}
+
+static bool own_network; /* setup() could make one */
+
+static bool ip(const char *args)
+{
+	char cmd[200];
+
+	snprintf(cmd, sizeof(cmd), "ip link %s >/dev/null 2>&1", args);
+	return !system(cmd);
+}
+
+/* DPDK's af_packet always says "up": the kernel knows better. */
+static void kernel_interface(void)
+{
+	struct end e;
+
+	if (!own_network || !ip("add urxea type veth peer name urxeb") || !ip("set urxea up") ||
+	    !ip("set urxeb up")) {
+		printf("skipped: no network namespace of our own ");
+		return;
+	}
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_af_packet0,iface=urxea", 1024, NULL), 0);
+	CU_ASSERT(await(&e, e.ops->up, true));
+	CU_ASSERT(ip("set urxeb down") && await(&e, e.ops->up, false));
+	CU_ASSERT(!e.ops->dead(e.link));
+	CU_ASSERT(ip("set urxeb up") && await(&e, e.ops->up, true));
+	CU_ASSERT(ip("set urxea down") && await(&e, e.ops->up, false));
+	/* It may even be renamed meanwhile. */
+	CU_ASSERT(ip("set urxea name urxec") && ip("set urxec up") && await(&e, e.ops->up, true));
+	CU_ASSERT(ip("del urxec") && await(&e, e.ops->dead, true));
+	CU_ASSERT(await(&e, e.ops->up, false));
+	check_gone(&e);
+	end_close(&e);
+}
+
 static void setup(void)
 {
 	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
 	urxe_log_set_level(URXE_LOG_NONE);
+	/* Before the first thread: all are to live in it. */
+	own_network = !unshare(CLONE_NEWNET);
 }
 
 static void cleanup(void)
@@ -405,4 +492,4 @@ static void cleanup(void)
 
 URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(virtio_user_first),
 	       T(too_long), T(memif), T(bad_ports), T(buffers_run_out), T(capture),
-	       T(wait_and_wake), T(forked_child), T(cleanup))
+	       T(wait_and_wake), T(removed), T(kernel_interface), T(forked_child), T(cleanup))
