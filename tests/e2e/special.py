@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""End-to-end tests that are no single pair of commands: captures, start order, death, idleness.
+"""End-to-end tests that are no single pair of commands: captures, start order, death, idleness, data
+over a bad link.
 
 Where one side must know how far the other is, it waits for a file in {dir}, a folder of the
 test's own; an rdma_listen() makes the file that $URXE_READY_FILE names.
@@ -207,4 +208,37 @@ def idle(report, kind, _why_not):
         report.result(title, problem, result)
 
 
-TESTS = {'wire': wire, 'order': order, 'death': death, 'idle': idle}
+# ---- integrity: every byte, over a link that loses, doubles, reorders and damages frames ----
+
+FAULTS = '--drop 0.01 --dup 0.01 --reorder 0.01 --corrupt 0.01 --seed %d'
+TRANSPORTS = ('rc', 'uc', 'ud', 'xrc')
+# Of each kind of run: (link, MTU, seeds); $URXE_SEED is where the seeds begin.
+INTEGRITY = {
+    'ci': [('vhost', 1024, 3), ('memif', 4096, 1), ('af_packet', 4096, 1)],
+    'ci-sanitized': [('vhost', 1024, 1)],
+    'full': [(link, mtu, 20) for link in ('vhost', 'memif', 'af_packet') for mtu in (1024, 4096)],
+}
+
+
+def integrity(report, kind, why_not):
+    first = int(os.environ.get('URXE_SEED', '1'))
+    for link, mtu, seeds in INTEGRITY[kind]:
+        for transport in TRANSPORTS:
+            for seed in range(first, first + seeds):
+                title = 'integrity: %s-%d %s, URXE_SEED=%d' % (link, mtu, transport, seed)
+                if not report.wanted(title):
+                    continue
+                if why_not(link):
+                    report.skip(title, why_not(link))
+                    continue
+                line = '%s/tests/e2e/integrity -p {p} -t %s -s %d' % (node.BUILD, transport, seed)
+                result = node.two_node(
+                    line, line + ' 127.0.0.1', link, mtu, timeout=160,
+                    options=('--opt-a', FAULTS % seed, '--opt-b', FAULTS % (seed + 1)))
+                problem = verdict(result)
+                if not problem and ('all good' not in result.a or 'all good' not in result.b):
+                    problem = 'a side does not say that all was good'
+                report.result(title, problem, result)
+
+
+TESTS = {'wire': wire, 'order': order, 'death': death, 'idle': idle, 'integrity': integrity}
