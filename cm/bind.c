@@ -22,6 +22,8 @@ static enum urxe_ident_space space_of(enum rdma_port_space ps)
 
 uint64_t urxe_cma_service_id(const struct urxe_cma_id *id, const struct sockaddr *addr)
 {
+	if (urxe_cma_addr_ib(addr))
+		return be64toh(((const struct sockaddr_ib *)(const void *)addr)->sib_sid);
 	return (uint64_t)id->id.ps << 16 | urxe_cma_addr_port(addr);
 }
 
@@ -48,17 +50,15 @@ static int claim_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev, const unio
 		flags |= URXE_IDENT_PORT_V4;
 	else if (id->afonly)
 		flags |= URXE_IDENT_PORT_V6ONLY;
-	return urxe_ident_port_claim(urxe_gsi_ident(dev->verbs), space_of(id->id.ps), gid->raw,
+	return urxe_ident_port_claim(urxe_gsi_ident(dev->verbs), space_of(id->space), gid->raw,
 				     flags, port, &id->claims[dev->index]);
 }
 
-int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid, uint16_t *port)
+static int claim_on_all(struct urxe_cma_id *id, const union ibv_gid *gid, uint16_t *port)
 {
 	uint16_t wanted = *port;
 	int err = 0;
 
-	if (id->dev)
-		return claim_on(id, id->dev, gid, port);
 	/* The same number on all devices: an ephemeral one of the first may be taken elsewhere. */
 	for (unsigned tries = 0; tries < 64; tries++) {
 		*port = wanted;
@@ -75,6 +75,25 @@ int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid, uint16
 		if (wanted || err != EADDRINUSE)
 			break;
 	}
+	return err;
+}
+
+int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid)
+{
+	struct sockaddr *src = &id->id.route.addr.src_addr;
+	uint16_t port = urxe_cma_addr_port(src);
+	int err = 0;
+
+	if (urxe_cma_addr_ib(src))
+		err = urxe_cma_addr_ib_space(src, id->id.ps, &id->space);
+	if (err)
+		return err;
+	if (id->dev)
+		err = claim_on(id, id->dev, gid, &port);
+	else
+		err = claim_on_all(id, gid, &port);
+	if (!err)
+		urxe_cma_addr_set_port(src, port);
 	return err;
 }
 
@@ -126,7 +145,6 @@ int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr)
 {
 	struct sockaddr *src = &id->id.route.addr.src_addr;
 	union ibv_gid gid = {{0}};
-	uint16_t port = urxe_cma_addr_port(addr);
 	int err = 0;
 
 	if (id->state != URXE_CMA_IDLE)
@@ -136,12 +154,11 @@ int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr)
 	if (err)
 		return err;
 	memcpy(src, addr, urxe_cma_addr_len(addr));
-	err = urxe_cma_claim_port(id, &gid, &port);
+	err = urxe_cma_claim_port(id, &gid);
 	if (err) {
 		unbind(id);
 		return err;
 	}
-	urxe_cma_addr_set_port(src, port);
 	id->id.route.addr.addr.ibaddr.sgid = gid;
 	id->state = URXE_CMA_BOUND;
 	return 0;

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <infiniband/ib.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -107,6 +108,7 @@ struct urxe_cma_id {
 	uint8_t ack_timeout;
 	bool ack_timeout_set;
 	uint8_t path_mtu;		    /* enum ibv_mtu, 0: the port's */
+	enum rdma_port_space space;	    /* of its port number */
 	void *claims[URXE_CMA_MAX_DEVICES]; /* the port number, on each device's identity */
 
 	/* listening */
@@ -249,7 +251,7 @@ int urxe_cma_complete(struct rdma_cm_id *id);
 
 /* ---- addr.c ---- */
 
-/** urxe_cma_addr_len - of an AF_INET or AF_INET6 address; 0 for others and NULL. */
+/** urxe_cma_addr_len - of an AF_INET, AF_INET6 or AF_IB address; 0 for others and NULL. */
 socklen_t urxe_cma_addr_len(const struct sockaddr *sa);
 void urxe_cma_addr_gid(const struct sockaddr *sa, union ibv_gid *gid);
 void urxe_cma_gid_addr(const union ibv_gid *gid, int family, uint16_t port, struct sockaddr *sa);
@@ -259,6 +261,18 @@ void urxe_cma_addr_set_port(struct sockaddr *sa, uint16_t port);
 bool urxe_cma_gid_v4(const union ibv_gid *gid);
 /** urxe_cma_addr_v4 - IPv4, be it mapped into IPv6? */
 bool urxe_cma_addr_v4(const struct sockaddr *sa);
+bool urxe_cma_addr_ib(const struct sockaddr *sa);
+/** urxe_cma_addr_mix - are they of families that cannot be an id's two addresses? */
+bool urxe_cma_addr_mix(const struct sockaddr *a, const struct sockaddr *b);
+/**
+ * urxe_cma_addr_ib_space - the port space that an own AF_IB address means
+ * @ps: the id's, RDMA_PS_IB may be any
+ *
+ * Its service id, as far as the mask says, must be that of a port space, and gets it in full.
+ * 0, or EPROTONOSUPPORT: of none.
+ */
+int urxe_cma_addr_ib_space(struct sockaddr *sa, enum rdma_port_space ps,
+			   enum rdma_port_space *space);
 bool urxe_cma_addr_any(const struct sockaddr *sa);
 bool urxe_cma_addr_loopback(const struct sockaddr *sa);
 bool urxe_cma_addr_mcast(const struct sockaddr *sa);
@@ -283,11 +297,17 @@ int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr);
  * urxe_cma_service_id - of an own or a peer's address of the id
  *
  * Port space and port number, as the kernel puts them together. For RDMA_PS_TCP and RDMA_PS_UDP
- * it is the RDMA IP CM service's (IBTA A11): 0x0000000001, IP protocol, port.
+ * it is the RDMA IP CM service's (IBTA A11): 0x0000000001, IP protocol, port. An AF_IB address
+ * has its own.
  */
 uint64_t urxe_cma_service_id(const struct urxe_cma_id *id, const struct sockaddr *addr);
-/** urxe_cma_claim_port - the id's port number, on its device or, unbound, on all. Locked. */
-int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid, uint16_t *port);
+/**
+ * urxe_cma_claim_port - the port number in the id's source address, or an ephemeral one for 0
+ * @gid: the address; zero for the wildcard
+ *
+ * On the id's device or, unbound, on all. Locked. Also EPROTONOSUPPORT.
+ */
+int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid);
 void urxe_cma_release_port(struct urxe_cma_id *id);
 
 /* ---- resolve.c ---- */
@@ -314,6 +334,16 @@ void urxe_cma_say_ready(void);
  */
 void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c, uint8_t skip);
 int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
+/** urxe_cma_hdr_len - of the RDMA IP CM header (A11.4.3); 0: AF_IB ids have none. */
+uint8_t urxe_cma_hdr_len(const struct urxe_cma_id *id);
+/**
+ * urxe_cma_put_private - header, data of rdma_create_ep() and the application's, for a REQ
+ * @room: bytes at @out, with the header
+ *
+ * 0, or EINVAL when they are more. Locked.
+ */
+int urxe_cma_put_private(const struct urxe_cma_id *id, const struct rdma_conn_param *p,
+			 unsigned room, uint8_t *out, uint8_t *out_len);
 /** urxe_cma_path - the path as it goes to the IB CM. Locked. */
 void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path);
 

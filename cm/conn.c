@@ -8,8 +8,6 @@
 #include "provider/gsi.h"
 #include "urxe/log.h"
 
-#define REQ_USER_LEN (URXE_REQ_PRIVATE_LEN - URXE_IP_CM_HDR_LEN)
-
 void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
 {
 	struct ibv_port_attr port;
@@ -71,27 +69,38 @@ static void fill_param(const struct urxe_cma_id *id, const struct rdma_conn_para
 	};
 }
 
-/* The header of the RDMA IP CM service and the application's data, in id->req_data. */
-static int put_private(struct urxe_cma_id *id, const void *data, uint8_t len, unsigned room,
-		       uint8_t *out, uint8_t *out_len)
+uint8_t urxe_cma_hdr_len(const struct urxe_cma_id *id)
+{
+	return urxe_cma_addr_ib(&id->id.route.addr.src_addr) ? 0 : URXE_IP_CM_HDR_LEN;
+}
+
+static void put_hdr(const struct urxe_cma_id *id, uint8_t *out)
 {
 	struct urxe_ip_cm_hdr h = {
 		.ip_version = urxe_cma_addr_v4(&id->id.route.addr.dst_addr) ? 4 : 6,
 		.src_port = urxe_cma_addr_port(&id->id.route.addr.src_addr),
 	};
 
-	if (id->connect_len + len > room)
-		return EINVAL;
 	/* What is on the wire: a loopback address stays in the house. */
 	memcpy(h.src, id->sgid.raw, 16);
 	memcpy(h.dst, id->dgid.raw, 16);
 	urxe_ip_cm_hdr_put(out, &h);
-	out += URXE_IP_CM_HDR_LEN;
+}
+
+int urxe_cma_put_private(const struct urxe_cma_id *id, const struct rdma_conn_param *p,
+			 unsigned room, uint8_t *out, uint8_t *out_len)
+{
+	uint8_t hdr = urxe_cma_hdr_len(id), len = p ? p->private_data_len : 0;
+
+	if (hdr + id->connect_len + len > room || (len && !p->private_data))
+		return EINVAL;
+	if (hdr)
+		put_hdr(id, out);
 	if (id->connect_len)
-		memcpy(out, id->connect, id->connect_len);
+		memcpy(out + hdr, id->connect, id->connect_len);
 	if (len)
-		memcpy(out + id->connect_len, data, len);
-	*out_len = (uint8_t)(URXE_IP_CM_HDR_LEN + id->connect_len + len);
+		memcpy(out + hdr + id->connect_len, p->private_data, len);
+	*out_len = (uint8_t)(hdr + id->connect_len + len);
 	return 0;
 }
 
@@ -135,8 +144,7 @@ static int start_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p
 	id->responder_resources = p && p->responder_resources != RDMA_MAX_RESP_RES
 					  ? p->responder_resources
 					  : at_most((unsigned)attr->max_qp_rd_atom, 0xff);
-	err = put_private(id, p ? p->private_data : NULL, p ? p->private_data_len : 0, REQ_USER_LEN,
-			  id->req_data, &len);
+	err = urxe_cma_put_private(id, p, sizeof(id->req_data), id->req_data, &len);
 	if (err)
 		return err;
 	req = calloc(1, sizeof(*req));

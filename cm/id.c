@@ -18,7 +18,7 @@ struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 	id->channel = ch;
 	id->id.channel = &ch->channel;
 	id->id.context = context;
-	id->id.ps = ps;
+	id->id.ps = id->space = ps;
 	id->id.qp_type = qp_type;
 	id->initiator_depth = RDMA_MAX_INIT_DEPTH;
 	id->responder_resources = RDMA_MAX_RESP_RES;

@@ -10,33 +10,41 @@
 #include "provider/gsi.h"
 #include "urxe/log.h"
 
+/* A REQ or SIDR_REQ on its way to a listener. */
+struct request {
+	const struct urxe_cm_path *path; /* back to the peer */
+	bool has_hdr; /* an RDMA IP CM header that names the packet's addresses */
+	struct urxe_ip_cm_hdr hdr;
+	uint64_t service_id;
+};
+
 /* How well does a listener suit a request? 0: not at all. */
 static unsigned suits(const struct urxe_cma_id *id, const struct urxe_cma_dev *dev,
-		      const struct urxe_ip_cm_hdr *h)
+		      const struct request *r)
 {
 	bool v4 = urxe_cma_addr_v4(&id->id.route.addr.src_addr);
-	union ibv_gid src;
+	bool r4 = urxe_cma_gid_v4(&r->path->sgid);
 
-	if (id->loopback) {
-		memcpy(src.raw, h->src, 16);
-		return v4 == (h->ip_version == 4) && urxe_agent_own_gid(dev, &src) >= 0 ? 2 : 0;
-	}
+	if (!r->has_hdr && !urxe_cma_addr_ib(&id->id.route.addr.src_addr))
+		return 0;
+	if (id->loopback)
+		return v4 == r4 && urxe_agent_own_gid(dev, &r->path->dgid) >= 0 ? 2 : 0;
 	if (id->has_sgid)
-		return memcmp(id->sgid.raw, h->dst, 16) ? 0 : 3;
+		return memcmp(&id->sgid, &r->path->sgid, sizeof(id->sgid)) ? 0 : 3;
 	if (v4)
-		return h->ip_version == 4;
-	return h->ip_version == 6 || !id->afonly;
+		return r4;
+	return !r4 || !id->afonly;
 }
 
 static struct urxe_cma_id *find_listener(const struct urxe_cma_service *svc,
-					 const struct urxe_ip_cm_hdr *h)
+					 const struct request *r)
 {
 	struct urxe_cma_binding *b;
 	struct urxe_cma_id *best = NULL;
 	unsigned best_suits = 0;
 
 	cds_list_for_each_entry (b, &svc->bindings, entry) {
-		unsigned s = suits(b->id, svc->dev, h);
+		unsigned s = suits(b->id, svc->dev, r);
 
 		if (s > best_suits) {
 			best = b->id;
@@ -46,21 +54,39 @@ static struct urxe_cma_id *find_listener(const struct urxe_cma_service *svc,
 	return best;
 }
 
+/* The addresses of a request's id, in the listener's family, be it IPv4 or IPv6 in dual stack. */
+static void set_addresses(struct urxe_cma_id *id, const struct urxe_cma_id *listener,
+			  const struct request *r)
+{
+	const struct sockaddr *bound = &listener->id.route.addr.src_addr;
+	struct rdma_addr *a = &id->id.route.addr;
+	int family = urxe_cma_addr_ib(bound)	       ? AF_IB
+		     : urxe_cma_gid_v4(&r->path->sgid) ? AF_INET
+						       : AF_INET6;
+
+	urxe_cma_gid_addr(&r->path->sgid, family, urxe_cma_addr_port(bound), &a->src_addr);
+	urxe_cma_gid_addr(&r->path->dgid, family, r->has_hdr ? r->hdr.src_port : 0, &a->dst_addr);
+	if (family == AF_IB) {
+		struct sockaddr_ib *sib = (struct sockaddr_ib *)(void *)&a->src_addr;
+
+		sib->sib_sid = htobe64(r->service_id);
+		sib->sib_sid_mask = UINT64_MAX;
+		/* A peer's AF_IB address names no service: its header, if there is one, is data. */
+		urxe_cma_gid_addr(&r->path->dgid, family, 0, &a->dst_addr);
+	}
+	a->addr.ibaddr.sgid = id->sgid;
+	a->addr.ibaddr.dgid = id->dgid;
+}
+
 static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_cma_id *listener,
-				     const struct urxe_ip_cm_hdr *h,
-				     const struct urxe_cm_path *path)
+				     const struct request *r)
 {
 	struct urxe_cma_id *id = urxe_cma_id_new(listener->channel, listener->id.context,
 						 listener->id.ps, listener->id.qp_type);
-	int family = h->ip_version == 4 ? AF_INET : AF_INET6;
-	union ibv_gid src, dst;
-	struct rdma_addr *a;
+	const struct urxe_cm_path *path = r->path;
 
 	if (!id)
 		return NULL;
-	memcpy(src.raw, h->src, sizeof(src.raw));
-	memcpy(dst.raw, h->dst, sizeof(dst.raw));
-	a = &id->id.route.addr;
 	urxe_cma_attach(id, svc->dev);
 	id->passive = true;
 	id->state = URXE_CMA_REQUEST;
@@ -73,11 +99,7 @@ static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_c
 	id->ack_timeout = listener->ack_timeout;
 	id->ack_timeout_set = listener->ack_timeout_set;
 	id->psn = (uint32_t)urxe_gsi_random(svc->dev->verbs) & 0xffffff;
-	urxe_cma_gid_addr(&dst, family, urxe_cma_addr_port(&listener->id.route.addr.src_addr),
-			  &a->src_addr);
-	urxe_cma_gid_addr(&src, family, h->src_port, &a->dst_addr);
-	a->addr.ibaddr.sgid = id->sgid;
-	a->addr.ibaddr.dgid = id->dgid;
+	set_addresses(id, listener, r);
 	if (urxe_cma_set_path_rec(id)) {
 		urxe_cma_id_free(id);
 		return NULL;
@@ -104,26 +126,32 @@ static int request(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *
 {
 	struct urxe_cma_service *svc = context;
 	bool sidr = ev->type == URXE_CM_EV_SIDR_REQ_RECEIVED;
-	const struct urxe_cm_path *path = urxe_cm_get_path(cm);
+	struct request r = {
+		.path = urxe_cm_get_path(cm),
+		.service_id = svc->service_id,
+	};
 	struct urxe_cma_id *listener, *id;
 	struct urxe_cma_event *e;
-	struct urxe_ip_cm_hdr h;
+	bool lies;
 
 	if (!sidr && ev->type != URXE_CM_EV_REQ_RECEIVED)
 		return 0;
-	if (urxe_ip_cm_hdr_get(ev->private_data, &h))
-		return refuse(cm, ev, URXE_CM_REJ_CONSUMER);
+	r.has_hdr = !urxe_ip_cm_hdr_get(ev->private_data, &r.hdr);
 	/* Who says that it is somebody else in the header is not to be believed. */
-	if (memcmp(h.src, path->dgid.raw, 16) || memcmp(h.dst, path->sgid.raw, 16))
-		return refuse(cm, ev, URXE_CM_REJ_INVALID_GID);
-	listener = find_listener(svc, &h);
+	lies = r.has_hdr &&
+	       (memcmp(r.hdr.src, r.path->dgid.raw, 16) || memcmp(r.hdr.dst, r.path->sgid.raw, 16));
+	r.has_hdr &= !lies;
+	listener = find_listener(svc, &r);
 	if (!listener)
-		return refuse(cm, ev, URXE_CM_REJ_INVALID_SERVICE_ID);
+		return refuse(cm, ev,
+			      lies	  ? URXE_CM_REJ_INVALID_GID
+			      : r.has_hdr ? URXE_CM_REJ_INVALID_SERVICE_ID
+					  : URXE_CM_REJ_CONSUMER);
 	if (!sidr && ev->req.qp_type != listener->id.qp_type)
 		return refuse(cm, ev, URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
 	if (listener->pending >= listener->backlog)
 		return refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES);
-	id = new_child(svc, listener, &h, path);
+	id = new_child(svc, listener, &r);
 	e = id ? urxe_cma_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0) : NULL;
 	if (!e) {
 		if (id)
@@ -136,7 +164,7 @@ static int request(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *
 	if (sidr) {
 		urxe_cma_sidr_request(id, e, ev);
 	} else {
-		urxe_cma_event_conn(e, &ev->req.conn, URXE_IP_CM_HDR_LEN);
+		urxe_cma_event_conn(e, &ev->req.conn, urxe_cma_hdr_len(id));
 		id->initiator_depth = e->event.param.conn.initiator_depth;
 		id->responder_resources = e->event.param.conn.responder_resources;
 	}

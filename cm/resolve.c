@@ -132,11 +132,8 @@ static int fill_addresses(struct urxe_cma_id *id, const struct sockaddr *dst)
 	if (id->state == URXE_CMA_IDLE || urxe_cma_addr_any(&a->src_addr))
 		urxe_cma_gid_addr(&id->sgid, dst->sa_family, port, &a->src_addr);
 	memcpy(&a->dst_storage, dst, urxe_cma_addr_len(dst));
-	if (!port) {
-		err = urxe_cma_claim_port(id, &id->sgid, &port);
-		if (!err)
-			urxe_cma_addr_set_port(&a->src_addr, port);
-	}
+	if (!port)
+		err = urxe_cma_claim_port(id, &id->sgid);
 	a->addr.ibaddr.sgid = id->sgid;
 	a->addr.ibaddr.dgid = id->dgid;
 	return err;
@@ -162,8 +159,7 @@ static int resolve(struct urxe_cma_id *id, const struct sockaddr *src, const str
 
 	if (id->state != URXE_CMA_IDLE && id->state != URXE_CMA_BOUND)
 		return EINVAL;
-	if (id->state == URXE_CMA_BOUND &&
-	    urxe_cma_addr_v4(&id->id.route.addr.src_addr) != urxe_cma_addr_v4(dst))
+	if (id->state == URXE_CMA_BOUND && urxe_cma_addr_mix(&id->id.route.addr.src_addr, dst))
 		return EINVAL;
 	if (id->state == URXE_CMA_IDLE && src &&
 	    (!urxe_cma_addr_any(src) || urxe_cma_addr_port(src)))
@@ -196,7 +192,7 @@ URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_a
 	int err;
 
 	if (!urxe_cma_addr_len(dst_addr) || (src_addr && !urxe_cma_addr_len(src_addr)) ||
-	    (src_addr && urxe_cma_addr_v4(src_addr) != urxe_cma_addr_v4(dst_addr)))
+	    (src_addr && urxe_cma_addr_mix(src_addr, dst_addr)))
 		return urxe_cma_ret(EINVAL);
 	err = urxe_cma_begin(id);
 	if (!err)

@@ -1,43 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* RDMA_PS_UDP: the peer's QPN and Q_Key by service id resolution (IBTA 12.11). */
 #include <errno.h>
-#include <string.h>
 
 #include "cm/cma.h"
 
-#define SIDR_USER_LEN (URXE_SIDR_REQ_PRIVATE_LEN - URXE_IP_CM_HDR_LEN)
-
 int urxe_cma_sidr_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 {
-	struct urxe_ip_cm_hdr h = {
-		.ip_version = urxe_cma_addr_v4(&id->id.route.addr.dst_addr) ? 4 : 6,
-		.src_port = urxe_cma_addr_port(&id->id.route.addr.src_addr),
-	};
-	uint8_t data[URXE_SIDR_REQ_PRIVATE_LEN], len = p ? p->private_data_len : 0;
+	uint8_t data[URXE_SIDR_REQ_PRIVATE_LEN], len;
 	struct urxe_agent *agent;
 	struct urxe_cm_path path;
 	int err;
 
-	if (id->state != URXE_CMA_ROUTE_RESOLVED || id->connect_len + len > SIDR_USER_LEN ||
-	    (len && !p->private_data))
+	if (id->state != URXE_CMA_ROUTE_RESOLVED)
 		return EINVAL;
-	err = urxe_agent_get(id->dev, &agent);
+	err = urxe_cma_put_private(id, p, sizeof(data), data, &len);
+	if (!err)
+		err = urxe_agent_get(id->dev, &agent);
 	if (err)
 		return err;
-	memcpy(h.src, id->sgid.raw, 16);
-	memcpy(h.dst, id->dgid.raw, 16);
-	urxe_ip_cm_hdr_put(data, &h);
-	if (id->connect_len)
-		memcpy(data + URXE_IP_CM_HDR_LEN, id->connect, id->connect_len);
-	if (len)
-		memcpy(data + URXE_IP_CM_HDR_LEN + id->connect_len, p->private_data, len);
 	urxe_cma_path(id, &path);
 	id->cm = urxe_cm_new_id(urxe_agent_cm(agent), urxe_cma_conn_handler, id);
 	if (!id->cm)
 		return ENOMEM;
-	err = urxe_cm_send_sidr_req(id->cm, &path,
-				    urxe_cma_service_id(id, &id->id.route.addr.dst_addr), data,
-				    (uint8_t)(URXE_IP_CM_HDR_LEN + id->connect_len + len));
+	err = urxe_cm_send_sidr_req(
+		id->cm, &path, urxe_cma_service_id(id, &id->id.route.addr.dst_addr), data, len);
 	if (err) {
 		urxe_cm_destroy(id->cm);
 		id->cm = NULL;
@@ -54,8 +40,8 @@ int urxe_cma_sidr_request(struct urxe_cma_id *id, struct urxe_cma_event *e,
 	struct rdma_ud_param *ud = &e->event.param.ud;
 
 	urxe_cma_event_data(e, &ud->private_data, &ud->private_data_len,
-			    (const uint8_t *)ev->private_data + URXE_IP_CM_HDR_LEN,
-			    (uint8_t)(ev->private_len - URXE_IP_CM_HDR_LEN));
+			    (const uint8_t *)ev->private_data + urxe_cma_hdr_len(id),
+			    (uint8_t)(ev->private_len - urxe_cma_hdr_len(id)));
 	return 0;
 }
 
