@@ -21,6 +21,9 @@
 #define SLEEP_FULL_NS 100000ull	    /* while QPs wait for room to send */
 #define SLACK_NS      10000ull	    /* between two looks at the clock */
 #define RESOLVE_NS    200000ull	    /* while a neighbour is being resolved */
+#define CROWDED_NS    30000ull	    /* who yields and is away for so long shares its processor */
+#define CROWDED_FOR   20000000ull   /* for that time */
+#define NAP_NS	      20000ull	    /* the pause in a crowd */
 
 void urxe_service_nudge(struct urxe_device *dev)
 {
@@ -82,6 +85,7 @@ bool urxe_service_run_gsi(struct urxe_device *dev, uint64_t now, bool wait)
 /* What the thread remembers from turn to turn. */
 struct service_state {
 	uint64_t busy_until; /* no pause before */
+	uint64_t crowded;    /* till then the processor is not ours alone */
 	uint64_t polls;	     /* of callers, when last looked */
 	uint64_t sleep;	     /* the pause that comes next */
 	bool interrupt;	     /* the link wakes us */
@@ -110,7 +114,7 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 		st->sleep = SLEEP_MIN_NS;
 	}
 	if (now < st->busy_until)
-		return 0;
+		return traffic || now >= st->crowded ? 0 : NAP_NS;
 	max = driven ? BACKOFF_NS : SLEEP_MAX_NS;
 	ns = st->sleep < max ? st->sleep : max;
 	st->sleep = ns * 2 > max ? max : ns * 2;
@@ -152,6 +156,21 @@ static void service_sleep(struct urxe_device *dev, struct service_state *st, uin
 	atomic_store(&s->asleep, false);
 }
 
+/*
+ * Nothing was found, and soon we look again. Beside a thread that spins (on memory that we fill,
+ * say), a yield costs its whole time slice, and the scheduler takes us for one that has work; a
+ * sleeper is let in when it wakes up.
+ */
+static void give_way(struct urxe_device *dev, struct service_state *st, uint64_t now)
+{
+	uint64_t back;
+
+	sched_yield();
+	back = urxe_port_now(dev->port);
+	if (back - now > CROWDED_NS)
+		st->crowded = back + CROWDED_FOR;
+}
+
 static void *service_main(void *arg)
 {
 	struct urxe_device *dev = arg;
@@ -171,7 +190,7 @@ static void *service_main(void *arg)
 		if (ns)
 			service_sleep(dev, &st, ns);
 		else if (n <= 0)
-			sched_yield(); /* callers may want the lane, others the processor */
+			give_way(dev, &st, now);
 	}
 	return NULL;
 }
