@@ -12,6 +12,12 @@
 #include "netio/config.h"
 #include "netio/devargs.h"
 
+/*
+ * A ring in shared memory whose sender sees when it is full loses nothing by being short, and its
+ * frames go round in the processor's cache. 64 KiB reads: 52 Gb/s against 37 with 1024.
+ */
+#define SHORT_RING 256
+
 static const struct urxe_driver_kind kinds[] = {
 	{.prefix = "net_vhost",
 	 .alias = "eth_vhost",
@@ -27,6 +33,7 @@ static const struct urxe_driver_kind kinds[] = {
 	 .any_mtu = true,
 	 .revive = URXE_REVIVE_REPLUG,
 	 .rx_intr = true,
+	 .desc = SHORT_RING,
 	 .same_queues = true},
 	{.prefix = "net_memif",
 	 .driver = "net_memif",
@@ -200,7 +207,7 @@ int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, c
 				 "net_vhost be the server");
 			return EOPNOTSUPP;
 		}
-		args_default(&a, "queue_size", "%u", URXE_LANE_DESC);
+		args_default(&a, "queue_size", "%u", k->desc);
 		if (lanes > 1) {
 			args_default(&a, "queues", "%u", lanes);
 			args_default(&a, "cq", "1");

@@ -30,6 +30,7 @@ struct urxe_driver_kind {
 	bool gated;	     /* must be kept away from DPDK's interrupt thread (netio/eal.h) */
 	bool rx_intr;	     /* rx interrupts work */
 	uint32_t max_l3_mtu; /* what it carries at most, where that is little; 0: no such limit */
+	uint16_t desc;	     /* descriptors per queue; 0: URXE_LANE_DESC */
 	bool same_queues;    /* queue i talks to queue i of the peer: lanes without RSS */
 };
 

@@ -238,7 +238,7 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
 
 static int setup_queues(struct ethdev *e, const struct rte_eth_dev_info *di, uint64_t tx_offloads)
 {
-	uint16_t rxd = URXE_LANE_DESC, txd = URXE_LANE_DESC;
+	uint16_t rxd = e->kind->desc ? e->kind->desc : URXE_LANE_DESC, txd = rxd;
 	struct rte_eth_txconf txc = di->default_txconf;
 	struct rte_eth_rxconf rxc = di->default_rxconf;
 	int ret;
