@@ -81,6 +81,7 @@ enum urxe_wqe_flag {
 	URXE_WQE_INLINE = 1 << 3,
 	URXE_WQE_STARTED = 1 << 4, /* its PSNs are assigned */
 	URXE_WQE_AH = 1 << 5,	   /* it has a reference of an AH */
+	URXE_WQE_PAIR = 1 << 6,	   /* a READ that may have two requests out */
 };
 
 struct urxe_swqe {
@@ -137,7 +138,7 @@ struct urxe_requester {
 	uint32_t max_psn;  /* one past the highest PSN ever sent */
 	uint32_t next_psn; /* first PSN of the next WQE to be started */
 	uint32_t ack_psn;  /* PSN of the last packet that asked for an ACK */
-	uint32_t rd_out;   /* READs and ATOMICs started, not completed */
+	uint32_t rd_out;   /* requests that READs and ATOMICs may have out: not above the limit */
 	uint32_t cwnd;	   /* packets that may be out: shrinks by loss, grows by progress */
 	uint32_t ssthresh; /* below it cwnd grows quickly */
 	uint32_t grown;	   /* PSNs acknowledged since cwnd last grew */

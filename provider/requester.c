@@ -88,14 +88,20 @@ void urxe_requester_arm(struct urxe_qp *qp, uint64_t now)
 	urxe_progress_timer(qp, r->deadline);
 }
 
+/* How many of the peer's responder resources a READ or ATOMIC takes at once. */
+static uint32_t rd_charge(const struct urxe_swqe *wqe)
+{
+	return wqe->flags & URXE_WQE_PAIR ? 2 : 1;
+}
+
 static void complete_oldest(struct urxe_qp *qp, enum ibv_wc_status status)
 {
 	struct urxe_sq *sq = &qp->sq;
 	struct urxe_swqe *wqe = urxe_sq_at(sq, sq->done);
 	struct ibv_wc wc;
 
-	if (wqe->flags & URXE_WQE_STARTED && urxe_requester_answered(wqe) && qp->req.rd_out)
-		qp->req.rd_out--;
+	if (wqe->flags & URXE_WQE_STARTED && urxe_requester_answered(wqe))
+		qp->req.rd_out -= rd_charge(wqe);
 	if (status != IBV_WC_SUCCESS || wqe->flags & URXE_WQE_SIGNALED) {
 		urxe_qp_wc(qp, &wc, wqe->wr_id, status, urxe_requester_wc_opcode(wqe->opcode));
 		if (urxe_requester_answered(wqe))
@@ -135,15 +141,17 @@ static bool start_wqe(struct urxe_qp *qp, struct urxe_swqe *wqe)
 		return false;
 	if (wqe->flags & URXE_WQE_FENCE && r->rd_out)
 		return false;
-	if (urxe_requester_answered(wqe)) {
-		if (r->rd_out >= qp->attr.max_rd_atomic)
-			return false;
-		r->rd_out++;
-	}
+	if (urxe_requester_answered(wqe) && r->rd_out >= qp->attr.max_rd_atomic)
+		return false;
 	wqe->psn = r->next_psn;
 	wqe->npsn = wr_ops[wqe->opcode].kind & WR_ONE_PSN || !wqe->length
 			    ? 1
 			    : (uint32_t)(((uint64_t)wqe->length + qp->mtu - 1) >> qp->mtu_shift);
+	if (urxe_requester_answered(wqe)) {
+		if (wqe->npsn > RD_CHUNK && r->rd_out + 2u <= qp->attr.max_rd_atomic)
+			wqe->flags |= URXE_WQE_PAIR;
+		r->rd_out += rd_charge(wqe);
+	}
 	r->next_psn = urxe_psn_add(r->next_psn, wqe->npsn);
 	wqe->flags |= URXE_WQE_STARTED;
 	return true;
@@ -308,11 +316,18 @@ static void complete_unacked(struct urxe_qp *qp)
 		urxe_requester_complete(qp, IBV_WC_SUCCESS);
 }
 
-/* A READ of very many packets goes out in parts, each when the one before is in. */
-static bool chunk_outstanding(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
+/*
+ * A READ of very many packets goes out in parts, each of which takes a responder resource: the next
+ * while one is out, or when none is, as was agreed. True: it has to wait.
+ */
+static bool parts_outstanding(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
 {
-	return wqe->opcode == IBV_WR_RDMA_READ && qp->req.psn != wqe->psn && wqe->npsn > RD_CHUNK &&
-	       qp->req.psn != qp->req.una;
+	uint32_t at = (qp->req.psn - wqe->psn) & URXE_PSN_MASK;
+	int32_t in = urxe_psn_diff(qp->req.una, wqe->psn); /* of it; less than 0: not begun */
+
+	if (wqe->opcode != IBV_WR_RDMA_READ || !at)
+		return false;
+	return at - (in > 0 ? (uint32_t)in : 0) > (wqe->flags & URXE_WQE_PAIR ? RD_CHUNK : 0);
 }
 
 /* False: it has to wait. A failure stops the queue when all before it are complete. */
@@ -374,7 +389,7 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 				fail_local(qp, IBV_WC_LOC_QP_OP_ERR);
 			break;
 		}
-		if (urxe_psn_diff(r->psn, r->una) >= (int32_t)r->cwnd || chunk_outstanding(qp, wqe))
+		if (urxe_psn_diff(r->psn, r->una) >= (int32_t)r->cwnd || parts_outstanding(qp, wqe))
 			break;
 		if (urxe_pace_wait(qp, now))
 			break;

@@ -532,9 +532,44 @@ static void test_long_read_with_loss(void)
 	rig_close(&r);
 }
 
+/* Parts of a long READ are under way together, if the peer has the resources for both. */
+static void test_long_read_parts(void)
+{
+	for (uint8_t limit = 1; limit <= 3; limit++) {
+		struct pair_params pp = {.mtu = 256, .rd_atomic = limit};
+		uint32_t out, most = 0, taken = 0;
+		struct urxe_requester *q;
+		struct rig r;
+
+		rig_open(&r, &pp);
+		q = &to_urxe_qp(r.p.a.qp)->req;
+		for (uint32_t i = 0; i < PAIR_BUF; i++)
+			r.p.b.buf[i] = (uint8_t)(i >> 8 ^ i * 3);
+		pair_post(&r.p.a, IBV_WR_RDMA_READ, 1, 0, 512 * 1024 + 7, &r.p.b, 0,
+			  IBV_SEND_SIGNALED);
+		pair_post(&r.p.a, IBV_WR_RDMA_READ, 2, 600000, 300000, &r.p.b, 600000,
+			  IBV_SEND_SIGNALED);
+		/* While the first is under way: parts asked for without those that are in. */
+		while (urxe_psn_diff(q->una, r.psn) < 2048 && pair_step(&r.p)) {
+			out = ((q->psn - r.psn + 511) & URXE_PSN_MASK) / 512 -
+			      ((q->una - r.psn) & URXE_PSN_MASK) / 512;
+			most = out > most ? out : most;
+			taken = q->rd_out > taken ? q->rd_out : taken;
+		}
+		CU_ASSERT_EQUAL(most, limit); /* three: the last part of the first is short */
+		CU_ASSERT_EQUAL(taken, limit);
+		CU_ASSERT(wc_is(&r, 1, IBV_WC_SUCCESS) && wc_is(&r, 2, IBV_WC_SUCCESS));
+		CU_ASSERT(!memcmp(r.p.a.buf, r.p.b.buf, 512 * 1024 + 7));
+		CU_ASSERT(!memcmp(r.p.a.buf + 600000, r.p.b.buf + 600000, 300000));
+		CU_ASSERT_EQUAL(q->rd_out, 0);
+		CU_ASSERT_EQUAL(pair_stat(&r.p.a, URXE_STAT_RETRANSMITS), 0);
+		rig_close(&r);
+	}
+}
+
 URXE_TEST_MAIN("rc_requester", T(test_silent_peer), T(test_retries_begin_anew), T(test_no_timeout),
 	       T(test_rnr_timer_codes), T(test_rnr_exhausted), T(test_rnr_for_ever),
 	       T(test_rnr_twice), T(test_naks), T(test_sequence_nak), T(test_reserved_syndromes),
 	       T(test_ack_covers_all), T(test_ghost_ack), T(test_bad_responses),
 	       T(test_implied_nak), T(test_response_acks_before), T(test_loss_everywhere),
-	       T(test_long_read_with_loss))
+	       T(test_long_read_with_loss), T(test_long_read_parts))
