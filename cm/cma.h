@@ -204,6 +204,10 @@ void urxe_cma_drive_begin(struct urxe_cma_drive *d);
 bool urxe_cma_drive_turn(const struct urxe_cma_drive *d);
 /** urxe_cma_drive_end - it does not any more; @sleeps: because it goes to sleep. */
 void urxe_cma_drive_end(const struct urxe_cma_drive *d, bool sleeps);
+
+/** urxe_cma_device_of - the device of an application's context; ENODEV when it is not ours. Locked.
+ */
+struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err);
 /** urxe_cma_ids - all ids, for the process's end. Locked. */
 extern struct cds_list_head urxe_cma_ids;
 

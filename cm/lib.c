@@ -218,6 +218,16 @@ void urxe_cma_drive_end(const struct urxe_cma_drive *d, bool sleeps)
 		urxe_gsi_drive_end(d->verbs[i], sleeps);
 }
 
+struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err)
+{
+	for (unsigned i = 0; i < lib.n; i++) {
+		if (lib.devices[i].device == ctx->device)
+			return urxe_cma_device(i, err);
+	}
+	*err = ENODEV;
+	return NULL;
+}
+
 URXE_CMA_API struct ibv_context **rdma_get_devices(int *num_devices)
 {
 	struct ibv_context **list = NULL;

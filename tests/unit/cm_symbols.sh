@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# Does our librdmacm.so.1 export what the installed one does, with the same version nodes?
-# usage: cm_symbols.sh OUR_LIBRARY
+# Does our librdmacm.so.1 export what the installed one does, with the same version nodes; and, in
+# a node of its own, what urxe_cm.h declares?
+# usage: cm_symbols.sh OUR_LIBRARY URXE_CM_H
 set -eu
 
 ours=$1
+header=$2
 theirs=
 for dir in /usr/lib/"$(uname -m)"-linux-gnu /lib/"$(uname -m)"-linux-gnu /usr/lib64 /usr/lib; do
 	if [ -e "$dir/librdmacm.so.1" ]; then
@@ -24,7 +26,12 @@ symbols() {
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-symbols "$ours" >"$tmp/ours"
+symbols "$ours" >"$tmp/all"
+grep -v 'URXE_CM_1\.0' "$tmp/all" >"$tmp/ours"
+grep -o '^[a-z].*\bib_[a-z_]*(' "$header" | sed 's/.*\b\(ib_[a-z_]*\)(/\1@@URXE_CM_1.0/' | sort >"$tmp/declared"
+grep '@@URXE_CM_1\.0' "$tmp/all" | grep -v '^URXE_CM' >"$tmp/ib_cm"
+diff -u "$tmp/declared" "$tmp/ib_cm"
+[ "$(wc -l <"$tmp/ib_cm")" = 16 ] || { echo "not 16 functions of ib_cm"; exit 1; }
 symbols "$theirs" >"$tmp/theirs"
 case $(grep -c '@@' "$tmp/theirs") in
 68) ;;
