@@ -9,8 +9,12 @@
 #include "cm/cm_priv.h"
 #include "urxe/log.h"
 
-/* Fixed: a table that grows by itself has a thread of its own. At 10,000 ids three a bucket. */
-#define BUCKETS 4096
+/*
+ * The tables grow with the ids, at our word: one that grows by itself has a thread of its own. Up
+ * to here liburcu resizes without the help of others.
+ */
+#define BUCKETS_MIN 512u
+#define BUCKETS_MAX 8192u
 
 void urxe_cm_config_default(struct urxe_cm_config *cfg)
 {
@@ -320,6 +324,16 @@ uint64_t urxe_cm_run(struct urxe_cm *cm)
 	return urxe_cm_deadline(cm);
 }
 
+static void grow_tables(struct urxe_cm *cm)
+{
+	if (cm->buckets == BUCKETS_MAX)
+		return;
+	cm->buckets *= 2;
+	cds_lfht_resize(cm->by_local, cm->buckets);
+	cds_lfht_resize(cm->by_remote, cm->buckets);
+	cds_lfht_resize(cm->by_qp, cm->buckets);
+}
+
 struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, void *context)
 {
 	struct urxe_cm_id *id;
@@ -336,7 +350,8 @@ struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, v
 		id->local_comm_id = cm->ops->comm_id(cm->arg);
 	} while (!id->local_comm_id || urxe_cm_find_local(cm, id->local_comm_id));
 	add(cm->by_local, hash(cm, id->local_comm_id), &id->by_local);
-	cm->n_ids++;
+	if (++cm->n_ids > cm->buckets)
+		grow_tables(cm);
 	cm->counters.states[URXE_CM_IDLE]++;
 	return id;
 }
@@ -443,9 +458,10 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 	cm->cfg = *cfg;
 	cm->hash_seed = ops->random(arg);
 	cm->tid_hi = (uint32_t)ops->random(arg);
-	cm->by_local = cds_lfht_new(BUCKETS, BUCKETS, BUCKETS, 0, NULL);
-	cm->by_remote = cds_lfht_new(BUCKETS, BUCKETS, BUCKETS, 0, NULL);
-	cm->by_qp = cds_lfht_new(BUCKETS, BUCKETS, BUCKETS, 0, NULL);
+	cm->buckets = BUCKETS_MIN;
+	cm->by_local = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
+	cm->by_remote = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
+	cm->by_qp = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
 	cm->by_service = cds_lfht_new(64, 64, 64, 0, NULL);
 	cm->by_peer = cds_lfht_new(64, 64, 64, 0, NULL);
 	if (!cm->by_local || !cm->by_remote || !cm->by_qp || !cm->by_service || !cm->by_peer) {

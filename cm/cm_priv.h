@@ -106,6 +106,7 @@ struct urxe_cm {
 	struct urxe_cm_id *masked;
 	struct urxe_timer_heap timers;
 	size_t n_ids, n_alts;
+	unsigned long buckets; /* of the first three */
 	uint64_t hash_seed;
 	uint32_t tid_hi, tid_lo;
 	struct urxe_cm_counters counters;
