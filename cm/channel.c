@@ -254,7 +254,14 @@ void urxe_cma_event_post(struct urxe_cma_event *ev)
 
 	urxe_debug("rdma_cm: %s status %d", rdma_event_str(ev->event.event), ev->event.status);
 	cds_list_add_tail(&ev->entry, &ch->events);
+	cds_list_add_tail(&ev->own, &ev->owner->events);
 	set_token(ch);
+}
+
+static void unqueue(struct urxe_cma_event *ev)
+{
+	cds_list_del(&ev->entry);
+	cds_list_del(&ev->own);
 }
 
 void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int status)
@@ -265,20 +272,12 @@ void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int sta
 		urxe_cma_event_post(ev);
 }
 
-/* Does the event go where the id goes? A request goes with its listener. */
-static bool belongs(const struct urxe_cma_event *ev, const struct urxe_cma_id *id)
-{
-	return ev->owner == id;
-}
-
 void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
 {
 	struct urxe_cma_channel *from = id->channel;
-	struct urxe_cma_event *ev, *next;
+	struct urxe_cma_event *ev;
 
-	cds_list_for_each_entry_safe (ev, next, &from->events, entry) {
-		if (!belongs(ev, id))
-			continue;
+	cds_list_for_each_entry (ev, &id->events, own) {
 		cds_list_del(&ev->entry);
 		cds_list_add_tail(&ev->entry, &to->events);
 	}
@@ -288,13 +287,10 @@ void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
 
 void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans)
 {
-	struct urxe_cma_channel *ch = id->channel;
 	struct urxe_cma_event *ev, *next;
 
-	cds_list_for_each_entry_safe (ev, next, &ch->events, entry) {
-		if (!belongs(ev, id))
-			continue;
-		cds_list_del(&ev->entry);
+	cds_list_for_each_entry_safe (ev, next, &id->events, own) {
+		unqueue(ev);
 		if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			struct urxe_cma_id *child = to_cma_id(ev->event.id);
 
@@ -303,21 +299,20 @@ void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans
 		}
 		free(ev);
 	}
-	set_token(ch);
+	set_token(id->channel);
 }
 
 void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc)
 {
-	struct urxe_cma_channel *ch = mc->id->channel;
 	struct urxe_cma_event *ev, *next;
 
-	cds_list_for_each_entry_safe (ev, next, &ch->events, entry) {
+	cds_list_for_each_entry_safe (ev, next, &mc->id->events, own) {
 		if (ev->mcast != mc)
 			continue;
-		cds_list_del(&ev->entry);
+		unqueue(ev);
 		free(ev);
 	}
-	set_token(ch);
+	set_token(mc->id->channel);
 }
 
 void urxe_cma_wait(const unsigned *events_out)
@@ -334,7 +329,7 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch)
 	if (cds_list_empty(&ch->events))
 		return NULL;
 	ev = cds_list_first_entry(&ch->events, struct urxe_cma_event, entry);
-	cds_list_del(&ev->entry);
+	unqueue(ev);
 	ev->owner->events_out++;
 	if (ev->event.event == RDMA_CM_EVENT_DISCONNECTED)
 		ev->owner->disconnect_taken = true;

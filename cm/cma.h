@@ -58,7 +58,8 @@ struct urxe_cma_event {
 	struct rdma_cm_event event;   /* first */
 	struct urxe_cma_id *owner;    /* counts it until acked: the listener, of a request */
 	struct urxe_cma_mcast *mcast; /* counts it, too; NULL if it is no multicast's */
-	struct cds_list_head entry;
+	struct cds_list_head entry;   /* in channel->events */
+	struct cds_list_head own;     /* in owner->events */
 	uint8_t private_data[256];
 };
 
@@ -94,7 +95,8 @@ struct urxe_cma_id {
 	bool sync; /* the channel is its own, calls wait */
 
 	/* events */
-	unsigned events_out; /* taken by the application, not acked */
+	struct cds_list_head events; /* not yet taken */
+	unsigned events_out;	     /* taken by the application, not acked */
 	bool disconnect_told, disconnect_taken;
 
 	/* address */

@@ -16,6 +16,7 @@ struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 	if (!id)
 		return NULL;
 	id->channel = ch;
+	CDS_INIT_LIST_HEAD(&id->events);
 	id->id.channel = &ch->channel;
 	id->id.context = context;
 	id->id.ps = id->space = ps;
