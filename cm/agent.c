@@ -13,10 +13,15 @@
 #include "urxe/log.h"
 #include "urxe/wire.h"
 
-#define N_RECV	   512u
-#define N_SEND	   256u
+/*
+ * Who receives MADs mostly handles them, too, so that a few bursts of room are plenty. Sends wait
+ * for a link that is slower than we are: a storm's answers are not to be lost for want of room.
+ */
+#define N_RECV	   1024u
+#define N_SEND	   2048u
+#define REAP_AT	   128u
 #define GRH_LEN	   40u
-#define RECV_ROOM  512u /* GRH and MAD; more is nobody's MAD */
+#define RECV_ROOM  320u /* GRH and MAD; more is nobody's MAD */
 #define AH_SETS	   64u
 #define AH_WAYS	   4u
 #define MAX_GIDS   64u
@@ -45,7 +50,7 @@ struct urxe_agent {
 	struct ibv_pd *pd;
 	struct ibv_cq *recv_cq, *send_cq;
 	struct ibv_qp *qp;
-	uint8_t *buf; /* receive buffers, then send buffers */
+	uint8_t *buf; /* receive buffers */
 	struct ibv_mr *mr;
 	uint64_t sent, completed; /* sends: one after the other */
 	uint64_t tick;
@@ -99,7 +104,7 @@ static void reap_sends(struct urxe_agent *a)
 	struct ibv_wc wc[POLL_BATCH];
 	int n;
 
-	while ((n = ibv_poll_cq(a->send_cq, POLL_BATCH, wc)) > 0)
+	while ((n = urxe_gsi_poll_cq(a->send_cq, POLL_BATCH, wc)) > 0)
 		a->completed += (unsigned)n;
 }
 
@@ -139,27 +144,21 @@ static struct ibv_ah *get_ah(struct urxe_agent *a, const struct urxe_cm_path *pa
 
 static void post(struct urxe_agent *a, const struct urxe_cm_path *path, const uint8_t *mad)
 {
-	uint8_t *buf = a->buf + N_RECV * RECV_ROOM + a->sent % N_SEND * URXE_MAD_LEN;
-	struct ibv_sge sge = {(uintptr_t)buf, URXE_MAD_LEN, a->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)mad, URXE_MAD_LEN, 0};
 	struct ibv_send_wr wr =
 				   {
 					   .sg_list = &sge,
 					   .num_sge = 1,
 					   .opcode = IBV_WR_SEND,
-					   .send_flags = IBV_SEND_SIGNALED,
+					   .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
 					   .wr.ud = {.remote_qpn = 1, .remote_qkey = URXE_GSI_QKEY},
 				   },
 			   *bad;
 
-	if (a->sent - a->completed >= N_SEND / 2)
+	if (a->sent - a->completed >= REAP_AT)
 		reap_sends(a);
 	wr.wr.ud.ah = get_ah(a, path);
-	if (a->sent - a->completed >= N_SEND || !wr.wr.ud.ah) {
-		a->drop_send++;
-		return;
-	}
-	memcpy(buf, mad, URXE_MAD_LEN);
-	if (ibv_post_send(a->qp, &wr, &bad))
+	if (a->sent - a->completed >= N_SEND || !wr.wr.ud.ah || ibv_post_send(a->qp, &wr, &bad))
 		a->drop_send++;
 	else
 		a->sent++;
@@ -318,7 +317,7 @@ static void poll_recv(struct urxe_agent *a)
 	do {
 		unsigned again = 0;
 
-		n = ibv_poll_cq(a->recv_cq, POLL_BATCH, wc);
+		n = urxe_gsi_poll_cq(a->recv_cq, POLL_BATCH, wc);
 		for (int i = 0; i < n; i++) {
 			receive(a, &wc[i]);
 			if (wc[i].status == IBV_WC_SUCCESS)
@@ -442,12 +441,13 @@ static int fail(void)
 
 static int create_qp(struct urxe_agent *a)
 {
-	size_t size = N_RECV * RECV_ROOM + N_SEND * URXE_MAD_LEN;
+	size_t size = N_RECV * RECV_ROOM;
 	struct ibv_qp_init_attr init = {
 		.cap = {.max_send_wr = N_SEND,
 			.max_recv_wr = N_RECV,
 			.max_send_sge = 1,
-			.max_recv_sge = 1},
+			.max_recv_sge = 1,
+			.max_inline_data = URXE_MAD_LEN},
 		.qp_type = IBV_QPT_UD,
 	};
 	struct ibv_context *verbs = a->dev->verbs;
@@ -529,6 +529,7 @@ void urxe_agent_stop(struct urxe_cma_dev *dev)
 	urxe_cm_goodbye(a->cm);
 	/* Let the last words out, those that wait for a neighbour, too. */
 	for (unsigned i = 0; i < 100; i++) {
+		urxe_gsi_drive(dev->verbs);
 		run_deferred(a, urxe_gsi_now(dev->verbs));
 		reap_sends(a);
 		if (!a->n_deferred && a->completed == a->sent)

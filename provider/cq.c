@@ -326,7 +326,7 @@ bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
 	return urxe_cq_push_raw(cq, wc, solicited, 0, 0);
 }
 
-static int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
+int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 {
 	uint32_t head;
 	int i;
@@ -365,13 +365,13 @@ static void cq_yield(struct urxe_cq *cq, bool got)
 int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
-	int got = cq_pop(cq, n, wc);
+	int got = urxe_cq_pop(cq, n, wc);
 
 	if (got || n <= 0)
 		return got;
 	if (!cq_drive(cq))
 		return -1;
-	got = cq_pop(cq, n, wc);
+	got = urxe_cq_pop(cq, n, wc);
 	cq_yield(cq, got);
 	return got;
 }

@@ -78,6 +78,8 @@ struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 int urxe_destroy_cq(struct ibv_cq *cq);
 int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int urxe_resize_cq(struct ibv_cq *cq, int cqe);
+/** urxe_cq_pop - what ibv_poll_cq() does, without driving the device when the CQ is empty. */
+int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc);
 int urxe_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. False:

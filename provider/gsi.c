@@ -26,6 +26,11 @@ struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 	return &qp->vqp.qp;
 }
 
+int urxe_gsi_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	return urxe_cq_pop(to_urxe_cq(cq), n, wc);
+}
+
 int urxe_gsi_set_service(struct ibv_context *ctx, struct urxe_gsi_service *svc)
 {
 	struct urxe_service_thread *s = &to_urxe_dev(ctx)->service;

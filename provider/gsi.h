@@ -50,6 +50,14 @@ struct urxe_gsi_service {
 struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 
 /**
+ * urxe_gsi_poll_cq - ibv_poll_cq() that does not drive the device when the CQ is empty
+ *
+ * For within poll: a turn there would receive MADs that nobody has room for, and count as a
+ * caller that drives.
+ */
+int urxe_gsi_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+
+/**
  * urxe_gsi_set_service - have @svc run; NULL takes it away
  *
  * Returns 0, EBUSY when there is another. After taking it away, poll is not running any more
