@@ -26,7 +26,8 @@ MEASURES = [
 GROUPS = {
     'bare': (('bare_lat', 'bare_rate', 'bare_bw'),
              lambda: figures.bare(['lat 8 20000', 'rate 64 2000000', 'bw 4096 400000'], MTU)),
-    'conn': (('conn_rate', 'conn_p50', 'conn_p99'), lambda: figures.connections(MTU)),
+    'conn': (('conn_rate', 'conn_p50', 'conn_p99', 'conn_cqs', 'many_rate', 'many_p50', 'many_p99',
+              'many_client', 'many_server'), lambda: figures.connections(MTU)),
 }
 
 ROWS = [
@@ -38,8 +39,14 @@ ROWS = [
     ('write_bw', '64 KiB writes (ib_write_bw)', 'Gb/s'),
     ('read_bw', '64 KiB reads (ib_read_bw)', 'Gb/s'),
     ('conn_rate', 'connections, one after the other', '/s'),
-    ('conn_p50', 'connect() to ESTABLISHED, p50', 'us'),
-    ('conn_p99', 'connect() to ESTABLISHED, p99', 'us'),
+    ('conn_p50', 'rdma_connect() to ESTABLISHED, p50', 'us'),
+    ('conn_p99', 'rdma_connect() to ESTABLISHED, p99', 'us'),
+    ('conn_cqs', 'each with CQs and channels of its own', '/s'),
+    ('many_rate', 'connections, 1,000 at once', '/s'),
+    ('many_p50', 'rdma_connect() to ESTABLISHED, p50', 'us'),
+    ('many_p99', 'rdma_connect() to ESTABLISHED, p99', 'us'),
+    ('many_client', 'memory per connection, client', 'KiB'),
+    ('many_server', 'memory per connection, server', 'KiB'),
     ('tcp_lat', 'kernel TCP, half a round trip, blocking', 'us'),
     ('tcp_spin', 'kernel TCP, half a round trip, spinning', 'us'),
     ('tcp_bw', 'kernel TCP, 64 KiB writes', 'Gb/s'),
@@ -52,6 +59,8 @@ AIMS = [
     ('write bandwidth >= 2 x kernel TCP', 'write_bw', 'at least', lambda m: 2 * m['tcp_bw']),
     ('read bandwidth >= bare link / 2', 'read_bw', 'at least', lambda m: m['bare_bw'] / 2),
     ('read bandwidth >= 2 x kernel TCP', 'read_bw', 'at least', lambda m: 2 * m['tcp_bw']),
+    ('connections, one after the other >= 20000/s', 'conn_rate', 'at least', lambda m: 20000.0),
+    ('connect p99, one after the other <= 1000 us', 'conn_p99', 'at most', lambda m: 1000.0),
     ('64 B sends >= 2 M/s', 'send_rate', 'at least', lambda m: 2.0),
 ]
 BESIDE = {'write_lat': 'bare_lat', 'send_rate': 'bare_rate', 'write_bw': 'bare_bw', 'read_bw': 'bare_bw'}

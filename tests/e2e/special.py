@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """End-to-end tests that are no single pair of commands: captures, start order, death, idleness, data
-over a bad link.
+over a bad link, storms of connections.
 
 Where one side must know how far the other is, it waits for a file in {dir}, a folder of the
 test's own; an rdma_listen() makes the file that $URXE_READY_FILE names.
 """
 import os
+import re
 import shutil
 import tempfile
 
 import frames
 import node
+
+
+def asked(report, title, reason):
+    """Is the test wanted, and is there no reason why it cannot run here?"""
+    if report.wanted(title) and reason:
+        report.skip(title, reason)
+    return report.wanted(title) and not reason
 
 
 def wait_for(path):
@@ -79,10 +87,7 @@ def order(report, _kind, why_not):
     for link in ('vhost', 'memif', 'af_packet'):
         for swap in ((), ('--swap-link',)):
             title = 'order: %s%s, B starts first' % (link, ' with its ends swapped' if swap else '')
-            if not report.wanted(title):
-                continue
-            if why_not(link):
-                report.skip(title, why_not(link))
+            if not asked(report, title, why_not(link)):
                 continue
             # B starts first and listens on its link alone; A comes when B has.
             result = node.two_node(
@@ -146,10 +151,7 @@ def death(report, kind, why_not):
         # Four seconds a round: ten on each link by hand.
         rounds = 10 if kind == 'full' or (kind == 'ci' and link == 'vhost') else 3
         title = 'death: %s, server killed %d times' % (link, rounds)
-        if not report.wanted(title):
-            continue
-        if why_not(link):
-            report.skip(title, why_not(link))
+        if not asked(report, title, why_not(link)):
             continue
         if kind == 'ci-sanitized' and link != 'vhost':
             continue
@@ -226,10 +228,7 @@ def integrity(report, kind, why_not):
         for transport in TRANSPORTS:
             for seed in range(first, first + seeds):
                 title = 'integrity: %s-%d %s, URXE_SEED=%d' % (link, mtu, transport, seed)
-                if not report.wanted(title):
-                    continue
-                if why_not(link):
-                    report.skip(title, why_not(link))
+                if not asked(report, title, why_not(link)):
                     continue
                 line = '%s/tests/e2e/integrity -p {p} -t %s -s %d' % (node.BUILD, transport, seed)
                 result = node.two_node(
@@ -241,4 +240,41 @@ def integrity(report, kind, why_not):
                 report.result(title, problem, result)
 
 
-TESTS = {'wire': wire, 'order': order, 'death': death, 'idle': idle, 'integrity': integrity}
+# ---- storms ----
+
+# (name, connections at once, options of the server, options of urxe run): the program fails unless
+# each was established, or rejected by the backlog, and both sides have counted the same.
+STORMS = [
+    ('as fast as possible', 10000, '', ''),
+    ('past a backlog of 16', 10000, '-b 16', ''),
+    ('over a link that loses', 2000, '', '--drop 0.02 --dup 0.02 --reorder 0.02 --seed 7'),
+]
+
+
+def storm(report, kind, why_not):
+    conn = node.BUILD + '/tests/bench/conn'
+    for link in ('vhost', 'af_packet'):
+        for name, count, server, run in STORMS:
+            title = 'storm: %s, connections %s' % (link, name)
+            if not asked(report, title, why_not(link)):
+                continue
+            if kind == 'ci-sanitized':
+                count = min(count, 1000)
+            options = ('--opt-a', run, '--opt-b', run) if run else ()
+            result = node.two_node('%s -s 10.0.0.1 %s' % (conn, server),
+                                   '%s -c 10.0.0.1 -p %d -n %d' % (conn, count, count), link,
+                                   options=options, timeout=180)
+            problem = verdict(result)
+            said = re.search(r'established (\d+), rejected (\d+), failed 0; server: accepted (\d+), open 0, failed 0',
+                             result.b)
+            if not problem and not said:
+                problem = 'no count, or a bad one'
+            elif not problem and int(said.group(1)) + int(said.group(2)) != count:
+                problem = 'neither established nor rejected: %d' % (
+                    count - int(said.group(1)) - int(said.group(2)))
+            elif not problem:
+                title += ' (%s established, %s rejected)' % said.groups()[:2]
+            report.result(title, problem, result)
+
+
+TESTS = {'wire': wire, 'order': order, 'death': death, 'idle': idle, 'integrity': integrity, 'storm': storm}
