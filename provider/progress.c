@@ -11,6 +11,7 @@
 #include "rcu.h"
 
 #define TIMER_BURST 32
+#define STUCK_QPS   16	       /* that find no room, one after the other, before a turn goes on */
 #define LEFTOVER_NS 1000000ull /* how long what a caller left undone may wait */
 
 void urxe_progress_defer(struct urxe_qp *qp)
@@ -72,7 +73,7 @@ static bool serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 	return urxe_responder_run(qp, lane) || more;
 }
 
-static void serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+static bool serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	bool more;
 
@@ -81,6 +82,7 @@ static void serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t no
 	urxe_spin_unlock(&qp->lock);
 	if (more)
 		urxe_progress_defer(qp);
+	return more;
 }
 
 /* ---- receive ---- */
@@ -225,14 +227,26 @@ static struct urxe_qp *pop_pending(struct urxe_sched *s)
 	return qp;
 }
 
+/*
+ * Each once: those that want more go to the end of the list. When one after the other can send
+ * nothing the link is full, and what has arrived comes first: thousands may wait.
+ */
 static void run_pending(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
 {
 	unsigned n = atomic_load_explicit(&dev->sched.npending, memory_order_relaxed);
+	_Atomic uint64_t *sent = &dev->stats[URXE_STAT_TX_PACKETS];
+	unsigned stuck = 0;
 	struct urxe_qp *qp;
 
-	/* Each once: those that want more go to the end of the list. */
-	while (n-- && (qp = pop_pending(&dev->sched)))
-		serve_locked(qp, lane, now);
+	while (n-- && stuck < STUCK_QPS && (qp = pop_pending(&dev->sched))) {
+		uint64_t before = atomic_load_explicit(sent, memory_order_relaxed);
+		bool more = serve_locked(qp, lane, now);
+
+		if (more && atomic_load_explicit(sent, memory_order_relaxed) == before)
+			stuck++;
+		else
+			stuck = 0;
+	}
 }
 
 static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_timer **due)

@@ -277,4 +277,23 @@ def storm(report, kind, why_not):
             report.result(title, problem, result)
 
 
-TESTS = {'wire': wire, 'order': order, 'death': death, 'idle': idle, 'integrity': integrity, 'storm': storm}
+# ---- many connections ----
+
+# A sanitizer's memory is several times ours.
+MANY = {'ci': 10000, 'ci-sanitized': 1000, 'full': 10000}
+
+
+def many(report, kind, _why_not):
+    title = 'many: %d connections' % MANY[kind]
+    if not report.wanted(title):
+        return
+    line = '%s/tests/e2e/many -p {p} -n %d' % (node.BUILD, MANY[kind])
+    result = node.two_node(line, line + ' 127.0.0.1', timeout=300)
+    problem = verdict(result)
+    if not problem and ('all good' not in result.a or 'all destroyed' not in result.b):
+        problem = 'a side does not say that all was good'
+    report.result(title, problem, result)
+
+
+TESTS = {'wire': wire, 'order': order, 'death': death, 'idle': idle, 'integrity': integrity,
+         'storm': storm, 'many': many}

@@ -29,18 +29,6 @@ static void poison(struct pair *p, struct urxe_sim_end *evil)
 	pair_settle(p, 100000);
 }
 
-static uint64_t counter(struct side *s, const char *name)
-{
-	const char *const *names;
-	uint64_t v[256];
-	unsigned n = urxe_port_counters(s->dev->port, &names, v, 256);
-
-	for (unsigned i = 0; i < n; i++)
-		if (!strcmp(names[i], name))
-			return v[i];
-	return UINT64_MAX;
-}
-
 static void test_poisoned(void)
 {
 	static uint8_t frame[2048];
@@ -86,7 +74,7 @@ static void test_bounded(void)
 		pair_connect(&p, &p.a, qps[i], &p.b, qpb[i], &pp);
 	}
 	urxe_sim_end_up(p.b.end, false);
-	asked = counter(&p.a, "neigh_asked");
+	asked = pair_counter(&p.a, "neigh_asked");
 	for (unsigned i = 0; i < 16; i++) {
 		struct ibv_qp *own = p.a.qp;
 
@@ -99,7 +87,7 @@ static void test_bounded(void)
 		CU_ASSERT_EQUAL(wc.status, IBV_WC_RETRY_EXC_ERR);
 	}
 	timeouts = pair_stat(&p.a, URXE_STAT_TIMEOUTS);
-	asked = counter(&p.a, "neigh_asked") - asked;
+	asked = pair_counter(&p.a, "neigh_asked") - asked;
 	CU_ASSERT(timeouts >= 16 * 8);
 	CU_ASSERT(asked >= 1 && asked <= 8);
 	for (unsigned i = 0; i < 16; i++) {
@@ -122,21 +110,21 @@ static void test_late(void)
 
 	pair_open(&p, &params, IBV_QPT_UD);
 	pair_settle(&p, 20000000000ull);
-	asked = counter(&p.a, "neigh_asked");
+	asked = pair_counter(&p.a, "neigh_asked");
 	path = pair_path(&p.a, &p.b);
 	path.grh.dgid.raw[15] = 77; /* nobody */
 	ah = ibv_create_ah(p.a.pd, &path);
 	CU_ASSERT_EQUAL(urxe_port_resolve(p.a.dev->port, 0, path.grh.dgid.raw, mac), EINPROGRESS);
 	pair_settle(&p, 10000000000ull);
-	CU_ASSERT_EQUAL(counter(&p.a, "neigh_asked"), asked + 5);
+	CU_ASSERT_EQUAL(pair_counter(&p.a, "neigh_asked"), asked + 5);
 	CU_ASSERT_EQUAL(urxe_port_resolve(p.a.dev->port, 0, path.grh.dgid.raw, mac), EHOSTUNREACH);
-	reports = counter(&p.a, "group_reports");
+	reports = pair_counter(&p.a, "group_reports");
 	CU_ASSERT_EQUAL(ibv_attach_mcast(p.a.qp, &g, 0), 0);
 	pair_settle(&p, 10000000000ull);
-	CU_ASSERT_EQUAL(counter(&p.a, "group_reports"), reports + 2);
+	CU_ASSERT_EQUAL(pair_counter(&p.a, "group_reports"), reports + 2);
 	CU_ASSERT_EQUAL(ibv_detach_mcast(p.a.qp, &g, 0), 0);
 	pair_settle(&p, 10000000000ull);
-	CU_ASSERT_EQUAL(counter(&p.a, "group_reports"), reports + 4);
+	CU_ASSERT_EQUAL(pair_counter(&p.a, "group_reports"), reports + 4);
 	ibv_destroy_ah(ah);
 	pair_close(&p);
 }

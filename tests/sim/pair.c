@@ -313,6 +313,18 @@ uint64_t pair_stat(struct side *s, enum urxe_stat stat)
 	return atomic_load(&s->dev->stats[stat]);
 }
 
+uint64_t pair_counter(struct side *s, const char *name)
+{
+	const char *const *names;
+	uint64_t v[256];
+	unsigned n = urxe_port_counters(s->dev->port, &names, v, 256);
+
+	for (unsigned i = 0; i < n; i++)
+		if (!strcmp(names[i], name))
+			return v[i];
+	return UINT64_MAX;
+}
+
 int pair_post(struct side *s, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t off, uint32_t len,
 	      struct side *to, uint32_t remote_off, unsigned flags)
 {

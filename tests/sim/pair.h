@@ -84,6 +84,9 @@ struct ibv_ah_attr pair_path(struct side *from, struct side *to);
 /** pair_stat - a counter of a side's provider. */
 uint64_t pair_stat(struct side *s, enum urxe_stat stat);
 
+/** pair_counter - one of its port's, by name; UINT64_MAX when there is none such. */
+uint64_t pair_counter(struct side *s, const char *name);
+
 /** pair_post - one send work request with one SGE in the side's buffer. Returns ibv_post_send's. */
 int pair_post(struct side *s, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t off, uint32_t len,
 	      struct side *to, uint32_t remote_off, unsigned flags);

@@ -619,8 +619,53 @@ static void test_notify(void)
 	pair_close(&p);
 }
 
+/* The link takes nothing and everybody wants to send: a turn does not try each of them. */
+static void test_full_link(void)
+{
+	enum {
+		N = 300
+	};
+	struct urxe_sim_params stalled = {.latency = 1000, .tx_stall = true};
+	struct ibv_qp *qa[N], *qb[N];
+	struct ibv_wc wc;
+	struct pair p;
+	uint64_t before;
+
+	pair_open(&p, &plain, IBV_QPT_RC);
+	pair_meet(&p);
+	for (unsigned i = 0; i < N; i++) {
+		qa[i] = pair_qp(&p.a, &plain, IBV_QPT_RC);
+		qb[i] = pair_qp(&p.b, &plain, IBV_QPT_RC);
+		pair_connect(&p, &p.a, qa[i], &p.b, qb[i], &plain);
+	}
+	urxe_sim_end_params(p.a.end, &stalled);
+	for (unsigned i = 0; i < N; i++) {
+		struct side one = p.a;
+
+		one.qp = qa[i];
+		CU_ASSERT_EQUAL(
+			pair_post(&one, IBV_WR_RDMA_WRITE, i, 0, 8, &p.b, 8 * i, IBV_SEND_SIGNALED),
+			0);
+	}
+	CU_ASSERT(atomic_load(&p.a.dev->sched.npending) > 200);
+	for (unsigned i = 0; i < 10; i++) {
+		before = pair_counter(&p.a, "tx_backlog_full");
+		urxe_progress_turn(p.a.dev);
+		CU_ASSERT(pair_counter(&p.a, "tx_backlog_full") - before < 50);
+	}
+	urxe_sim_end_params(p.a.end, &plain.link);
+	for (unsigned i = 0; i < N; i++)
+		CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < N; i++) {
+		ibv_destroy_qp(qa[i]);
+		ibv_destroy_qp(qb[i]);
+	}
+	pair_close(&p);
+}
+
 URXE_TEST_MAIN("qp_life", T(test_flush_order), T(test_post_in_early_states), T(test_local_errors),
 	       T(test_dereg_under_write), T(test_no_rd_atomic), T(test_reset_and_return),
 	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_drain),
 	       T(test_change_dest_rd_atomic), T(test_comm_est), T(test_unread_events), T(test_srq),
-	       T(test_cq_resize), T(test_cq_overrun), T(test_cq_overrun_destroy), T(test_notify))
+	       T(test_cq_resize), T(test_cq_overrun), T(test_full_link), T(test_cq_overrun_destroy),
+	       T(test_notify))

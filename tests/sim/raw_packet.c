@@ -147,18 +147,6 @@ static unsigned receivers(struct pair *p, const uint8_t *frame, uint32_t len)
 	return got;
 }
 
-static uint64_t counter(struct side *s, const char *name)
-{
-	const char *const *names;
-	uint64_t v[256];
-	unsigned n = urxe_port_counters(s->dev->port, &names, v, 256);
-
-	for (unsigned i = 0; i < n; i++)
-		if (!strcmp(names[i], name))
-			return v[i];
-	return UINT64_MAX;
-}
-
 static unsigned sent(struct pair *p, struct ibv_qp *tx, const uint8_t *dmac, uint16_t port)
 {
 	uint8_t f[FRAME];
@@ -196,11 +184,11 @@ static void test_rules(void)
 	f[0] = flow(q[0], &mac);
 	f[1] = flow(q[1], &udp);
 	CU_ASSERT_FATAL(f[0] && f[1]);
-	lost = counter(&p.b, "rx_udp_port");
+	lost = pair_counter(&p.b, "rx_udp_port");
 	CU_ASSERT_EQUAL(sent(&p, tx, b.mac, 7000), 2);
-	CU_ASSERT_EQUAL(counter(&p.b, "rx_udp_port"), lost); /* it is not lost */
+	CU_ASSERT_EQUAL(pair_counter(&p.b, "rx_udp_port"), lost); /* it is not lost */
 	CU_ASSERT_EQUAL(sent(&p, tx, b.mac, 7001), 0);
-	CU_ASSERT_EQUAL(counter(&p.b, "rx_udp_port"), lost + 1);
+	CU_ASSERT_EQUAL(pair_counter(&p.b, "rx_udp_port"), lost + 1);
 	CU_ASSERT_EQUAL(sent(&p, tx, alien, 7000), 1); /* the better priority has it */
 	CU_ASSERT_EQUAL(sent(&p, tx, alien, 1), 1);
 	/* rules of one priority share; a QP gets one copy however many of its rules match */
