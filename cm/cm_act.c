@@ -87,15 +87,15 @@ ACTION(send_req)
 	return 0;
 }
 
-/* REJ 4: we give up; our GUID tells the peer who that is (table 109). */
-static void rej_timeout(struct urxe_cm_id *id, enum urxe_cm_answered what)
+/* REJ 4: we give up, and answer no message; our GUID tells the peer who that is (table 109). */
+static void rej_timeout(struct urxe_cm_id *id)
 {
 	uint8_t guid[8];
 	struct urxe_cm_reply r = {.reason = URXE_CM_REJ_TIMEOUT, .ari = guid, .ari_len = 8};
 
 	for (unsigned i = 0; i < 8; i++)
 		guid[i] = (uint8_t)(id->cm->cfg.ca_guid >> (56 - 8 * i));
-	urxe_cm_issue_rej(id, what, &r);
+	urxe_cm_issue_rej(id, URXE_CM_ANSWER_OTHER, &r);
 }
 
 ACTION(tmo_req)
@@ -104,14 +104,14 @@ ACTION(tmo_req)
 		send_again(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
 		return URXE_CM_STAY;
 	}
-	rej_timeout(id, URXE_CM_ANSWER_REQ);
+	rej_timeout(id);
 	s->ev.type = URXE_CM_EV_REQ_ERROR;
 	return 0;
 }
 
 ACTION(drop_req)
 {
-	rej_timeout(id, URXE_CM_ANSWER_REQ);
+	rej_timeout(id);
 	return 0;
 }
 
@@ -466,7 +466,7 @@ ACTION(tmo_rep)
 		send_again(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
 		return URXE_CM_STAY;
 	}
-	rej_timeout(id, URXE_CM_ANSWER_OTHER);
+	rej_timeout(id);
 	reject_connected(id);
 	s->ev.type = URXE_CM_EV_REP_ERROR;
 	return 0;

@@ -11,7 +11,7 @@ static void lap(void)
 	struct rig r;
 	int mask;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_LAP_RCVD);
 	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_LAP_RECEIVED);
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
@@ -49,7 +49,7 @@ static void lap(void)
 	CU_ASSERT_EQUAL(r.n_events, 0);
 	/* The other QPN's LAP, and one to an address that is not ours. */
 	rig_close(&r);
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_ESTABLISHED);
 	r.n_sent = r.n_events = 0;
 	peer_mad(&r, URXE_CM_IN_LAP, m);
@@ -71,7 +71,7 @@ static void lap_unanswered(void)
 	struct rig r;
 	unsigned ms = 0;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_LAP_SENT);
 	r.n_events = 0;
 	for (; !r.n_events && ms < 60000; ms += 10) {
@@ -86,7 +86,7 @@ static void lap_unanswered(void)
 	CU_ASSERT_EQUAL(urxe_cm_get_counters(r.cm)->sent[URXE_MAD_LAP - URXE_MAD_REQ], 5);
 	rig_close(&r);
 	/* A consumer that does not answer says MRA by itself. */
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_LAP_RCVD);
 	r.now += 110 * 1000000;
 	urxe_cm_run(r.cm);
@@ -104,12 +104,12 @@ static void path_mig(void)
 	struct rig r;
 	int mask;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_ESTABLISHED);
 	CU_ASSERT_EQUAL(urxe_cm_notify_migrated(r.id), EINVAL);
 	rig_close(&r);
 	for (unsigned side = 0; side < 2; side++) {
-		rig_open(&r);
+		rig_open(&r, OWN_GUID);
 		bring_to(&r, side ? URXE_CM_LAP_RCVD : URXE_CM_LAP_IDLE);
 		if (side)
 			CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_APR), 0);
@@ -143,7 +143,7 @@ static void alternate_in_req(void)
 	int mask;
 
 	for (unsigned failover = 0; failover < 3; failover++) {
-		rig_open(&r);
+		rig_open(&r, OWN_GUID);
 		peer_mad(&r, URXE_CM_IN_REQ, m);
 		urxe_mad_put(m, URXE_REQ_ALTERNATE_LOCAL_LID, 0xffff);
 		memset(urxe_mad_bytes(m, URXE_REQ_ALTERNATE_LOCAL_GID), 0x44, 16);
@@ -163,7 +163,7 @@ static void alternate_in_req(void)
 		CU_ASSERT(mask & IBV_QP_SQ_PSN);
 		rig_close(&r);
 		/* And as who asked. */
-		rig_open(&r);
+		rig_open(&r, OWN_GUID);
 		bring_to(&r, URXE_CM_IDLE);
 		{
 			struct urxe_cm_path other = rig_other_path(&r);
@@ -185,7 +185,7 @@ static void alternate_in_req(void)
 		rig_close(&r);
 	}
 	/* To an address that is not ours: reason 18. */
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	peer_mad(&r, URXE_CM_IN_REQ, m);
 	memset(urxe_mad_bytes(m, URXE_REQ_ALTERNATE_LOCAL_GID), 0x44, 16);
 	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
@@ -225,7 +225,7 @@ static void peer_to_peer(void)
 		struct urxe_cm_id *id;
 		struct rig r;
 
-		rig_open(&r);
+		rig_open(&r, OWN_GUID);
 		ask_peer(&r);
 		id = r.id;
 		peer_mad(&r, URXE_CM_IN_REQ, m);
@@ -271,7 +271,7 @@ static void peer_is_late(void)
 	uint8_t m[URXE_MAD_LEN];
 	struct rig r;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	ask_peer(&r);
 	peer_mad(&r, URXE_CM_IN_REJ, m);
 	urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
@@ -281,7 +281,7 @@ static void peer_is_late(void)
 	CU_ASSERT_EQUAL(r.n_events, 0);
 	rig_close(&r);
 	/* We are late: the REQ waits. Its own loop back is not the peer's. */
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	peer_mad(&r, URXE_CM_IN_REQ, m);
 	urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 7);
 	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
@@ -291,7 +291,7 @@ static void peer_is_late(void)
 	urxe_cm_run(r.cm);
 	CU_ASSERT_EQUAL(row(r.id), URXE_CM_REQ_RCVD);
 	rig_close(&r);
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	ask_peer(&r);
 	memcpy(m, r.sent, sizeof(m));
 	memcpy(r.src.sgid.raw, r.src.dgid.raw, 16);
@@ -312,7 +312,7 @@ static void own_times(void)
 	struct rig r;
 	unsigned ms = 0;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_IDLE);
 	req.path = rig_path(&r);
 	req.conn.qpn = OWN_QPN;

@@ -59,13 +59,13 @@ int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *con
 	return r->verdict;
 }
 
-void rig_open(struct rig *r)
+void rig_open(struct rig *r, uint64_t guid)
 {
 	struct urxe_cm_config cfg;
 
 	memset(r, 0, sizeof(*r));
 	urxe_cm_config_default(&cfg);
-	cfg.ca_guid = 0x5054;
+	cfg.ca_guid = guid;
 	r->now = 1000;
 	r->rand = 42;
 	r->cm = urxe_cm_create(&rig_ops, r, &cfg);

@@ -18,6 +18,7 @@
 #define PEER_COMM 0x0badcafeu
 #define PEER_QPN  0x4711u
 #define PEER_GUID 0x1122334455667788ull
+#define OWN_GUID  0x5054ull
 #define OWN_QPN	  0x99u
 #define SERVICE	  0x0000000001061e61ull
 
@@ -41,8 +42,8 @@ struct rig {
 
 /** rig_handler - writes down what it is told; for ids of the test's own. @context: the rig. */
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context);
-/** rig_open - a CM whose GUID is 0x5054, with a listener for SERVICE. */
-void rig_open(struct rig *r);
+/** rig_open - a CM with a listener for SERVICE. */
+void rig_open(struct rig *r, uint64_t guid);
 void rig_close(struct rig *r);
 /** rig_path - from our address (11...) to the peer's (22...). */
 struct urxe_cm_path rig_path(const struct rig *r);

@@ -119,7 +119,7 @@ static void every_state_every_input(void)
 
 			if (in == URXE_CM_IN_DESTROY)
 				continue;
-			rig_open(&r);
+			rig_open(&r, OWN_GUID);
 			bring_to(&r, st);
 			id = r.id;
 			if (is_mad(in))
@@ -148,7 +148,7 @@ static void strangers(void)
 				struct rig r;
 				unsigned events;
 
-				rig_open(&r);
+				rig_open(&r, OWN_GUID);
 				bring_to(&r, st);
 				id = r.id;
 				peer_mad(&r, in, m);
@@ -199,7 +199,7 @@ static void every_state_every_input_then_silence(void)
 
 			if (in == URXE_CM_IN_DESTROY)
 				continue;
-			rig_open(&r);
+			rig_open(&r, OWN_GUID);
 			bring_to(&r, st);
 			id = r.id;
 			if (is_mad(in))
@@ -239,7 +239,7 @@ static void destroy_anywhere(void)
 		struct rig r;
 		unsigned events;
 
-		rig_open(&r);
+		rig_open(&r, OWN_GUID);
 		bring_to(&r, st);
 		events = r.n_events;
 		urxe_cm_destroy(r.id);
@@ -261,7 +261,7 @@ static void handler_says_no(void)
 			struct rig r;
 			unsigned events;
 
-			rig_open(&r);
+			rig_open(&r, OWN_GUID);
 			bring_to(&r, st);
 			id = r.id;
 			r.verdict = 1;
@@ -300,7 +300,7 @@ static void dead_peer(void)
 		struct rig r;
 		unsigned ms = 0;
 
-		rig_open(&r);
+		rig_open(&r, OWN_GUID);
 		bring_to(&r, c[i].state);
 		r.n_events = 0;
 		for (; !r.n_events && ms < 60000; ms += 10) {
@@ -323,7 +323,7 @@ static void auto_mra(void)
 		const struct urxe_cm_counters *c;
 		struct rig r;
 
-		rig_open(&r);
+		rig_open(&r, OWN_GUID);
 		bring_to(&r, states[i]);
 		c = urxe_cm_get_counters(r.cm);
 		r.now += 50 * 1000000;
@@ -351,7 +351,7 @@ static void stale_connection(void)
 	uint8_t m[URXE_MAD_LEN];
 	struct rig r;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_ESTABLISHED);
 	old = r.id;
 	peer_mad(&r, URXE_CM_IN_REQ, m);
@@ -373,7 +373,7 @@ static void stale_connection(void)
 
 	/* The same QPN from another address is another QP. */
 	rig_close(&r);
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_ESTABLISHED);
 	old = r.id;
 	r.src.sgid.raw[0]++;
@@ -388,7 +388,7 @@ static void req_rejections(void)
 	uint8_t m[URXE_MAD_LEN];
 	struct rig r;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 #define EXPECT_REJ(why)                                                                    \
 	do {                                                                               \
 		r.n_sent = r.n_events = 0;                                                 \
@@ -448,7 +448,7 @@ static void req_before_listener(void)
 	uint8_t m[URXE_MAD_LEN];
 	struct rig r;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	peer_mad(&r, URXE_CM_IN_REQ, m);
 	urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 9);
 	r.n_sent = r.n_events = 0;
@@ -478,7 +478,7 @@ static void req_before_listener(void)
 	rig_close(&r);
 
 	/* A flood is not kept: what finds no room is rejected at once. */
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	for (unsigned i = 0; i < 100; i++) {
 		peer_mad(&r, URXE_CM_IN_REQ, m);
 		urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 9);
@@ -498,7 +498,7 @@ static void rej_by_guid(void)
 	uint8_t m[URXE_MAD_LEN];
 	struct rig r;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_REQ_RCVD);
 	peer_mad(&r, URXE_CM_IN_REJ, m);
 	urxe_mad_put(m, URXE_REJ_REMOTE_COMM_ID, 0);
@@ -525,7 +525,7 @@ static void refused(void)
 	struct rig r;
 
 	for (unsigned i = 0; i < 2; i++) {
-		rig_open(&r);
+		rig_open(&r, OWN_GUID);
 		bring_to(&r, URXE_CM_REQ_SENT);
 		peer_mad(&r, URXE_CM_IN_REJ, m);
 		urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
@@ -551,18 +551,18 @@ static void qp_attributes(void)
 	int mask;
 	struct rig r;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_IDLE);
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), EINVAL);
 	rig_close(&r);
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_REQ_SENT);
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
 	CU_ASSERT_EQUAL(mask, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT);
 	a.qp_state = IBV_QPS_RTR;
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), EINVAL);
 	rig_close(&r);
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_REP_RCVD);
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
 	CU_ASSERT_EQUAL(a.dest_qp_num, PEER_QPN);
@@ -583,7 +583,7 @@ static void qp_attributes(void)
 	CU_ASSERT_EQUAL(a.timeout, 21);
 	rig_close(&r);
 	/* The passive side before it accepts, as librdmacm asks for them. */
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_REQ_RCVD);
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
 	CU_ASSERT_EQUAL(a.retry_cnt, 6);
@@ -598,7 +598,7 @@ static void limits(void)
 	struct urxe_cm_conn c = {.qpn = OWN_QPN, .private_data = data, .private_len = 197};
 	struct rig r;
 
-	rig_open(&r);
+	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_REQ_RCVD);
 	CU_ASSERT_EQUAL(urxe_cm_send_rej(r.id, 28, NULL, 0, data, 149), EINVAL);
 	CU_ASSERT_EQUAL(urxe_cm_send_rej(r.id, 28, data, 73, NULL, 0), EINVAL);
