@@ -183,6 +183,12 @@ ACTION(lap)
 		refuse(id, tid, URXE_CM_APR_INVALID_GID);
 		return URXE_CM_STAY;
 	}
+	/* The peer does not know yet that we migrated: to forget its path would be to lose it. */
+	if (!memcmp(&offer.dgid, &id->path.dgid, sizeof(offer.dgid)) &&
+	    !memcmp(&offer.sgid, &id->path.sgid, sizeof(offer.sgid))) {
+		refuse(id, tid, URXE_CM_APR_IS_CURRENT);
+		return URXE_CM_STAY;
+	}
 	if (urxe_cm_new_alt(id)) {
 		/* Say nothing: the peer asks again. */
 		id->cm->counters.drop_no_memory++;

@@ -68,10 +68,6 @@ void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now)
 			continue;
 		}
 		cm->parked[i].next = 0;
-		if (listens)
-			urxe_cm_new_req(cm, &p.src, p.mad);
-		else
-			urxe_cm_answer_rej(cm, &p.src, p.mad, URXE_CM_REJ_INVALID_SERVICE_ID, NULL,
-					   0);
+		urxe_cm_new_req(cm, &p.src, p.mad, false);
 	}
 }

@@ -182,8 +182,12 @@ void urxe_cm_set_lap_state(struct urxe_cm_id *id, enum urxe_cm_state state);
 void urxe_cm_stop_lap(struct urxe_cm_id *id);
 
 /* cm_rx.c */
-/** urxe_cm_new_req - a REQ that passed all checks: to its listener, or parked, or rejected. */
-void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad);
+/**
+ * urxe_cm_new_req - a REQ that passed all checks: to its listener, or rejected
+ * @may_wait: or parked
+ */
+void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
+		     bool may_wait);
 
 /* cm_park.c: REQs before their listener */
 /** urxe_cm_park - keep a REQ for a moment; false: no room, or not wanted. */

@@ -27,37 +27,6 @@ static bool from_peer(const struct urxe_cm_id *id, const struct urxe_cm_source *
 	       (id->alt && id->alt->has_path && by_path(&id->alt->path, src));
 }
 
-/*
- * An id of ours that asks the same peer for the same service may be meant; else REQ ids are made
- * here, and belong to nobody until a listener's handler takes them.
- */
-void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
-{
-	uint64_t service_id = urxe_mad_get(mad, URXE_REQ_SERVICE_ID);
-	struct urxe_cm_id *listener = urxe_cm_find_service(cm, service_id);
-	struct urxe_cm_step s = {.mad = mad, .src = src, .listener = listener};
-	struct urxe_cm_id *id = urxe_cm_find_waiting(cm, src, mad);
-
-	if (id) {
-		s.listener = NULL;
-		urxe_cm_do(id, URXE_CM_IN_REQ, &s);
-		return;
-	}
-	if (!listener) {
-		if (!urxe_cm_park(cm, src, mad))
-			urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_SERVICE_ID, NULL, 0);
-		return;
-	}
-	id = urxe_cm_new_id(cm, listener->handler, listener->context);
-	if (!id) {
-		/* Say nothing: the peer asks again. */
-		cm->counters.drop_no_memory++;
-		return;
-	}
-	if (urxe_cm_do(id, URXE_CM_IN_REQ, &s))
-		urxe_cm_free_id(id);
-}
-
 static bool stale_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
 {
 	struct urxe_cm_step s = {0};
@@ -79,6 +48,41 @@ static bool stale_req(struct urxe_cm *cm, const struct urxe_cm_source *src, cons
 		urxe_cm_do(old, URXE_CM_IN_STALE, &s);
 	urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_STALE_CONN, NULL, 0);
 	return true;
+}
+
+/*
+ * An id of ours that asks the same peer for the same service may be meant; else REQ ids are made
+ * here, and belong to nobody until a listener's handler takes them.
+ */
+void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
+		     bool may_wait)
+{
+	uint64_t service_id = urxe_mad_get(mad, URXE_REQ_SERVICE_ID);
+	struct urxe_cm_id *listener = urxe_cm_find_service(cm, service_id);
+	struct urxe_cm_step s = {.mad = mad, .src = src, .listener = listener};
+	struct urxe_cm_id *id;
+
+	if (stale_req(cm, src, mad))
+		return;
+	id = urxe_cm_find_waiting(cm, src, mad);
+	if (id) {
+		s.listener = NULL;
+		urxe_cm_do(id, URXE_CM_IN_REQ, &s);
+		return;
+	}
+	if (!listener) {
+		if (!may_wait || !urxe_cm_park(cm, src, mad))
+			urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_SERVICE_ID, NULL, 0);
+		return;
+	}
+	id = urxe_cm_new_id(cm, listener->handler, listener->context);
+	if (!id) {
+		/* Say nothing: the peer asks again. */
+		cm->counters.drop_no_memory++;
+		return;
+	}
+	if (urxe_cm_do(id, URXE_CM_IN_REQ, &s))
+		urxe_cm_free_id(id);
 }
 
 static bool own_alternate(struct urxe_cm *cm, const uint8_t *mad)
@@ -132,8 +136,7 @@ static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_MTU, &cm->cfg.max_mtu, 1);
 		return;
 	}
-	if (!stale_req(cm, src, mad))
-		urxe_cm_new_req(cm, src, mad);
+	urxe_cm_new_req(cm, src, mad, true);
 }
 
 static void rx_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
@@ -225,6 +228,12 @@ static void rx_pair(struct urxe_cm *cm, const struct urxe_cm_source *src, const 
 		cm->counters.drop_wrong_source++;
 		urxe_debug("cm %08x: %s not from its peer, dropped", id->local_comm_id,
 			   urxe_cm_input_names[in]);
+		return;
+	}
+	if (in == URXE_CM_IN_REJ && id->peer && !id->active &&
+	    urxe_mad_get(mad, URXE_REJ_MESSAGE_REJECTED) == URXE_CM_ANSWER_REQ) {
+		/* Of the REQ that was forgotten, from before the peer asked. */
+		cm->counters.drop_state++;
 		return;
 	}
 	urxe_cm_do(id, in, &s);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * IB CMs on a pipe that loses, doubles, delays and reorders MADs, on virtual time, from seeds:
- * whatever the applications do, both ends of each connection agree in the end, and nothing is
- * left over. A failing seed is printed.
+ * whatever the applications do (connect, both at once, be slow, propose other paths and migrate,
+ * resolve service ids, disconnect, destroy), both ends of each connection agree in the end, and
+ * nothing is left over. A failing seed is printed.
  */
 #include "harness.h"
 
@@ -20,7 +21,8 @@
 
 struct mad_in_flight {
 	uint64_t at;
-	unsigned to, from;
+	unsigned to;
+	union ibv_gid sgid, dgid;
 	uint8_t mad[URXE_MAD_LEN];
 };
 
@@ -39,7 +41,11 @@ enum todo {
 	REJECT,
 	RTU,
 	DISCONNECT,
-	DESTROY
+	DESTROY,
+	SLOW, /* MRA, and the answer later */
+	ASK,  /* a peer sends its REQ */
+	LAP,
+	APR
 };
 
 struct end {
@@ -47,9 +53,12 @@ struct end {
 	struct node *node;
 	struct net *net;
 	bool active, established, over;
-	unsigned ends_told; /* events that end the connection */
-	enum todo todo;
+	unsigned ends_told;    /* events that end the connection */
+	enum todo todo, after; /* after: SLOW */
 	uint64_t at;
+	unsigned peer_node, service; /* ASK */
+	bool is_sidr;
+	bool lap_yes, lap_heard_yes; /* said APR 0; heard it */
 	uint32_t qpn, peer_qpn, comm, peer_comm;
 };
 
@@ -86,7 +95,7 @@ static void node_gid(unsigned i, union ibv_gid *gid)
 	gid->raw[15] = (uint8_t)(i + 1);
 }
 
-static void fly(struct net *n, unsigned from, unsigned to, const uint8_t *mad)
+static void fly(struct net *n, const struct urxe_cm_path *path, unsigned to, const uint8_t *mad)
 {
 	struct mad_in_flight *f;
 
@@ -96,8 +105,9 @@ static void fly(struct net *n, unsigned from, unsigned to, const uint8_t *mad)
 	}
 	f = &n->fly[n->n_fly++];
 	f->at = n->now + 1 + rnd(n) % n->max_delay;
-	f->from = from;
 	f->to = to;
+	f->sgid = path->sgid;
+	f->dgid = path->dgid;
 	memcpy(f->mad, mad, URXE_MAD_LEN);
 }
 
@@ -109,9 +119,9 @@ static void net_send(void *arg, const struct urxe_cm_path *path, const uint8_t *
 
 	if (node->dead || to >= NODES || below(n, 100) < n->loss)
 		return;
-	fly(n, node->index, to, mad);
+	fly(n, path, to, mad);
 	if (below(n, 100) < n->dup)
-		fly(n, node->index, to, mad);
+		fly(n, path, to, mad);
 }
 
 static uint64_t net_now(void *arg)
@@ -162,6 +172,37 @@ static void plan(struct end *e, enum todo todo)
 	e->at = e->net->now + (kind < 6 ? 0 : kind < 9 ? below(e->net, 300) : 3000) * MS;
 }
 
+/* The same, and now and then with an MRA first. */
+static void plan_answer(struct end *e, enum todo todo)
+{
+	e->after = todo;
+	plan(e, below(e->net, 6) ? todo : SLOW);
+}
+
+/* What an application does with a connection that is up. */
+static void use(struct end *e)
+{
+	struct net *n = e->net;
+
+	if (!below(n, 3))
+		plan(e, LAP);
+	else if (!n->keep)
+		plan(e, below(n, 3) ? DISCONNECT : below(n, 2) ? DESTROY : NOTHING);
+}
+
+static struct end *peer_of(struct net *n, const struct end *e);
+
+/* Both QPs have the path, so they migrate together; each application may or may not say so yet. */
+static void migrate(struct end *e)
+{
+	struct end *p = peer_of(e->net, e);
+
+	if (below(e->net, 2))
+		urxe_cm_notify_migrated(e->id);
+	if (p && p->id && below(e->net, 2))
+		urxe_cm_notify_migrated(p->id);
+}
+
 static int handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context);
 
 static int listen_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
@@ -171,6 +212,8 @@ static int listen_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev,
 	uint32_t what = below(n, 20);
 	struct end *e;
 
+	if (ev->type == URXE_CM_EV_SIDR_REQ_RECEIVED && what)
+		urxe_cm_send_sidr_rep(id, URXE_CM_SIDR_SUCCESS, 5, 6, "here", 4);
 	if (ev->type != URXE_CM_EV_REQ_RECEIVED || what == 0)
 		return 1; /* refused on the spot */
 	e = new_end(n, node, id, false);
@@ -179,7 +222,7 @@ static int listen_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev,
 	e->peer_qpn = ev->req.conn.qpn;
 	e->peer_comm = urxe_cm_remote_comm_id(id);
 	urxe_cm_set_handler(id, handler, e);
-	plan(e, what == 1 ? REJECT : what == 2 ? DESTROY : ACCEPT);
+	plan_answer(e, what == 1 ? REJECT : what == 2 ? DESTROY : ACCEPT);
 	return 0;
 }
 
@@ -200,13 +243,34 @@ static int handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *
 	case URXE_CM_EV_REP_RECEIVED:
 		e->peer_qpn = ev->rep.qpn;
 		e->peer_comm = urxe_cm_remote_comm_id(id);
-		plan(e, below(n, 20) ? RTU : below(n, 2) ? REJECT : DESTROY);
+		plan_answer(e, below(n, 20) ? RTU : below(n, 2) ? REJECT : DESTROY);
+		break;
+	case URXE_CM_EV_REQ_RECEIVED: /* the other side asked as well */
+		e->active = false;
+		e->peer_qpn = ev->req.conn.qpn;
+		e->peer_comm = urxe_cm_remote_comm_id(id);
+		if (e->todo != DESTROY)
+			plan_answer(e, below(n, 20) ? ACCEPT : REJECT);
 		break;
 	case URXE_CM_EV_RTU_RECEIVED:
 		e->established = true;
-		if (!n->keep)
-			plan(e, below(n, 3) ? DISCONNECT : below(n, 2) ? DESTROY : NOTHING);
+		use(e);
 		break;
+	case URXE_CM_EV_LAP_RECEIVED:
+		if (e->todo == NOTHING)
+			plan_answer(e, APR);
+		else
+			urxe_cm_send_apr(id, URXE_CM_APR_REJECT, NULL, 0, NULL, 0);
+		break;
+	case URXE_CM_EV_APR_RECEIVED:
+		e->lap_heard_yes |= ev->apr.status == URXE_CM_APR_SUCCESS;
+		if (ev->apr.status == URXE_CM_APR_SUCCESS)
+			migrate(e);
+		if (!n->keep && e->todo == NOTHING)
+			plan(e, below(n, 2) ? DISCONNECT : LAP);
+		break;
+	case URXE_CM_EV_SIDR_REP_RECEIVED:
+	case URXE_CM_EV_SIDR_REQ_ERROR:
 	case URXE_CM_EV_DREQ_RECEIVED:
 		if (urxe_cm_get_state(id) == URXE_CM_DREQ_RCVD)
 			urxe_cm_send_drep(id, NULL, 0);
@@ -226,11 +290,38 @@ static int handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *
 	return 0;
 }
 
+/* The other network of the same two nodes; or, in the end, the first one again. */
+static void other_path(struct end *e, struct urxe_cm_path *path)
+{
+	*path = *urxe_cm_get_path(e->id);
+	path->sgid.raw[14] ^= 1;
+	path->dgid.raw[14] ^= 1;
+	path->sgid_index ^= 1;
+}
+
+static void ask(struct end *e)
+{
+	struct net *n = e->net;
+	struct urxe_cm_req req = {.service_id = SERVICE + 1 + e->service,
+				  .qp_type = IBV_QPT_RC,
+				  .peer_to_peer = true};
+
+	node_gid(e->node->index, &req.path.sgid);
+	node_gid(e->peer_node, &req.path.dgid);
+	req.path.mtu = IBV_MTU_1024;
+	req.path.hop_limit = 64;
+	req.conn.qpn = e->qpn;
+	req.conn.retry_count = 7;
+	if (urxe_cm_send_req(e->id, &req))
+		n->failed++;
+}
+
 static void do_todo(struct end *e)
 {
 	struct net *n = e->net;
 	struct urxe_cm_conn conn = {.qpn = e->qpn, .psn = e->qpn * 3, .rnr_retry_count = 7};
 	enum todo todo = e->todo;
+	struct urxe_cm_path path;
 
 	e->todo = NOTHING;
 	switch (todo) {
@@ -244,9 +335,25 @@ static void do_todo(struct end *e)
 	case RTU:
 		if (!urxe_cm_send_rtu(e->id, NULL, 0)) {
 			e->established = true;
-			if (!n->keep)
-				plan(e, below(n, 3) ? DISCONNECT : DESTROY);
+			use(e);
 		}
+		break;
+	case SLOW:
+		urxe_cm_send_mra(e->id, 18, NULL, 0);
+		plan(e, e->after);
+		break;
+	case ASK:
+		ask(e);
+		break;
+	case LAP:
+		other_path(e, &path);
+		urxe_cm_send_lap(e->id, &path, NULL, 0);
+		break;
+	case APR:
+		e->lap_yes |= !urxe_cm_send_apr(e->id, below(n, 4) ? 0 : URXE_CM_APR_REJECT, NULL,
+						0, NULL, 0);
+		if (!n->keep)
+			plan(e, DISCONNECT);
 		break;
 	case DISCONNECT:
 		if (urxe_cm_get_state(e->id) == URXE_CM_ESTABLISHED)
@@ -286,6 +393,38 @@ static void connect_one(struct net *n)
 	}
 }
 
+/* Two applications ask each other, one a little later. */
+static void connect_peers(struct net *n, unsigned service)
+{
+	unsigned from = below(n, NODES), to = below(n, NODES);
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct node *node = &n->node[i ? to : from];
+		struct end *e = new_end(n, node, urxe_cm_new_id(node->cm, NULL, NULL), true);
+
+		urxe_cm_set_handler(e->id, handler, e);
+		e->peer_node = i ? from : to;
+		e->service = service;
+		e->todo = ASK;
+		e->at = n->now + below(n, 150) * MS;
+	}
+}
+
+static void resolve_one(struct net *n)
+{
+	unsigned from = below(n, NODES);
+	struct node *node = &n->node[from];
+	struct end *e = new_end(n, node, urxe_cm_new_id(node->cm, NULL, NULL), true);
+	struct urxe_cm_path path = {.hop_limit = 64};
+
+	urxe_cm_set_handler(e->id, handler, e);
+	node_gid(from, &path.sgid);
+	node_gid(below(n, NODES), &path.dgid);
+	if (urxe_cm_send_sidr_req(e->id, &path, SERVICE + below(n, 2) * 999, "?", 1))
+		n->failed++;
+	e->is_sidr = true;
+}
+
 static void deliver(struct net *n, size_t i)
 {
 	struct mad_in_flight f = n->fly[i];
@@ -294,8 +433,8 @@ static void deliver(struct net *n, size_t i)
 	n->fly[i] = n->fly[--n->n_fly];
 	if (n->node[f.to].dead)
 		return;
-	node_gid(f.from, &src.sgid);
-	node_gid(f.to, &src.dgid);
+	src.sgid = f.sgid;
+	src.dgid = f.dgid;
 	urxe_cm_recv(n->node[f.to].cm, &src, f.mad, URXE_MAD_LEN);
 }
 
@@ -399,9 +538,21 @@ static unsigned check_agreement(struct net *n)
 			       urxe_cm_state_names[urxe_cm_get_state(e->id)]);
 			bad++;
 		}
+		if (e->is_sidr && !e->ends_told) {
+			printf("end %u: its service id was not resolved, nor not\n", i);
+			bad++;
+		}
+		p = peer_of(n, e);
+		if (e->lap_heard_yes && p && !p->lap_yes) {
+			printf("end %u: has a path that the other end did not take\n", i);
+			bad++;
+		}
 		if (!e->established)
 			continue;
-		p = peer_of(n, e);
+		if (urxe_cm_get_lap_state(e->id) != URXE_CM_LAP_IDLE) {
+			printf("end %u: its LAP has no end\n", i);
+			bad++;
+		}
 		if (!p || !p->established) {
 			printf("end %u (%s): connected to nobody\n", i,
 			       e->active ? "active" : "passive");
@@ -445,7 +596,12 @@ static void run(uint64_t seed, unsigned loss, unsigned dup, uint64_t max_delay, 
 	net_open(n, seed, loss, dup, max_delay);
 	n->keep = keep;
 	for (unsigned i = 0; i < CONNS; i++) {
-		connect_one(n);
+		if (i % 4 == 1)
+			connect_peers(n, i);
+		else
+			connect_one(n);
+		if (i % 6 == 2)
+			resolve_one(n);
 		run_until(n, n->now + below(n, 100) * MS);
 	}
 	run_until(n, n->now + 60000 * MS);

@@ -300,6 +300,41 @@ static void peer_is_late(void)
 	rig_close(&r);
 }
 
+/* What our REQ met before the peer asked comes late: it means nothing any more. */
+static void late_answers(void)
+{
+	uint8_t m[URXE_MAD_LEN], rep[URXE_MAD_LEN];
+	struct rig r;
+
+	/* We answer; then comes the REJ of our own REQ. */
+	rig_open(&r, OWN_GUID);
+	ask_peer(&r);
+	peer_mad(&r, URXE_CM_IN_REJ, rep);
+	urxe_mad_put(rep, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
+	urxe_mad_put(rep, URXE_REJ_LOCAL_COMM_ID, 0);
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 7);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_REP), 0);
+	urxe_cm_recv(r.cm, &r.src, rep, sizeof(rep));
+	CU_ASSERT_EQUAL(row(r.id), URXE_CM_REP_SENT);
+	rig_close(&r);
+	/* The peer's REQ waits, ours is faster: the one that waits is not rejected. */
+	rig_open(&r, UINT64_MAX);
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 7);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	ask_peer(&r);
+	peer_says(&r, URXE_CM_IN_REP);
+	CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_RTU), 0);
+	r.n_sent = 0;
+	r.now += 200 * 1000000;
+	urxe_cm_run(r.cm);
+	CU_ASSERT_EQUAL(r.n_sent, 0);
+	CU_ASSERT_EQUAL(row(r.id), URXE_CM_ESTABLISHED);
+	rig_close(&r);
+}
+
 /* What a consumer says of times and tries goes out, and is kept. */
 static void own_times(void)
 {
@@ -336,4 +371,4 @@ static void own_times(void)
 }
 
 URXE_TEST_MAIN("cm_alternate", T(lap), T(lap_unanswered), T(path_mig), T(alternate_in_req),
-	       T(peer_to_peer), T(peer_is_late), T(own_times))
+	       T(peer_to_peer), T(peer_is_late), T(late_answers), T(own_times))
