@@ -377,6 +377,8 @@ static void agent_poll(void *arg, uint64_t now)
 
 	urxe_cma_hold();
 	a->in_poll = true;
+	if (!a->dev->lost && urxe_gsi_lost(a->dev->verbs))
+		urxe_cma_device_lost(a->dev);
 	poll_recv(a);
 	run_deferred(a, now);
 	resolve = run_resolving(a, now);

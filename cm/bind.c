@@ -110,7 +110,7 @@ static int find_device(struct urxe_cma_id *id, const struct sockaddr *addr, unio
 		unsigned index;
 		int own;
 
-		if (!dev)
+		if (!dev || dev->lost)
 			continue;
 		if (loopback) {
 			if (urxe_gsi_route(dev->verbs, &wanted, &index, gid))

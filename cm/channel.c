@@ -443,6 +443,9 @@ int urxe_cma_complete(struct rdma_cm_id *id)
 		return -1;
 	id->event = ev;
 	status = ev->status;
+	/* Not what the call waits for, whatever it is. */
+	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		status = ENODEV;
 	if (!status)
 		return 0;
 	if (ev->event == RDMA_CM_EVENT_REJECTED)

@@ -40,6 +40,7 @@ struct urxe_cma_dev {
 	struct urxe_agent *agent; /* NULL until the CM is first needed */
 	struct cds_list_head services;
 	unsigned index;
+	bool lost; /* its port is gone, and its ids have been told */
 };
 
 struct urxe_cma_channel {
@@ -84,6 +85,7 @@ enum urxe_cma_state {
 	URXE_CMA_REQUEST,    /* a request that waits for accept or reject */
 	URXE_CMA_DISCONNECT, /* DISCONNECTED was told */
 	URXE_CMA_LISTEN,
+	URXE_CMA_REMOVED, /* DEVICE_REMOVAL was told: good for rdma_destroy_id() only */
 };
 
 struct urxe_cma_id {
@@ -290,6 +292,8 @@ struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 /** urxe_cma_id_end - take it out of everything; what is left is memory. Locked. */
 void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans);
 void urxe_cma_id_free(struct urxe_cma_id *id);
+/** urxe_cma_device_lost - all ids on the device get DEVICE_REMOVAL. Locked. */
+void urxe_cma_device_lost(struct urxe_cma_dev *dev);
 /** urxe_cma_attach - bind the id to a device. Locked. */
 void urxe_cma_attach(struct urxe_cma_id *id, struct urxe_cma_dev *dev);
 int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,

@@ -93,7 +93,8 @@ void urxe_cma_attach(struct urxe_cma_id *id, struct urxe_cma_dev *dev)
 	id->id.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
 }
 
-void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
+/* Nothing happens on it any more. */
+static void quiesce(struct urxe_cma_id *id)
 {
 	urxe_agent_resolve_cancel(id);
 	urxe_cma_unlisten(id);
@@ -103,6 +104,26 @@ void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
 		if (id->dev && id->dev->agent)
 			urxe_agent_kick(id->dev->agent);
 	}
+}
+
+void urxe_cma_device_lost(struct urxe_cma_dev *dev)
+{
+	struct urxe_cma_id *id;
+
+	dev->lost = true;
+	cds_list_for_each_entry (id, &urxe_cma_ids, all) {
+		if (id->dev != dev)
+			continue;
+		quiesce(id);
+		urxe_cma_mcast_lost(id, ENODEV);
+		id->state = URXE_CMA_REMOVED;
+		urxe_cma_tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	}
+}
+
+void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
+{
+	quiesce(id);
 	urxe_cma_mcast_detach_all(id);
 	urxe_cma_release_port(id);
 	urxe_cma_events_purge(id, orphans);

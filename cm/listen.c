@@ -270,7 +270,7 @@ static int start_listening(struct urxe_cma_id *id, int backlog)
 	for (unsigned i = 0; !err && i < urxe_cma_num_devices(); i++) {
 		struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
 
-		if (dev && (!id->dev || id->dev == dev))
+		if (dev && !dev->lost && (!id->dev || id->dev == dev))
 			err = listen_on(id, dev);
 	}
 	if (err)

@@ -56,7 +56,7 @@ static int route(struct urxe_cma_id *id, const struct sockaddr *dst)
 		unsigned index;
 		int near;
 
-		if (!dev || (id->dev && dev != id->dev))
+		if (!dev || dev->lost || (id->dev && dev != id->dev))
 			continue;
 		near = nearness(dev, &dgid, &index, &next);
 		if (near > best_near) {

@@ -138,6 +138,7 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 		/* What is posted from now on is refused, what was posted before is flushed. */
 		urxe_qp_flush_all(dev);
 		urxe_event_device(dev, IBV_EVENT_DEVICE_FATAL);
+		urxe_service_gsi(dev);
 		return;
 	}
 	/* What a link is found in at first is no change. */

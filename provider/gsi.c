@@ -107,6 +107,11 @@ void urxe_gsi_drive_end(struct ibv_context *ctx, bool sleeps)
 		urxe_service_nudge(dev);
 }
 
+bool urxe_gsi_lost(struct ibv_context *ctx)
+{
+	return urxe_device_check(to_urxe_dev(ctx));
+}
+
 uint64_t urxe_gsi_now(struct ibv_context *ctx)
 {
 	return urxe_port_now(to_urxe_dev(ctx)->port);

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -86,6 +87,9 @@ void urxe_gsi_by(struct ibv_context *ctx, uint64_t when);
 void urxe_gsi_drive_begin(struct ibv_context *ctx);
 int urxe_gsi_drive(struct ibv_context *ctx);
 void urxe_gsi_drive_end(struct ibv_context *ctx, bool sleeps);
+
+/** urxe_gsi_lost - has the port died? poll is run when it does. Thread-safe. */
+bool urxe_gsi_lost(struct ibv_context *ctx);
 
 /** urxe_gsi_now - the device's clock, ns (virtual on a simulated link). Thread-safe. */
 uint64_t urxe_gsi_now(struct ibv_context *ctx);

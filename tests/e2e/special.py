@@ -171,6 +171,28 @@ def death(report, kind, why_not):
         report.result(title, problem, result)
 
 
+# ---- a port that goes ----
+
+# The interface is deleted under both ends in full flow; each must hear of it, and end.
+REMOVAL_CLIENT = '''
+rping -c -a 10.0.0.1 -v >{dir}/out 2>{dir}/err &
+pid=$!
+until [ "$(stat -c %s {dir}/out)" -ge 100000 ] || ! kill -0 $pid; do sleep 0.02; done
+ip link del vb
+wait $pid
+grep 'device removal' {dir}/err
+'''
+
+
+def removal(report, kind, why_not):
+    title = 'removal: the interface of a port is deleted, the application hears DEVICE_REMOVAL'
+    if not asked(report, title, why_not('af_packet')):
+        return
+    result = node.two_node('rping -s -a 10.0.0.1 -v >/dev/null 2>{dir}/server; grep "device removal" {dir}/server',
+                           REMOVAL_CLIENT, 'af_packet')
+    report.result(title, verdict(result), result)
+
+
 # ---- idleness, and waking up ----
 
 # CPU time that all threads of a process had, in ns.
@@ -295,5 +317,5 @@ def many(report, kind, _why_not):
     report.result(title, problem, result)
 
 
-TESTS = {'wire': wire, 'order': order, 'death': death, 'idle': idle, 'integrity': integrity,
+TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'many': many}
