@@ -390,6 +390,12 @@ static void agent_poll(void *arg, uint64_t now)
 	urxe_cma_release();
 }
 
+void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops)
+{
+	drops->received = agent->drop_recv;
+	drops->sent = agent->drop_send;
+}
+
 /* ---- start and end ---- */
 
 static void agent_free(struct urxe_agent *a)
@@ -517,6 +523,7 @@ int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent)
 		return err;
 	}
 	dev->agent = *agent = a;
+	urxe_report_start();
 	return 0;
 }
 
@@ -538,6 +545,7 @@ void urxe_agent_stop(struct urxe_cma_dev *dev)
 			break;
 		nanosleep(&pause, NULL);
 	}
+	urxe_report_log(dev);
 	dev->agent = NULL;
 	agent_free(a);
 }

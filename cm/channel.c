@@ -253,6 +253,7 @@ void urxe_cma_event_post(struct urxe_cma_event *ev)
 	struct urxe_cma_channel *ch = ev->owner->channel;
 
 	urxe_debug("rdma_cm: %s status %d", rdma_event_str(ev->event.event), ev->event.status);
+	to_cma_id(ev->event.id)->last_event = rdma_event_str(ev->event.event);
 	cds_list_add_tail(&ev->entry, &ch->events);
 	cds_list_add_tail(&ev->own, &ev->owner->events);
 	set_token(ch);

@@ -314,6 +314,7 @@ typedef int (*urxe_cm_handler)(struct urxe_cm_id *id, const struct urxe_cm_event
 struct urxe_cm_counters {
 	uint64_t sent[16], received[16]; /* by attribute id - URXE_MAD_REQ */
 	uint64_t retried[16];
+	uint64_t dropped[16]; /* for whatever reason of those below */
 	uint64_t duplicates;
 	uint64_t drop_malformed;    /* not a CM MAD, or cut short */
 	uint64_t drop_wrong_source; /* from another address or QP than the connection's peer */
@@ -337,6 +338,22 @@ void urxe_cm_goodbye(struct urxe_cm *cm);
 
 /** urxe_cm_counters - live counters. */
 const struct urxe_cm_counters *urxe_cm_get_counters(const struct urxe_cm *cm);
+
+/** An id as it stands, for who asks for all of them. */
+struct urxe_cm_info {
+	urxe_cm_handler handler; /* NULL: its owner is gone */
+	enum urxe_cm_state state;
+	enum urxe_cm_event_type last_event; /* that its owner was told, or would have been */
+	uint32_t local_comm_id, remote_comm_id, local_qpn, remote_qpn;
+	uint64_t service_id;
+	unsigned retries; /* of all its messages */
+	const struct urxe_cm_path *path;
+};
+
+void urxe_cm_get_info(const struct urxe_cm_id *id, struct urxe_cm_info *info);
+/** urxe_cm_for_each - @fn for every id, in no order; it changes nothing. */
+void urxe_cm_for_each(struct urxe_cm *cm, void (*fn)(const struct urxe_cm_info *info, void *arg),
+		      void *arg);
 
 /** urxe_cm_idle - true when no id is left, not even one in timewait. */
 bool urxe_cm_is_idle(const struct urxe_cm *cm);

@@ -26,7 +26,7 @@ static void send_first(struct urxe_cm_id *id)
 static void send_again(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
 {
 	id->tries++;
-	id->cm->counters.retried[urxe_mad_get(id->mad, URXE_HDR_ATTR_ID) - URXE_MAD_REQ]++;
+	urxe_cm_count_retry(id, (uint16_t)urxe_mad_get(id->mad, URXE_HDR_ATTR_ID));
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
 	urxe_cm_arm_try(id, first_ms, max_ms);
 }

@@ -492,6 +492,38 @@ void urxe_cm_destroy_all(struct urxe_cm *cm)
 	free_tables(cm);
 }
 
+void urxe_cm_get_info(const struct urxe_cm_id *id, struct urxe_cm_info *info)
+{
+	*info = (struct urxe_cm_info){
+		.handler = id->handler,
+		.state = id->state,
+		.last_event = id->last_event,
+		.local_comm_id = id->local_comm_id,
+		.remote_comm_id = id->remote_comm_id,
+		.local_qpn = id->local_qpn,
+		.remote_qpn = id->remote_qpn,
+		.service_id = id->service_id,
+		.retries = id->retries,
+		.path = &id->path,
+	};
+}
+
+void urxe_cm_for_each(struct urxe_cm *cm, void (*fn)(const struct urxe_cm_info *info, void *arg),
+		      void *arg)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *node;
+	struct urxe_cm_info info;
+
+	rcu_read_lock();
+	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
+	     cds_lfht_next(cm->by_local, &iter)) {
+		urxe_cm_get_info(caa_container_of(node, struct urxe_cm_id, by_local), &info);
+		fn(&info, arg);
+	}
+	rcu_read_unlock();
+}
+
 void urxe_cm_goodbye(struct urxe_cm *cm)
 {
 	struct cds_lfht_iter iter;

@@ -132,7 +132,7 @@ ACTION(tmo_dreq)
 {
 	if (id->tries < id->cm->cfg.dreq_tries) {
 		id->tries++;
-		id->cm->counters.retried[URXE_MAD_DREQ - URXE_MAD_REQ]++;
+		urxe_cm_count_retry(id, URXE_MAD_DREQ);
 		urxe_cm_send_mad(id->cm, &id->path, id->mad);
 		arm_dreq(id);
 		return URXE_CM_STAY;

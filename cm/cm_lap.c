@@ -105,7 +105,7 @@ ACTION(mra_lap)
 ACTION(tmo_lap)
 {
 	if (id->alt->tries < id->cm->cfg.req_tries) {
-		id->cm->counters.retried[URXE_MAD_LAP - URXE_MAD_REQ]++;
+		urxe_cm_count_retry(id, URXE_MAD_LAP);
 		send_try(id);
 		return URXE_CM_STAY;
 	}

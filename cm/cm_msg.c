@@ -18,6 +18,12 @@ void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const
 	cm->ops->send(cm->arg, path, mad);
 }
 
+void urxe_cm_count_retry(struct urxe_cm_id *id, uint16_t attr)
+{
+	id->retries++;
+	id->cm->counters.retried[attr - URXE_MAD_REQ]++;
+}
+
 void urxe_cm_put_private(uint8_t *mad, enum urxe_mad_field_id field, const void *data, uint8_t len)
 {
 	if (data && len)

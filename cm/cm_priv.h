@@ -79,6 +79,8 @@ struct urxe_cm_id {
 
 	uint8_t mad[URXE_MAD_LEN]; /* what is retransmitted: REQ, REP, RTU, DREQ */
 	unsigned tries;
+	unsigned retries; /* of all messages */
+	enum urxe_cm_event_type last_event;
 	uint32_t wait_ms; /* each try waits so long; 0: back-off */
 	uint8_t max_tries;
 	uint64_t heard, probe_ns; /* of the peer while connected; time between its probes */
@@ -196,6 +198,8 @@ uint64_t urxe_cm_park_deadline(const struct urxe_cm *cm);
 void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now);
 
 /* cm_msg.c: messages out */
+/** urxe_cm_count_retry - a message of kind @attr goes out once more. */
+void urxe_cm_count_retry(struct urxe_cm_id *id, uint16_t attr);
 
 /** Where a path stands in a message: REQ has two, LAP one. */
 struct urxe_cm_path_fields {

@@ -272,22 +272,14 @@ static void rx_sidr_rep(struct urxe_cm *cm, const struct urxe_cm_source *src, co
 		urxe_cm_do(id, URXE_CM_IN_SIDR_REP, &s);
 }
 
-void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
-		  uint32_t len)
+static void rx_mad(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
+		   uint16_t attr)
 {
-	uint16_t attr;
-
-	if (urxe_mad_check(mad, len)) {
-		cm->counters.drop_malformed++;
-		return;
-	}
 	/* GSI to GSI (13.5.1.3). */
 	if (src->qpn != 1) {
 		cm->counters.drop_wrong_source++;
 		return;
 	}
-	attr = (uint16_t)urxe_mad_get(mad, URXE_HDR_ATTR_ID);
-	cm->counters.received[attr - URXE_MAD_REQ]++;
 	urxe_debug("cm <- %s %08lx/%08lx", urxe_mad_msg_name(attr),
 		   (unsigned long)urxe_mad_get(mad, URXE_REP_LOCAL_COMM_ID),
 		   (unsigned long)urxe_mad_get(mad, URXE_REP_REMOTE_COMM_ID));
@@ -328,4 +320,26 @@ void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const ui
 	default: /* urxe_mad_check() knows no others */
 		break;
 	}
+}
+
+static uint64_t drops(const struct urxe_cm_counters *c)
+{
+	return c->drop_malformed + c->drop_wrong_source + c->drop_unknown_id + c->drop_state +
+	       c->drop_no_memory;
+}
+
+void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
+		  uint32_t len)
+{
+	uint64_t before = drops(&cm->counters);
+	uint16_t attr;
+
+	if (urxe_mad_check(mad, len)) {
+		cm->counters.drop_malformed++;
+		return;
+	}
+	attr = (uint16_t)urxe_mad_get(mad, URXE_HDR_ATTR_ID);
+	cm->counters.received[attr - URXE_MAD_REQ]++;
+	rx_mad(cm, src, mad, attr);
+	cm->counters.dropped[attr - URXE_MAD_REQ] += drops(&cm->counters) != before;
 }

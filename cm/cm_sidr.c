@@ -37,7 +37,7 @@ ACTION(tmo_sidr)
 {
 	if (id->tries < (id->max_tries ? id->max_tries : id->cm->cfg.req_tries)) {
 		id->tries++;
-		id->cm->counters.retried[URXE_MAD_SIDR_REQ - URXE_MAD_REQ]++;
+		urxe_cm_count_retry(id, URXE_MAD_SIDR_REQ);
 		urxe_cm_send_mad(id->cm, &id->path, id->mad);
 		arm(id);
 		return URXE_CM_STAY;

@@ -300,7 +300,10 @@ void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state)
 
 static void tell(struct urxe_cm_id *id, struct urxe_cm_step *s)
 {
-	if (s->ev.type == URXE_CM_EV_NONE || !id->handler)
+	if (s->ev.type == URXE_CM_EV_NONE)
+		return;
+	id->last_event = s->ev.type;
+	if (!id->handler)
 		return;
 	s->ev.mad = s->mad;
 	if (id->handler(id, &s->ev, id->context))

@@ -98,6 +98,7 @@ struct urxe_cma_id {
 
 	/* events */
 	struct cds_list_head events; /* not yet taken */
+	const char *last_event;	     /* its name; NULL: there was none */
 	unsigned events_out;	     /* taken by the application, not acked */
 	bool disconnect_told, disconnect_taken;
 
@@ -192,6 +193,8 @@ void urxe_cma_leave(void);
 int urxe_cma_begin(const struct rdma_cm_id *id);
 int urxe_cma_end(int err);
 unsigned urxe_cma_num_devices(void);
+/** urxe_cma_device_peek - device by index, opened or not; NULL beyond the last. Locked. */
+struct urxe_cma_dev *urxe_cma_device_peek(unsigned i);
 /** urxe_cma_device - device by index, opened. Locked. NULL and *err when it cannot be opened. */
 struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err);
 /** urxe_cma_xrcd - the device's own XRC domain. NULL and *err when it cannot be opened. */
@@ -228,8 +231,23 @@ void urxe_agent_resolve_cancel(struct urxe_cma_id *id);
 void urxe_agent_kick(struct urxe_agent *agent);
 /** urxe_agent_own_gid - index of an own GID, or -1. Locked. */
 int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid);
+/** What an agent itself lost of MADs. */
+struct urxe_agent_drops {
+	uint64_t received; /* broken, or not ours */
+	uint64_t sent;	   /* no room, or no way to the peer */
+};
+void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops);
 /** urxe_agent_stop - say goodbye to all peers and free everything. Not locked; at exit. */
 void urxe_agent_stop(struct urxe_cma_dev *dev);
+
+/* ---- report.c: what `urxe status --cm` is told ---- */
+
+/** urxe_report_start - be there for who asks; once a process. Locked. Failure is only logged. */
+void urxe_report_start(void);
+/** urxe_report_stop - the process ends, or is a child of the one that started it. */
+void urxe_report_stop(bool child);
+/** urxe_report_log - an agent's counters, as a log line (info). Locked, or at exit. */
+void urxe_report_log(const struct urxe_cma_dev *dev);
 
 /* ---- channel.c ---- */
 
@@ -331,6 +349,7 @@ uint32_t urxe_cma_flow_label(const struct urxe_cma_id *id);
 /* ---- listen.c ---- */
 
 void urxe_cma_unlisten(struct urxe_cma_id *id);
+int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
 /** urxe_cma_say_ready - make $URXE_READY_FILE, for those who start us and wait until we hear. */
 void urxe_cma_say_ready(void);
 

@@ -72,6 +72,7 @@ static void fork_child(void)
 		if (lib.devices[i].agent)
 			lib.dead = true;
 	}
+	urxe_report_stop(true);
 	pthread_cond_init(&urxe_cma_acked, NULL);
 	pthread_mutex_unlock(&urxe_cma_lock); /* taken by this very thread before the fork */
 }
@@ -160,6 +161,11 @@ static int open_device(struct urxe_cma_dev *dev)
 	ibv_close_device(dev->verbs);
 	dev->verbs = NULL;
 	return err;
+}
+
+struct urxe_cma_dev *urxe_cma_device_peek(unsigned i)
+{
+	return i < lib.n ? &lib.devices[i] : NULL;
 }
 
 struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err)
@@ -283,6 +289,7 @@ __attribute__((destructor)) static void lib_exit(void)
 	lib.dead = true;
 	lib.exiter = pthread_self();
 	lib.exiting = true;
+	urxe_report_stop(false);
 	pthread_mutex_unlock(&urxe_cma_lock);
 	for (unsigned i = 0; i < lib.n; i++)
 		urxe_agent_stop(&lib.devices[i]);

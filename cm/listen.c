@@ -122,7 +122,7 @@ static int refuse(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, uint16_
 }
 
 /* A REQ or SIDR_REQ for the service: find the listener, and make an id of it. */
-static int request(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
+int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
 {
 	struct urxe_cma_service *svc = context;
 	bool sidr = ev->type == URXE_CM_EV_SIDR_REQ_RECEIVED;
@@ -195,7 +195,7 @@ static struct urxe_cma_service *get_service(struct urxe_cma_dev *dev, uint64_t s
 	svc->dev = dev;
 	svc->service_id = service_id;
 	CDS_INIT_LIST_HEAD(&svc->bindings);
-	svc->cm = urxe_cm_new_id(urxe_agent_cm(agent), request, svc);
+	svc->cm = urxe_cm_new_id(urxe_agent_cm(agent), urxe_cma_request_handler, svc);
 	*err = svc->cm ? urxe_cm_listen(svc->cm, service_id, UINT64_MAX) : ENOMEM;
 	if (*err) {
 		if (svc->cm)

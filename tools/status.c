@@ -17,9 +17,11 @@
 
 const char tool_status_usage[] =
 	"usage: urxe status [--json] [--no-start | --start] [--config FILE]\n"
+	"       urxe status --cm [--json]\n"
 	"\n"
 	"Shows the devices that the environment configures ($URXE_CONFIG, URXE_KEY variables).\n"
 	"\n"
+	"  --cm         show instead the connections of this user's running processes\n"
 	"  --json       as JSON\n"
 	"  --no-start   start no port: driver, link and offloads stay unknown\n"
 	"  --start      start also ports that would take a running program's connection away\n"
@@ -292,12 +294,14 @@ int tool_status(int argc, char **argv)
 {
 	enum start start = START_SAFE;
 	struct urxe_config cfg;
-	bool json = false;
+	bool json = false, cm = false;
 	char err[512];
 
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--json"))
 			json = true;
+		else if (!strcmp(argv[i], "--cm"))
+			cm = true;
 		else if (!strcmp(argv[i], "--no-start"))
 			start = START_NONE;
 		else if (!strcmp(argv[i], "--start"))
@@ -307,10 +311,12 @@ int tool_status(int argc, char **argv)
 			setenv("URXE_CONFIG", argv[++i], 1);
 		else
 			return tool_fail(
-				"status: found '%s', accepted: --json, --no-start, --start, "
+				"status: found '%s', accepted: --cm, --json, --no-start, --start, "
 				"--config FILE",
 				argv[i]);
 	}
+	if (cm)
+		return tool_status_cm(json);
 	if (urxe_config_load(&cfg, err, sizeof(err)))
 		return tool_fail("%s", err);
 	urxe_log_set_level(cfg.log);

@@ -5,6 +5,7 @@
 #ifndef URXE_TOOL_H
 #define URXE_TOOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -26,6 +27,9 @@ int tool_places_find(struct tool_places *p);
 /* The subcommands: argv[0] is the subcommand's name. They return the exit status. */
 int tool_run(int argc, char **argv);
 int tool_status(int argc, char **argv);
+
+/** tool_status_cm - the connections of running processes, as a table or as JSON; exit status. */
+int tool_status_cm(bool json);
 
 extern const char tool_run_usage[];
 extern const char tool_status_usage[];

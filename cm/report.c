@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What `urxe status --cm` is told: each id with its state, peer, comm ids, retries and last event,
+ * and what became of MADs. A thread that sleeps in accept() hands out the state as it is (DPDK's
+ * telemetry ends at 16 KiB a reply, and is there only with EAL, which no link_loop has).
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cm/cma.h"
+#include "cm/report_path.h"
+#include "urxe/log.h"
+
+#define ADDR_LEN   64 /* of an address and a port number */
+#define PATIENCE_S 2  /* with who asks */
+#define NUM_KINDS  16 /* attribute ids of MADs, from URXE_MAD_REQ */
+
+static struct {
+	int fd; /* 0: not there */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char command[32];
+} report;
+
+/* A reply under way. */
+struct reply {
+	FILE *out;
+	bool json;
+	const char *sep; /* before the next object */
+	const struct urxe_cma_dev *dev;
+};
+
+static const char *const cma_states[] = {
+	[URXE_CMA_IDLE] = "IDLE",
+	[URXE_CMA_BOUND] = "BOUND",
+	[URXE_CMA_ADDR_QUERY] = "ADDR_QUERY",
+	[URXE_CMA_ADDR_RESOLVED] = "ADDR_RESOLVED",
+	[URXE_CMA_ROUTE_RESOLVED] = "ROUTE_RESOLVED",
+	[URXE_CMA_CONNECT] = "CONNECT",
+	[URXE_CMA_REQUEST] = "REQUEST",
+	[URXE_CMA_DISCONNECT] = "DISCONNECT",
+	[URXE_CMA_LISTEN] = "LISTEN",
+};
+
+/* ---- addresses ---- */
+
+static void print_gid(const union ibv_gid *gid, char *buf)
+{
+	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+	bool is_v4 = !memcmp(gid->raw, v4, sizeof(v4));
+
+	inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? gid->raw + 12 : gid->raw, buf, ADDR_LEN);
+}
+
+static void print_addr(const struct sockaddr *sa, const union ibv_gid *gid, char *buf)
+{
+	char host[INET6_ADDRSTRLEN];
+
+	if (sa->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)sa;
+
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
+		snprintf(buf, ADDR_LEN, "%s:%u", host, ntohs(in->sin_port));
+	} else if (sa->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)sa;
+
+		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
+		snprintf(buf, ADDR_LEN, "[%s]:%u", host, ntohs(in6->sin6_port));
+	} else {
+		print_gid(gid, buf);
+	}
+	if (!strcmp(buf, "::"))
+		snprintf(buf, ADDR_LEN, "-");
+}
+
+/* ---- one id ---- */
+
+/* What a row holds, of whichever kind the id is. */
+struct row {
+	const char *kind, *state, *last_event;
+	char local[ADDR_LEN], peer[ADDR_LEN];
+	struct urxe_cm_info cm;
+};
+
+/* A command's name may hold anything. */
+static void put_json_string(FILE *out, const char *s)
+{
+	fputc('"', out);
+	for (; *s; s++) {
+		if (isprint((unsigned char)*s) && *s != '"' && *s != '\\')
+			fputc(*s, out);
+		else
+			fprintf(out, "\\u%04x", (unsigned char)*s);
+	}
+	fputc('"', out);
+}
+
+static void put_row(struct reply *r, const struct row *row)
+{
+	const struct urxe_cm_info *cm = &row->cm;
+	const char *dev = r->dev ? ibv_get_device_name(r->dev->device) : "-";
+
+	if (r->json)
+		fprintf(r->out,
+			"%s\n      {\"kind\": \"%s\", \"device\": \"%s\", \"state\": \"%s\", "
+			"\"local\": \"%s\", \"peer\": \"%s\", \"local_comm_id\": %" PRIu32
+			", \"remote_comm_id\": %" PRIu32 ", \"qpn\": %" PRIu32
+			", \"remote_qpn\": %" PRIu32 ", \"service_id\": \"0x%016" PRIx64
+			"\", \"retries\": %u, \"last_event\": \"%s\"}",
+			r->sep, row->kind, dev, row->state, row->local, row->peer,
+			cm->local_comm_id, cm->remote_comm_id, cm->local_qpn, cm->remote_qpn,
+			cm->service_id, cm->retries, row->last_event);
+	else
+		fprintf(r->out,
+			"%-7d %-15s %-7s %-8s %-14s %-21s %-21s %08" PRIx32 "/%08" PRIx32
+			" %06" PRIx32 "/%06" PRIx32 " %7u %s\n",
+			(int)getpid(), report.command, row->kind, dev, row->state, row->local,
+			row->peer, cm->local_comm_id, cm->remote_comm_id, cm->local_qpn,
+			cm->remote_qpn, cm->retries, row->last_event);
+	r->sep = ",";
+}
+
+static void put_rdma_id(struct reply *r, const struct urxe_cma_id *id)
+{
+	struct row row = {
+		.kind = "rdma_cm",
+		.state = cma_states[id->state],
+		.last_event = id->last_event ? id->last_event : "-",
+	};
+
+	if (id->cm) {
+		urxe_cm_get_info(id->cm, &row.cm);
+		row.state = urxe_cm_state_names[row.cm.state];
+	}
+	/* Known before the CM knows it. */
+	if (id->id.qp)
+		row.cm.local_qpn = id->id.qp->qp_num;
+	print_addr(&id->id.route.addr.src_addr, &id->sgid, row.local);
+	print_addr(&id->id.route.addr.dst_addr, &id->dgid, row.peer);
+	r->dev = id->dev;
+	put_row(r, &row);
+}
+
+/* Those of the IB CM that no rdma_cm id stands before. */
+static void put_ib_id(const struct urxe_cm_info *info, void *arg)
+{
+	struct reply *r = arg;
+	struct row row = {
+		.kind = info->handler ? "ib_cm" : "orphan",
+		.state = urxe_cm_state_names[info->state],
+		.last_event = urxe_cm_event_names[info->last_event],
+		.cm = *info,
+	};
+
+	if (info->handler == urxe_cma_conn_handler || info->handler == urxe_cma_request_handler)
+		return;
+	print_gid(&info->path->sgid, row.local);
+	print_gid(&info->path->dgid, row.peer);
+	put_row(r, &row);
+}
+
+/* ---- counters ---- */
+
+static const struct {
+	const char *name;
+	size_t at;
+} drops[] = {
+#define DROP(name)                                                    \
+	{                                                             \
+#name, offsetof(struct urxe_cm_counters, drop_##name) \
+	}
+	DROP(malformed), DROP(wrong_source), DROP(unknown_id), DROP(state), DROP(no_memory),
+#undef DROP
+};
+
+#define NUM_DROPS (sizeof(drops) / sizeof(drops[0]))
+
+static uint64_t drop_count(const struct urxe_cm_counters *c, unsigned i)
+{
+	return *(const uint64_t *)((const char *)c + drops[i].at);
+}
+
+static bool kind_seen(const struct urxe_cm_counters *c, unsigned i)
+{
+	return c->sent[i] || c->received[i] || c->retried[i] || c->dropped[i];
+}
+
+static void put_counters(struct reply *r, const struct urxe_cma_dev *dev)
+{
+	const struct urxe_cm_counters *c = urxe_cm_get_counters(urxe_agent_cm(dev->agent));
+	struct urxe_agent_drops own;
+	const char *sep = "";
+
+	urxe_agent_get_drops(dev->agent, &own);
+	fprintf(r->out, "%s\n      {\"device\": \"%s\", \"mads\": {", r->sep,
+		ibv_get_device_name(dev->device));
+	for (unsigned i = 0; i < NUM_KINDS; i++) {
+		if (!kind_seen(c, i))
+			continue;
+		fprintf(r->out,
+			"%s\"%s\": {\"sent\": %" PRIu64 ", \"received\": %" PRIu64
+			", \"retried\": %" PRIu64 ", \"dropped\": %" PRIu64 "}",
+			sep, urxe_mad_msg_name((uint16_t)(URXE_MAD_REQ + i)), c->sent[i],
+			c->received[i], c->retried[i], c->dropped[i]);
+		sep = ", ";
+	}
+	fprintf(r->out, "},\n       \"drops\": {");
+	for (unsigned i = 0; i < NUM_DROPS; i++)
+		fprintf(r->out, "\"%s\": %" PRIu64 ", ", drops[i].name, drop_count(c, i));
+	fprintf(r->out, "\"not_a_mad\": %" PRIu64 ", \"not_sent\": %" PRIu64 "},\n       ",
+		own.received, own.sent);
+	fprintf(r->out,
+		"\"established\": %" PRIu64 ", \"rejected\": %" PRIu64 ", \"duplicates\": %" PRIu64
+		"}",
+		c->established, c->rejected, c->duplicates);
+	r->sep = ",";
+}
+
+void urxe_report_log(const struct urxe_cma_dev *dev)
+{
+	const struct urxe_cm_counters *c = urxe_cm_get_counters(urxe_agent_cm(dev->agent));
+	struct urxe_agent_drops own;
+	size_t len;
+	char *line;
+	FILE *out;
+
+	if (!urxe_log_enabled(URXE_LOG_INFO) || !(out = open_memstream(&line, &len)))
+		return;
+	urxe_agent_get_drops(dev->agent, &own);
+	for (unsigned i = 0; i < NUM_KINDS; i++) {
+		if (!kind_seen(c, i))
+			continue;
+		fprintf(out, " %s %" PRIu64 "/%" PRIu64,
+			urxe_mad_msg_name((uint16_t)(URXE_MAD_REQ + i)), c->sent[i],
+			c->received[i]);
+		if (c->retried[i])
+			fprintf(out, " retried %" PRIu64, c->retried[i]);
+		if (c->dropped[i])
+			fprintf(out, " dropped %" PRIu64, c->dropped[i]);
+		fputc(',', out);
+	}
+	for (unsigned i = 0; i < NUM_DROPS; i++) {
+		if (drop_count(c, i))
+			fprintf(out, " drop_%s %" PRIu64, drops[i].name, drop_count(c, i));
+	}
+	fprintf(out, " established %" PRIu64 " rejected %" PRIu64, c->established, c->rejected);
+	if (own.received || own.sent)
+		fprintf(out, " not_a_mad %" PRIu64 " not_sent %" PRIu64, own.received, own.sent);
+	if (!fclose(out)) {
+		urxe_info("%s: cm: sent/received:%s", ibv_get_device_name(dev->device), line);
+		free(line);
+	}
+}
+
+/* ---- the whole ---- */
+
+static void put_ids(struct reply *r)
+{
+	const struct urxe_cma_id *id;
+	struct urxe_cma_dev *dev;
+
+	cds_list_for_each_entry (id, &urxe_cma_ids, all)
+		put_rdma_id(r, id);
+	for (unsigned i = 0; (dev = urxe_cma_device_peek(i)); i++) {
+		r->dev = dev;
+		if (dev->agent)
+			urxe_cm_for_each(urxe_agent_cm(dev->agent), put_ib_id, r);
+	}
+}
+
+static void put_all(struct reply *r)
+{
+	struct urxe_cma_dev *dev;
+
+	if (!r->json) {
+		put_ids(r);
+		return;
+	}
+	fprintf(r->out, "{\n    \"pid\": %d,\n    \"command\": ", (int)getpid());
+	put_json_string(r->out, report.command);
+	fprintf(r->out, ",\n    \"ids\": [");
+	put_ids(r);
+	fprintf(r->out, "\n    ],\n    \"cms\": [");
+	r->sep = "";
+	for (unsigned i = 0; (dev = urxe_cma_device_peek(i)); i++) {
+		if (dev->agent)
+			put_counters(r, dev);
+	}
+	fprintf(r->out, "\n    ]\n  }");
+}
+
+static void answer(int fd)
+{
+	struct timeval patience = {.tv_sec = PATIENCE_S};
+	struct reply r = {.sep = ""};
+	char *text, word[16];
+	size_t len, sent = 0;
+	ssize_t n;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (recv(fd, word, sizeof(word), 0) <= 0 || !(r.out = open_memstream(&text, &len)))
+		return;
+	r.json = word[0] == URXE_REPORT_JSON;
+	if (!urxe_cma_enter()) {
+		put_all(&r);
+		urxe_cma_leave();
+	}
+	if (fclose(r.out))
+		return;
+	while (sent < len && (n = send(fd, text + sent, len - sent, MSG_NOSIGNAL)) > 0)
+		sent += (size_t)n;
+	free(text);
+}
+
+static void *report_main(void *arg)
+{
+	int fd, listener = (int)(intptr_t)arg;
+
+	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0 || errno == EINTR ||
+	       errno == ECONNABORTED) {
+		if (fd >= 0) {
+			answer(fd);
+			close(fd);
+		}
+	}
+	return NULL;
+}
+
+/* ---- start and end ---- */
+
+static void read_command(void)
+{
+	FILE *f = fopen("/proc/self/comm", "re");
+
+	snprintf(report.command, sizeof(report.command), "?");
+	if (f && fgets(report.command, sizeof(report.command), f))
+		report.command[strcspn(report.command, "\n")] = '\0';
+	if (f)
+		fclose(f);
+}
+
+/* The folder is ours alone: what lies in it decides whom `urxe status` believes. */
+static int make_dir(char *dir, size_t len)
+{
+	struct stat st;
+
+	if (urxe_report_dir(geteuid(), dir, len))
+		return ENOENT;
+	if (mkdir(dir, 0700) && errno != EEXIST)
+		return errno;
+	if (lstat(dir, &st))
+		return errno;
+	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022) ? 0 : EPERM;
+}
+
+static int listen_at(void)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	char dir[sizeof(sun.sun_path) - 16];
+	int err = make_dir(dir, sizeof(dir)), fd;
+
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%d", dir, (int)getpid());
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	unlink(sun.sun_path); /* of a process that had our number, and was killed */
+	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || listen(fd, 8)) {
+		err = errno;
+		close(fd);
+		errno = err;
+		return -1;
+	}
+	memcpy(report.path, sun.sun_path, sizeof(report.path));
+	return fd;
+}
+
+void urxe_report_start(void)
+{
+	sigset_t all, old;
+	pthread_t t;
+	int fd, err;
+
+	if (report.fd)
+		return;
+	report.fd = -1;
+	read_command();
+	fd = listen_at();
+	if (fd < 0) {
+		if (errno != ENOENT)
+			urxe_info("rdma_cm: no report to `urxe status --cm`: %s", strerror(errno));
+		return;
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&t, NULL, report_main, (void *)(intptr_t)fd);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	report.fd = fd;
+	if (err)
+		urxe_report_stop(false);
+	else
+		pthread_detach(t);
+}
+
+void urxe_report_stop(bool child)
+{
+	if (report.fd <= 0)
+		return;
+	if (!child)
+		unlink(report.path);
+	/* In the process that has the thread, it goes with that. */
+	if (child)
+		close(report.fd);
+	report.fd = 0;
+}
