@@ -61,7 +61,8 @@ struct urxe_cm_config {
 	uint32_t mra_again_ms; /* and again */
 	uint8_t mra_service;   /* the time asked for, 4.096 us * 2^n; above mra_again_ms */
 	uint32_t timewait_ms;
-	uint32_t listen_grace_ms; /* a REQ may come so long before its listener; 0: not at all */
+	uint32_t listen_grace_ms; /* a REQ or SIDR_REQ may come so long before its listener; 0: not
+				     at all */
 	uint32_t refused_ms; /* rejected at once for want of a listener: ask once more after this */
 	/*
 	 * A connection without traffic does not notice that its peer died. The passive side says

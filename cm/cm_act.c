@@ -155,6 +155,18 @@ ACTION(rej)
 	return 0;
 }
 
+bool urxe_cm_ask_again(struct urxe_cm_id *id)
+{
+	struct urxe_cm *cm = id->cm;
+	uint64_t first = cm->cfg.first_ms * URXE_CM_MS, again = cm->cfg.refused_ms * URXE_CM_MS;
+
+	if (id->refused || id->tries != 1 || cm->ops->now(cm->arg) + first > id->timer.when + again)
+		return false;
+	id->refused = true;
+	urxe_cm_arm(id, again);
+	return true;
+}
+
 /*
  * A peer that does not park REQs for listeners that are about to come (cm_park.c, the kernel does
  * not) rejects at once; then the REQ, of which it keeps nothing, is said once more. A peer that is
@@ -162,19 +174,11 @@ ACTION(rej)
  */
 ACTION(rej_req_sent)
 {
-	struct urxe_cm *cm = id->cm;
-	uint64_t first = cm->cfg.first_ms * URXE_CM_MS, again = cm->cfg.refused_ms * URXE_CM_MS;
-	uint64_t now = cm->ops->now(cm->arg);
-
 	bool no_listener = urxe_mad_get(s->mad, URXE_REJ_REASON) == URXE_CM_REJ_INVALID_SERVICE_ID;
 
 	if (no_listener && id->peer)
 		return URXE_CM_STAY;
-	if (!no_listener || id->refused || id->tries != 1 || now + first > id->timer.when + again)
-		return urxe_cm_act_rej(id, s);
-	id->refused = true;
-	urxe_cm_arm(id, again);
-	return URXE_CM_STAY;
+	return no_listener && urxe_cm_ask_again(id) ? URXE_CM_STAY : urxe_cm_act_rej(id, s);
 }
 
 /* The passive side gave up waiting for an RTU that got lost (12.9.8.3.2). */

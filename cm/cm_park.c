@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * REQs that come before their listener. Programs tell each other over TCP that they are about to
- * connect, then one listens and the other connects (perftest does): with a kernel between them the
- * listener wins, with us it may not. So a REQ that nobody listens for is looked at again for a
- * moment before it is rejected. A few at a time: a flood is rejected at once.
+ * REQs and SIDR_REQs that come before their listener. Programs tell each other over TCP that they
+ * are about to connect, then one listens and the other connects (perftest does): with a kernel
+ * between them the listener wins, with us it may not. So what nobody listens for is looked at again
+ * for a moment before it is rejected. A few at a time: a flood is rejected at once.
  */
 #include <string.h>
 
@@ -11,12 +11,27 @@
 
 #define AGAIN_NS 2000000ull
 
+static bool is_sidr(const uint8_t *mad)
+{
+	return urxe_mad_get(mad, URXE_HDR_ATTR_ID) == URXE_MAD_SIDR_REQ;
+}
+
 static bool same_req(const struct urxe_cm_parked *p, const struct urxe_cm_source *src,
 		     const uint8_t *mad)
 {
+	enum urxe_mad_field_id by =
+		is_sidr(mad) ? URXE_SIDR_REQ_REQUEST_ID : URXE_REQ_LOCAL_COMM_ID;
+
 	return !memcmp(&p->src.sgid, &src->sgid, sizeof(src->sgid)) &&
-	       urxe_mad_get(p->mad, URXE_REQ_LOCAL_COMM_ID) ==
-		       urxe_mad_get(mad, URXE_REQ_LOCAL_COMM_ID);
+	       is_sidr(p->mad) == is_sidr(mad) && urxe_mad_get(p->mad, by) == urxe_mad_get(mad, by);
+}
+
+static bool listened_for(struct urxe_cm *cm, const struct urxe_cm_parked *p)
+{
+	if (is_sidr(p->mad))
+		return urxe_cm_find_service(cm, urxe_mad_get(p->mad, URXE_SIDR_REQ_SERVICE_ID));
+	return urxe_cm_find_service(cm, urxe_mad_get(p->mad, URXE_REQ_SERVICE_ID)) ||
+	       urxe_cm_find_waiting(cm, &p->src, p->mad);
 }
 
 bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
@@ -61,13 +76,15 @@ void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now)
 
 		if (!p.next || now < p.next)
 			continue;
-		listens = urxe_cm_find_service(cm, urxe_mad_get(p.mad, URXE_REQ_SERVICE_ID)) ||
-			  urxe_cm_find_waiting(cm, &p.src, p.mad);
+		listens = listened_for(cm, &p);
 		if (!listens && now < p.until) {
 			cm->parked[i].next = now + AGAIN_NS;
 			continue;
 		}
 		cm->parked[i].next = 0;
-		urxe_cm_new_req(cm, &p.src, p.mad, false);
+		if (is_sidr(p.mad))
+			urxe_cm_new_sidr_req(cm, &p.src, p.mad, false);
+		else
+			urxe_cm_new_req(cm, &p.src, p.mad, false);
 	}
 }

@@ -53,7 +53,7 @@ struct urxe_cm_id {
 	bool orphan, dead;
 	bool active;   /* sent the REQ */
 	bool peer;     /* its REQ may meet one of the peer's */
-	bool refused;  /* no listener, once: the REQ is said again */
+	bool refused;  /* no listener, once: the REQ or SIDR_REQ is said again */
 	bool rejected; /* TIMEWAIT after a REJ of ours: say it again when asked */
 	bool quiet;    /* the end of the connection was told: no second event */
 
@@ -154,6 +154,11 @@ bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in);
 /* cm_core.c: ids, look-ups, timers */
 void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns);
 void urxe_cm_cancel(struct urxe_cm_id *id);
+/**
+ * urxe_cm_ask_again - nobody listens, says the answer: was it the first one and did it come at
+ * once, then the request is said once more in a moment, and this is true.
+ */
+bool urxe_cm_ask_again(struct urxe_cm_id *id);
 /** urxe_cm_arm_try - wait for the answer to try number id->tries (from 1), with back-off. */
 void urxe_cm_arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms);
 /** urxe_cm_try_ns - how long that is. */
@@ -191,8 +196,12 @@ void urxe_cm_stop_lap(struct urxe_cm_id *id);
 void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
 		     bool may_wait);
 
-/* cm_park.c: REQs before their listener */
-/** urxe_cm_park - keep a REQ for a moment; false: no room, or not wanted. */
+/** urxe_cm_new_sidr_req - the same for a SIDR_REQ. */
+void urxe_cm_new_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
+			  bool park);
+
+/* cm_park.c: REQs and SIDR_REQs before their listener */
+/** urxe_cm_park - keep one for a moment; false: no room, or not wanted. */
 bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad);
 uint64_t urxe_cm_park_deadline(const struct urxe_cm *cm);
 void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now);

@@ -139,7 +139,8 @@ static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 	urxe_cm_new_req(cm, src, mad, true);
 }
 
-static void rx_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
+void urxe_cm_new_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
+			  bool park)
 {
 	uint32_t request = (uint32_t)urxe_mad_get(mad, URXE_SIDR_REQ_REQUEST_ID);
 	struct urxe_cm_id *id = urxe_cm_find_remote(cm, &src->sgid, 0, request);
@@ -160,6 +161,8 @@ static void rx_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, co
 			urxe_cm_do(id, URXE_CM_IN_SIDR_REQ, &s);
 		return;
 	}
+	if (park && urxe_cm_park(cm, src, mad))
+		return;
 	urxe_mad_init(m, URXE_MAD_SIDR_REP, urxe_mad_get(mad, URXE_HDR_TID));
 	urxe_mad_put(m, URXE_SIDR_REP_REQUEST_ID, request);
 	urxe_mad_put(m, URXE_SIDR_REP_STATUS, URXE_CM_SIDR_UNSUPPORTED);
@@ -306,7 +309,7 @@ static void rx_mad(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 		rx_pair(cm, src, mad, URXE_CM_IN_DREP);
 		break;
 	case URXE_MAD_SIDR_REQ:
-		rx_sidr_req(cm, src, mad);
+		urxe_cm_new_sidr_req(cm, src, mad, true);
 		break;
 	case URXE_MAD_SIDR_REP:
 		rx_sidr_rep(cm, src, mad);

@@ -21,6 +21,7 @@ ACTION(send_sidr_req)
 	id->active = true;
 	id->path = *r->path;
 	id->service_id = r->service_id;
+	id->refused = false;
 	id->tid = urxe_cm_new_tid(id->cm);
 	urxe_mad_init(m, URXE_MAD_SIDR_REQ, id->tid);
 	urxe_mad_put(m, URXE_SIDR_REQ_REQUEST_ID, id->local_comm_id);
@@ -108,6 +109,10 @@ ACTION(sidr_rep)
 	const uint8_t *m = s->mad;
 	uint8_t info_len = (uint8_t)urxe_mad_get(m, URXE_SIDR_REP_INFO_LENGTH);
 
+	/* As for a REQ: the listener may be about to come. */
+	if (urxe_mad_get(m, URXE_SIDR_REP_STATUS) == URXE_CM_SIDR_UNSUPPORTED &&
+	    urxe_cm_ask_again(id))
+		return URXE_CM_STAY;
 	s->ev.type = URXE_CM_EV_SIDR_REP_RECEIVED;
 	s->ev.sidr_rep.info = urxe_mad_cbytes(m, URXE_SIDR_REP_INFO);
 	s->ev.sidr_rep.info_len = info_len > URXE_INFO_LEN ? URXE_INFO_LEN : info_len;

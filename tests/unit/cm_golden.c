@@ -184,7 +184,6 @@ static void say_sidr_rep(struct rig *r, const uint8_t *m)
 	rig_open(r, 1);
 	peer_mad(r, URXE_CM_IN_SIDR_REQ, req);
 	urxe_mad_put(req, URXE_SIDR_REQ_SERVICE_ID, service_id);
-	/* Without a listener we answer at once. */
 	if (status == URXE_CM_SIDR_SUCCESS)
 		CU_ASSERT_EQUAL(urxe_cm_listen(urxe_cm_new_id(r->cm, rig_handler, r), service_id,
 					       UINT64_MAX),
@@ -197,6 +196,8 @@ static void say_sidr_rep(struct rig *r, const uint8_t *m)
 					urxe_mad_cbytes(m, URXE_SIDR_REP_PRIVATE_DATA),
 					URXE_SIDR_REP_PRIVATE_LEN),
 				0);
+	else
+		wait_for_sent(r, URXE_MAD_SIDR_REP);
 }
 
 static void (*const say[])(struct rig *r, const uint8_t *m) = {

@@ -477,6 +477,30 @@ static void req_before_listener(void)
 	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REQ_RECEIVED);
 	rig_close(&r);
 
+	/* So it is with SIDR. */
+	rig_open(&r, OWN_GUID);
+	peer_mad(&r, URXE_CM_IN_SIDR_REQ, m);
+	urxe_mad_put(m, URXE_SIDR_REQ_SERVICE_ID, SERVICE + 9);
+	r.n_sent = r.n_events = 0;
+	for (unsigned i = 0; i < 2; i++)
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(r.n_sent + r.n_events, 0);
+	r.now += 110000000;
+	urxe_cm_run(r.cm);
+	CU_ASSERT_EQUAL(r.n_sent, 1);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_ATTR_ID), URXE_MAD_SIDR_REP);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_SIDR_REP_STATUS), URXE_CM_SIDR_UNSUPPORTED);
+	CU_ASSERT_EQUAL(urxe_cm_run(r.cm), UINT64_MAX);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	late = urxe_cm_new_id(r.cm, rig_handler, &r);
+	CU_ASSERT_EQUAL(urxe_cm_listen(late, SERVICE + 9, UINT64_MAX), 0);
+	r.now += 3000000;
+	urxe_cm_run(r.cm);
+	CU_ASSERT_EQUAL(r.n_sent, 1);
+	CU_ASSERT_EQUAL(r.n_events, 1);
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_SIDR_REQ_RECEIVED);
+	rig_close(&r);
+
 	/* A flood is not kept: what finds no room is rejected at once. */
 	rig_open(&r, OWN_GUID);
 	for (unsigned i = 0; i < 100; i++) {
@@ -520,17 +544,25 @@ static void refused(void)
 {
 	static const struct {
 		uint64_t after, times;
-	} cases[] = {{1000000, 2}, {80000000, 1}};
+		enum urxe_cm_state state;
+		enum urxe_cm_input input;
+	} cases[] = {{1000000, 2, URXE_CM_REQ_SENT, URXE_CM_IN_REJ},
+		     {80000000, 1, URXE_CM_REQ_SENT, URXE_CM_IN_REJ},
+		     {1000000, 2, URXE_CM_SIDR_REQ_SENT, URXE_CM_IN_SIDR_REP},
+		     {80000000, 1, URXE_CM_SIDR_REQ_SENT, URXE_CM_IN_SIDR_REP}};
 	uint8_t m[URXE_MAD_LEN];
 	struct rig r;
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		rig_open(&r, OWN_GUID);
-		bring_to(&r, URXE_CM_REQ_SENT);
-		peer_mad(&r, URXE_CM_IN_REJ, m);
-		urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
+		bring_to(&r, cases[i].state);
+		peer_mad(&r, cases[i].input, m);
+		if (cases[i].input == URXE_CM_IN_REJ)
+			urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
+		else
+			urxe_mad_put(m, URXE_SIDR_REP_STATUS, URXE_CM_SIDR_UNSUPPORTED);
 		for (unsigned n = 1; n <= cases[i].times; n++) {
-			CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_REQ_SENT);
+			CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), cases[i].state);
 			CU_ASSERT_EQUAL(r.n_sent, n);
 			r.now += cases[i].after;
 			urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
@@ -538,8 +570,11 @@ static void refused(void)
 			urxe_cm_run(r.cm);
 		}
 		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_IDLE);
-		CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REJ_RECEIVED);
-		CU_ASSERT_EQUAL(r.reason, URXE_CM_REJ_INVALID_SERVICE_ID);
+		if (cases[i].input == URXE_CM_IN_REJ)
+			CU_ASSERT_EQUAL(r.reason, URXE_CM_REJ_INVALID_SERVICE_ID);
+		CU_ASSERT_EQUAL(r.event, cases[i].input == URXE_CM_IN_REJ
+						 ? URXE_CM_EV_REJ_RECEIVED
+						 : URXE_CM_EV_SIDR_REP_RECEIVED);
 		CU_ASSERT_EQUAL(r.n_sent, cases[i].times);
 		rig_close(&r);
 	}
