@@ -58,6 +58,8 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	dev->cfg = *cfg;
 	pthread_mutex_init(&dev->mutex, NULL);
 	pthread_mutex_init(&dev->service.gsi_lock, NULL);
+	urxe_flush_init(dev);
+	dev->threaded = threaded;
 	dev->service.running = !threaded; /* nothing to start then */
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);
@@ -87,6 +89,7 @@ fail:
 void urxe_device_destroy(struct urxe_device *dev)
 {
 	urxe_service_stop(dev);
+	urxe_flush_fini(dev);
 	urxe_port_destroy(dev->port);
 	urxe_table_fini(&dev->qps);
 	urxe_table_fini(&dev->mkeys);

@@ -82,6 +82,15 @@ struct urxe_service_thread {
 	atomic_bool gsi_waits;			    /* the last of these sleeps now */
 };
 
+/** Who carries out FLUSHes to persistence (flush.c). */
+struct urxe_flusher {
+	pthread_mutex_t lock; /* innermost but for sched.lock */
+	pthread_cond_t work;
+	struct cds_list_head jobs;
+	pthread_t thread;
+	bool running, stop;
+};
+
 /** Provider-level counters; written under a lane's lock, read by anybody. */
 enum urxe_stat {
 	URXE_STAT_RX_PACKETS,
@@ -146,6 +155,8 @@ struct urxe_device {
 
 	struct urxe_sched sched;
 	struct urxe_service_thread service;
+	struct urxe_flusher flusher;
+	bool threaded; /* has threads of its own; else (tests) its creator does their work */
 	_Atomic uint64_t stats[URXE_NUM_STATS];
 	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq, num_wq, num_rwq_table;
 };

@@ -123,6 +123,24 @@ static inline uint32_t urxe_packet_payload(const struct urxe_packet *pkt,
 	return pkt->len - op->hdr_len - urxe_bth_pad(pkt->bth);
 }
 
+/** urxe_responder_flushed - the FLUSH of the expected PSN was carried out; did it succeed? */
+void urxe_responder_flushed(struct urxe_qp *qp, bool good);
+
+/* ---- flush.c: qp->lock held, but of the first three ---- */
+void urxe_flush_init(struct urxe_device *dev);
+void urxe_flush_fini(struct urxe_device *dev);
+/** urxe_flush_run - carry one out, of a device without threads; no lock held. False: there is none.
+ */
+bool urxe_flush_run(struct urxe_device *dev);
+/** urxe_flush_start - have a range made persistent; resp.flush is set then. 0 or errno. */
+int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length);
+/** urxe_flush_hold - keep a request for after the FLUSH. */
+void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_packet *pkt);
+/** urxe_flush_finish - if it is done, answer it, and execute what was kept. RCU read-side. */
+bool urxe_flush_finish(struct urxe_qp *qp, uint64_t now);
+/** urxe_flush_cancel - the QP fails or goes: nobody waits any more. */
+void urxe_flush_cancel(struct urxe_qp *qp);
+
 /* ---- ud.c, uc.c ---- */
 bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,

@@ -424,6 +424,7 @@ void urxe_qp_error(struct urxe_qp *qp)
 		return;
 	qp->state = IBV_QPS_ERR;
 	qp->sq_draining = false;
+	urxe_flush_cancel(qp);
 	qp->resp.state = URXE_RESP_EXPECT_FIRST;
 	qp->resp.ack_due = qp->resp.nak_due = false;
 	qp->resp.res_pending = 0;
@@ -486,6 +487,7 @@ void urxe_qp_release_wqes(struct urxe_qp *qp)
 	for (uint32_t i = sq->done; i != sq->post; i++)
 		urxe_wqe_drop(urxe_sq_at(sq, i));
 	sq->post = sq->cur = sq->done = 0;
+	urxe_flush_cancel(qp);
 	if (!qp->srq) {
 		urxe_spin_lock(&qp->own_rq.lock);
 		qp->own_rq.head = qp->own_rq.tail = 0;

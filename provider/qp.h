@@ -204,6 +204,7 @@ struct urxe_responder {
 	uint8_t fatal_status;	/* enum ibv_event_type that goes with a fatal NAK */
 	struct urxe_rwqe *rwqe; /* copy of the receive WQE in use */
 	uint32_t rwqe_length;
+	struct urxe_flush *flush; /* to persistence, under way: nothing behind it is executed */
 	struct urxe_resource *res;
 	uint32_t res_size, res_head, res_pending; /* res_head: the oldest, the next to be used */
 };

@@ -31,12 +31,16 @@ static struct {
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&registry.lock);
+	for (unsigned i = 0; i < registry.n; i++)
+		pthread_mutex_lock(&registry.devices[i]->flusher.lock);
 	urcu_bp_before_fork();
 }
 
 static void fork_parent(void)
 {
 	urcu_bp_after_fork_parent();
+	for (unsigned i = 0; i < registry.n; i++)
+		pthread_mutex_unlock(&registry.devices[i]->flusher.lock);
 	pthread_mutex_unlock(&registry.lock);
 }
 
@@ -46,6 +50,7 @@ static void fork_child(void)
 	for (unsigned i = 0; i < registry.n; i++) {
 		struct urxe_device *dev = registry.devices[i];
 
+		pthread_mutex_unlock(&dev->flusher.lock);
 		if (atomic_load(&dev->started))
 			atomic_store(&dev->dead, true);
 		else

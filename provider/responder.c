@@ -320,6 +320,13 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return;
 	}
 	ahead = urxe_psn_diff(urxe_bth_psn(pkt->bth), r->epsn);
+	if (r->flush && ahead >= 0) {
+		if (ahead)
+			urxe_flush_hold(qp, pkt);
+		else
+			urxe_stat_inc(qp->dev, URXE_STAT_RX_DUPLICATE); /* it is being done */
+		return;
+	}
 	if (ahead > 0) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_OUT_OF_SEQUENCE);
 		/* One NAK a gap (IBTA 9.7.5.2.8: until the expected PSN has come). */

@@ -6,8 +6,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "provider.h"
 #include "rcu.h"
@@ -184,19 +182,6 @@ static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_packet *p
 	accept_rd(qp, res, URXE_RES_ATOMIC_WRITE, 1);
 }
 
-/* Has what was written to a range reached where it shall be (IBTA A19.4.1)? Then true. */
-static bool flush_range(uint8_t *addr, uint64_t length, uint8_t placement)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1);
-
-	/* Everybody sees what we wrote with the processor, once it is written. */
-#ifndef URXE_TSAN /* which knows no fences */
-	atomic_thread_fence(memory_order_seq_cst);
-#endif
-	return !(placement & URXEDV_FLUSH_PERSISTENT) || !length ||
-	       !msync((void *)from, (uintptr_t)addr + length - from, MS_SYNC);
-}
-
 static void execute_flush(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			  const struct urxe_opcode_info *op)
 {
@@ -204,7 +189,6 @@ static void execute_flush(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	uint8_t placement = urxe_feth_placement(feth), level = urxe_feth_level(feth);
 	uint64_t va = urxe_reth_va(reth), length = urxe_reth_len(reth);
 	const struct urxe_mkey *mk;
-	struct urxe_resource *res;
 	unsigned access = 0;
 	uint8_t *addr = NULL;
 
@@ -229,16 +213,26 @@ static void execute_flush(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
 	}
-	res = resource_get(&qp->resp);
-	if (!res) {
+	/* Everybody sees what we wrote with the processor, once it is written. */
+#ifndef URXE_TSAN /* which knows no fences */
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+	if (!(placement & URXEDV_FLUSH_PERSISTENT) || !length)
+		urxe_responder_flushed(qp, true);
+	else if (urxe_flush_start(qp, addr, length))
+		urxe_stat_inc(qp->dev, URXE_STAT_RX_NO_MEMORY); /* lost: it comes again */
+}
+
+void urxe_responder_flushed(struct urxe_qp *qp, bool good)
+{
+	struct urxe_resource *res = good ? resource_get(&qp->resp) : NULL;
+
+	if (res)
+		accept_rd(qp, res, URXE_RES_FLUSH, 1);
+	else if (good)
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
-		return;
-	}
-	if (!flush_range(addr, length, placement)) {
+	else
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_OP, IBV_WC_LOC_ACCESS_ERR);
-		return;
-	}
-	accept_rd(qp, res, URXE_RES_FLUSH, 1);
 }
 
 void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,

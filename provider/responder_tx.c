@@ -173,6 +173,8 @@ bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
 
 	if (qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQD)
 		return false;
+	while (r->flush && urxe_flush_finish(qp, urxe_port_now(qp->dev->port)))
+		;
 	if (r->res_pending && send_resources(qp, lane, &budget))
 		return true;
 	if (r->nak_due) {

@@ -434,6 +434,166 @@ static void test_flush_persistent(void)
 	pair_close(&p);
 }
 
+/* QPs on which FLUSH can be asked for, and memory of a file at b. */
+struct flush_rig {
+	struct pair p;
+	struct ibv_qp_ex *x;
+	struct ibv_qp *qb;
+	struct ibv_mr *mr;
+	uint64_t *mem;
+};
+
+static void flush_open(struct flush_rig *r, bool threaded)
+{
+	const int access = LW | RW | URXEDV_ACCESS_FLUSH_GLOBAL | URXEDV_ACCESS_FLUSH_PERSISTENT;
+	struct pair_params pp = {
+		.seed = 1, .link = {.latency = 5000}, .timeout = 12, .threaded = threaded};
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 64, .max_recv_wr = 4, .max_send_sge = 1},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = URXEDV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_RDMA_WRITE |
+				  IBV_QP_EX_WITH_ATOMIC_WRITE};
+	struct ibv_qp_attr attr = {.qp_access_flags = (unsigned)access};
+	int fd = memfd_create("mr", 0);
+
+	CU_ASSERT_EQUAL(ftruncate(fd, 8192), 0);
+	r->mem = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	pair_open(&r->p, &pp, IBV_QPT_RC);
+	init.send_cq = init.recv_cq = r->p.a.cq;
+	init.pd = r->p.a.pd;
+	r->x = ibv_qp_to_qp_ex(ibv_create_qp_ex(r->p.a.ctx, &init));
+	r->qb = pair_qp(&r->p.b, &pp, IBV_QPT_RC);
+	pair_connect(&r->p, &r->p.a, &r->x->qp_base, &r->p.b, r->qb, &pp);
+	CU_ASSERT_EQUAL(ibv_modify_qp(r->qb, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	r->mr = ibv_reg_mr(r->p.b.pd, r->mem, 8192, access);
+	CU_ASSERT_FATAL(r->mr != NULL);
+}
+
+static void flush_close(struct flush_rig *r)
+{
+	ibv_destroy_qp(&r->x->qp_base);
+	if (r->qb)
+		ibv_destroy_qp(r->qb);
+	ibv_dereg_mr(r->mr);
+	munmap(r->mem, 8192);
+	pair_close(&r->p);
+}
+
+/* Two FLUSHes, each with a WRITE and an ATOMIC WRITE behind it; wr_ids from 1 on. */
+static void flush_post(struct flush_rig *r)
+{
+	static const uint64_t value = 42;
+
+	memcpy(r->p.a.buf, &value, sizeof(value));
+	ibv_wr_start(r->x);
+	r->x->wr_flags = IBV_SEND_SIGNALED;
+	for (unsigned i = 0; i < 2; i++) {
+		r->x->wr_id = 3 * i + 1;
+		urxedv_wr_flush(r->x, r->mr->rkey, (uintptr_t)r->mem, 4096, URXEDV_FLUSH_PERSISTENT,
+				URXEDV_FLUSH_RANGE);
+		r->x->wr_id = 3 * i + 2;
+		ibv_wr_rdma_write(r->x, r->mr->rkey, (uintptr_t)&r->mem[2 * i]);
+		ibv_wr_set_sge(r->x, r->p.a.mr->lkey, (uintptr_t)r->p.a.buf, sizeof(value));
+		r->x->wr_id = 3 * i + 3;
+		ibv_wr_atomic_write(r->x, r->mr->rkey, (uintptr_t)&r->mem[2 * i + 1], &value);
+	}
+	CU_ASSERT_EQUAL(ibv_wr_complete(r->x), 0);
+}
+
+/* Time passes, but no FLUSH is carried out. */
+static void flush_stuck(struct flush_rig *r, uint64_t ns)
+{
+	uint64_t end = urxe_sim_now(r->p.sim) + ns;
+
+	while (urxe_sim_now(r->p.sim) < end) {
+		while (urxe_progress_turn(r->p.a.dev) + urxe_progress_turn(r->p.b.dev) > 0)
+			;
+		urxe_sim_advance(r->p.sim, urxe_sim_now(r->p.sim) + 10000);
+	}
+}
+
+/* While a FLUSH takes its time nothing behind it is executed, and all other QPs go on. */
+static void test_flush_waits(void)
+{
+	struct flush_rig r;
+	struct ibv_wc wc;
+
+	flush_open(&r, false);
+	pair_meet(&r.p);
+	flush_post(&r);
+	flush_stuck(&r, 1000000);
+	CU_ASSERT_EQUAL(ibv_poll_cq(r.p.a.cq, 1, &wc), 0);
+	CU_ASSERT(!r.mem[0] && !r.mem[1]);
+	CU_ASSERT_EQUAL(
+		pair_post(&r.p.a, IBV_WR_RDMA_WRITE, 99, 0, 8, &r.p.b, 0, IBV_SEND_SIGNALED), 0);
+	flush_stuck(&r, 1000000);
+	CU_ASSERT(ibv_poll_cq(r.p.a.cq, 1, &wc) == 1 && wc.wr_id == 99 && !wc.status);
+	/* Longer than the requester waits: it asks again, nothing is done twice. */
+	flush_stuck(&r, 50000000);
+	CU_ASSERT(pair_stat(&r.p.a, URXE_STAT_TIMEOUTS) > 0);
+	CU_ASSERT_EQUAL(ibv_poll_cq(r.p.a.cq, 1, &wc), 0);
+	CU_ASSERT(urxe_flush_run(r.p.b.dev) && !urxe_flush_run(r.p.b.dev));
+	flush_stuck(&r, 1000000);
+	/* The first is answered and what was behind it done; now it is the other's turn. */
+	for (unsigned i = 1; i <= 3; i++)
+		CU_ASSERT(ibv_poll_cq(r.p.a.cq, 1, &wc) == 1 && wc.wr_id == i && !wc.status);
+	CU_ASSERT_EQUAL(ibv_poll_cq(r.p.a.cq, 1, &wc), 0);
+	CU_ASSERT(r.mem[0] == 42 && r.mem[1] == 42 && !r.mem[2] && !r.mem[3]);
+	for (unsigned i = 4; i <= 6; i++)
+		CU_ASSERT(pair_wait(&r.p, r.p.a.cq, &wc) && wc.wr_id == i && !wc.status);
+	CU_ASSERT(r.mem[2] == 42 && r.mem[3] == 42);
+	CU_ASSERT_EQUAL(pair_stat(&r.p.b, URXE_STAT_TX_NAK_SEQ), 0);
+	flush_close(&r);
+}
+
+/* What it waits for is gone: memory unmapped, or the QP in error, reset, destroyed meanwhile. */
+static void test_flush_interrupted(void)
+{
+	for (unsigned how = 0; how < 4; how++) {
+		struct flush_rig r;
+		struct ibv_wc wc;
+
+		flush_open(&r, false);
+		pair_meet(&r.p);
+		flush_post(&r);
+		flush_stuck(&r, 1000000);
+		if (how == 0) {
+			munmap(r.mem, 8192);
+			CU_ASSERT(pair_wait(&r.p, r.p.a.cq, &wc) && wc.wr_id == 1 &&
+				  wc.status == IBV_WC_REM_OP_ERR);
+			CU_ASSERT_EQUAL(pair_state(r.qb), IBV_QPS_ERR);
+		} else if (how == 3) {
+			ibv_destroy_qp(r.qb);
+			r.qb = NULL;
+		} else {
+			pair_modify(r.qb, how == 1 ? IBV_QPS_ERR : IBV_QPS_RESET);
+		}
+		if (how == 1)
+			CU_ASSERT(urxe_flush_run(r.p.b.dev));
+		flush_close(&r);
+	}
+}
+
+/* With the threads of real devices. */
+static void test_flush_thread(void)
+{
+	struct flush_rig r;
+	struct ibv_wc wc;
+	int n;
+
+	flush_open(&r, true);
+	flush_post(&r);
+	for (unsigned i = 1; i <= 6; i++) {
+		while (!(n = ibv_poll_cq(r.p.a.cq, 1, &wc)))
+			;
+		CU_ASSERT(n == 1 && wc.wr_id == i && !wc.status);
+	}
+	CU_ASSERT(r.mem[0] == 42 && r.mem[1] == 42 && r.mem[2] == 42 && r.mem[3] == 42);
+	flush_close(&r);
+}
+
 /* ---- parent domains ---- */
 
 struct heap {
@@ -568,4 +728,5 @@ static void test_parent_domain(void)
 
 URXE_TEST_MAIN("mr", T(test_access), T(test_zero_based), T(test_rereg), T(test_null),
 	       T(test_on_demand), T(test_device_memory), T(test_dmabuf), T(test_flush_persistent),
+	       T(test_flush_waits), T(test_flush_interrupted), T(test_flush_thread),
 	       T(test_parent_domain))

@@ -240,6 +240,8 @@ bool pair_step(struct pair *p)
 
 	n += urxe_progress_turn(p->a.dev);
 	n += urxe_progress_turn(p->b.dev);
+	if (!p->threaded)
+		n += urxe_flush_run(p->a.dev) + urxe_flush_run(p->b.dev);
 	if (n > 0 || urxe_sim_next(p->sim) != next)
 		return true;
 	t = side_next(&p->a);
