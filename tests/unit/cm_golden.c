@@ -189,15 +189,16 @@ static void say_sidr_rep(struct rig *r, const uint8_t *m)
 					       UINT64_MAX),
 				0);
 	urxe_cm_recv(r->cm, &r->src, req, sizeof(req));
-	if (status == URXE_CM_SIDR_SUCCESS)
-		CU_ASSERT_EQUAL(urxe_cm_send_sidr_rep(
-					r->id, status, (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QPN),
-					(uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QKEY),
-					urxe_mad_cbytes(m, URXE_SIDR_REP_PRIVATE_DATA),
-					URXE_SIDR_REP_PRIVATE_LEN),
-				0);
-	else
+	if (status != URXE_CM_SIDR_SUCCESS) {
 		wait_for_sent(r, URXE_MAD_SIDR_REP);
+		return;
+	}
+	CU_ASSERT_EQUAL(urxe_cm_send_sidr_rep(r->id, status,
+					      (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QPN),
+					      (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QKEY),
+					      urxe_mad_cbytes(m, URXE_SIDR_REP_PRIVATE_DATA),
+					      URXE_SIDR_REP_PRIVATE_LEN),
+			0);
 }
 
 static void (*const say[])(struct rig *r, const uint8_t *m) = {
