@@ -323,6 +323,7 @@ struct urxe_cm_counters {
 	uint64_t drop_state;	    /* the id's state has no use for it */
 	uint64_t rejected;	    /* REQs rejected by us without asking a consumer */
 	uint64_t drop_no_memory;
+	uint64_t drop_backlog; /* no room at the listener: urxe_cm_ignore() */
 	uint64_t established;
 	uint64_t states[URXE_CM_N_STATES]; /* ids now in each state */
 };
@@ -409,6 +410,13 @@ int urxe_cm_listen(struct urxe_cm_id *id, uint64_t service_id, uint64_t mask);
 int urxe_cm_send_req(struct urxe_cm_id *id, const struct urxe_cm_req *req);
 /** urxe_cm_send_rep - accept; private data up to 196 bytes. */
 int urxe_cm_send_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *rep);
+/**
+ * urxe_cm_ignore - a REQ or SIDR_REQ that was just received is as if it had never come
+ *
+ * For a listener without room, in its handler, which then returns nonzero: nothing is said, so
+ * that the peer asks again.
+ */
+void urxe_cm_ignore(struct urxe_cm_id *id);
 int urxe_cm_send_rtu(struct urxe_cm_id *id, const void *private_data, uint8_t len);
 int urxe_cm_send_rej(struct urxe_cm_id *id, uint16_t reason, const void *ari, uint8_t ari_len,
 		     const void *private_data, uint8_t len);

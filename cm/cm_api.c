@@ -37,6 +37,14 @@ int urxe_cm_send_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *rep)
 	return call(id, URXE_CM_IN_SEND_REP, rep);
 }
 
+void urxe_cm_ignore(struct urxe_cm_id *id)
+{
+	if (id->state != URXE_CM_REQ_RCVD && id->state != URXE_CM_SIDR_REQ_RCVD)
+		return;
+	id->cm->counters.drop_backlog++;
+	urxe_cm_set_state(id, URXE_CM_IDLE);
+}
+
 int urxe_cm_send_rtu(struct urxe_cm_id *id, const void *private_data, uint8_t len)
 {
 	struct urxe_cm_reply r = {.private_data = private_data, .private_len = len};

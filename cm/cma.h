@@ -30,6 +30,13 @@
 
 struct urxe_cma_id;
 
+/** A peer that found a backlog full, and will ask again (backlog.c). */
+struct urxe_cma_waiter {
+	uint64_t key, since;
+	uint8_t times; /* 0: nobody */
+};
+#define URXE_CMA_WAITERS 1024
+
 /** A urxe device of this process, open while the library is loaded. */
 struct urxe_cma_dev {
 	struct ibv_device *device;
@@ -40,6 +47,7 @@ struct urxe_cma_dev {
 	struct urxe_agent *agent; /* NULL until the CM is first needed */
 	struct cds_list_head services;
 	unsigned index;
+	struct urxe_cma_waiter waiters[URXE_CMA_WAITERS];
 	bool lost; /* its port is gone, and its ids have been told */
 };
 
@@ -352,6 +360,11 @@ void urxe_cma_unlisten(struct urxe_cma_id *id);
 int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
 /** urxe_cma_say_ready - make $URXE_READY_FILE, for those who start us and wait until we hear. */
 void urxe_cma_say_ready(void);
+
+/* ---- backlog.c ---- */
+
+/** urxe_cma_backlog_refuses - is a REQ for a full listener rejected, or passed over? Locked. */
+bool urxe_cma_backlog_refuses(struct urxe_cma_dev *dev, const struct urxe_cm_id *cm);
 
 /* ---- conn.c ---- */
 

@@ -121,6 +121,13 @@ static int refuse(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, uint16_
 	return 1;
 }
 
+/* Say nothing, so that the peer asks again. */
+static int pass_over(struct urxe_cm_id *cm)
+{
+	urxe_cm_ignore(cm);
+	return 1;
+}
+
 /* A REQ or SIDR_REQ for the service: find the listener, and make an id of it. */
 int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
 {
@@ -150,13 +157,15 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 	if (!sidr && ev->req.qp_type != listener->id.qp_type)
 		return refuse(cm, ev, URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
 	if (listener->pending >= listener->backlog)
-		return refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES);
+		return urxe_cma_backlog_refuses(svc->dev, cm)
+			       ? refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES)
+			       : pass_over(cm);
 	id = new_child(svc, listener, &r);
 	e = id ? urxe_cma_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0) : NULL;
 	if (!e) {
 		if (id)
 			urxe_cma_id_free(id);
-		return refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES);
+		return pass_over(cm);
 	}
 	id->cm = cm;
 	urxe_cm_set_handler(cm, urxe_cma_conn_handler, id);
