@@ -104,6 +104,8 @@ static void check_attr(const struct urxe_cm_id *id)
 			FUZZ_CHECK(a.dest_qp_num <= 0xffffff);
 		if (mask & IBV_QP_RQ_PSN)
 			FUZZ_CHECK(a.rq_psn <= 0xffffff);
+		if (mask & IBV_QP_ALT_PATH)
+			FUZZ_CHECK(a.alt_timeout < 32 && a.alt_port_num == 1);
 		if (mask & IBV_QP_TIMEOUT)
 			FUZZ_CHECK(a.timeout < 32);
 		if (mask & IBV_QP_RETRY_CNT)
@@ -163,6 +165,16 @@ static int call(struct rig *r, struct urxe_cm_id *id, uint8_t what)
 		return urxe_cm_send_sidr_req(id, &path, SERVICE, bytes, len);
 	case 9:
 		return urxe_cm_send_sidr_rep(id, URXE_CM_SIDR_SUCCESS, OWN_QPN, 1, bytes, len);
+	case 11:
+		path.dgid.raw[15] ^= 0x10;
+		return urxe_cm_send_lap(id, &path, bytes, len);
+	case 12:
+		return urxe_cm_send_apr(id, len & 3, bytes, len, bytes, len);
+	case 13:
+		return urxe_cm_notify_migrated(id);
+	case 14:
+		req.peer_to_peer = true;
+		return urxe_cm_send_req(id, &req);
 	case 10:
 		return urxe_cm_listen(id, SERVICE + (len & 3), len & 4 ? 0xff : UINT64_MAX);
 	default:
@@ -269,6 +281,15 @@ static void peer_says(struct rig *r, uint8_t attr, uint8_t how)
 			urxe_mad_put(m, URXE_REP_LOCAL_CA_GUID, peer);
 		} else if (attr == URXE_MAD_DREQ) {
 			urxe_mad_put(m, URXE_DREQ_REMOTE_QPN, OWN_QPN);
+		} else if (attr == URXE_MAD_LAP) {
+			urxe_mad_put(m, URXE_LAP_REMOTE_QPN, OWN_QPN);
+			peer_gid(&gid, 0x11 + peer);
+			memcpy(urxe_mad_bytes(m, URXE_LAP_ALTERNATE_LOCAL_GID), gid.raw, 16);
+			peer_gid(&gid, 0x10);
+			memcpy(urxe_mad_bytes(m, URXE_LAP_ALTERNATE_REMOTE_GID), gid.raw, 16);
+		} else if (attr == URXE_MAD_APR) {
+			urxe_mad_put(m, URXE_HDR_TID, urxe_mad_get(r->sent, URXE_HDR_TID));
+			urxe_mad_put(m, URXE_APR_AR_STATUS, how >> 2 & 3);
 		} else if (attr == URXE_MAD_MRA) {
 			urxe_mad_put(m, URXE_MRA_MESSAGE_MRAED, how >> 2 & 3);
 			urxe_mad_put(m, URXE_MRA_SERVICE_TIMEOUT, 20);

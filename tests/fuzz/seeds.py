@@ -147,7 +147,7 @@ def packets():
 
 
 # ---- mads: records (see fuzz_mads.c) ----
-REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP = range(9)
+REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
 
 
 def says(what, slot=0, how=0, rest=b''):
@@ -183,6 +183,60 @@ def mads():
     write('mads', 'sidr', new(1) + call(1, 8) + says(SIDR_REP, 1) + b'\0' + says(SIDR_REQ) + b'\x19' + says(SIDR_REQ, 0, 4) + b'\0')
     write('mads', 'strangers', passive + says(RTU, 0, 1) + says(RTU, 0, 3) + says(REQ, 0, 1) + b'\x11' + says(REQ, 0, 0) + says(DREQ, 0, 2) +
           says(REQ, 0, 0x20, b'\x1b\x09') + b'\0')
+    up = says(REQ) + b'\x11' + says(RTU) + b'\0'
+    write('mads', 'lap', up + says(LAP) + b'\0' + call(0, 4) + call(0, 12) + says(LAP) + call(0, 13) + says(DREQ) + b'\0')
+    write('mads', 'apr', up + call(0, 11) + says(MRA, 0, 8) + b'\0' + says(APR) + b'\0' + call(0, 13) + call(0, 11) + says(LAP) + later(9) * 9)
+    write('mads', 'met', new(1) + call(1, 14) + says(REQ, 1, 2) + b'\x11' + says(REQ, 1, 2) + says(RTU, 1) + b'\0')
+
+
+# ---- peers: records (see fuzz_peers.c) ----
+def ask(src, dst, how=0):
+    return bytes([0, src | dst << 2 | how])
+
+
+def end(slot, what):
+    return bytes([1, slot, what])
+
+
+def turns_of_net(n):
+    return bytes([7 | (n - 1) << 3])
+
+
+def run(ms_shift):
+    return bytes([5 | ms_shift << 3])
+
+
+def peers():
+    # the consumers' answers in their handlers follow the record that delivers
+    up = ask(0, 1) + turns_of_net(1) + b'\x01' + turns_of_net(1) + b'\x02' + turns_of_net(1) + b'\0'
+    write('peers', 'up', up + run(10) + end(0, 5) + run(3) + b'\1')
+    write('peers', 'both_disconnect', up + end(0, 5) + end(1, 5) + run(11))
+    write('peers', 'lap', up + end(0, 8) + turns_of_net(1) + b'\x04' + turns_of_net(1) + b'\0' + end(1, 9) + turns_of_net(1) + b'\0' + run(11))
+    write('peers', 'laps_cross', up + end(0, 8) + end(1, 8) + turns_of_net(4) + b'\0\0' + run(11))
+    write('peers', 'alternate', ask(0, 2, 0x20) + turns_of_net(1) + b'\x11' + turns_of_net(1) + b'\x02' + run(8))
+    write('peers', 'met', ask(0, 1, 0x10) + ask(1, 0, 0x10) + turns_of_net(2) + b'\x01' + turns_of_net(1) + b'\x02' + turns_of_net(1) + b'\0' + run(11))
+    write('peers', 'met_apart', ask(0, 2, 0x10) + run(7) + ask(2, 0, 0x10) + run(2) + b'\x01\x02' + run(11) * 3)
+    write('peers', 'sidr', ask(0, 1, 0x40) + ask(1, 2, 0x50) + turns_of_net(2) + b'\x0a' + run(11))
+    write('peers', 'doubles', up + b''.join(bytes([2 | 1 << 3, 0]) for _ in range(4)) + ask(1, 0) + bytes([2 | 1 << 3, 0]) + b'\x04' + bytes([2 | 1 << 3, 0, 0]) + b'\1' + run(9))
+    write('peers', 'lost', ask(0, 1) + b'\3' + run(9) + b'\x01\x02' + b'\3' + run(11) * 6)
+    write('peers', 'forged', up + end(0, 5) + bytes([2 | 3 << 5, 0, 24, 1, 2, 3, 4, 5]) + bytes([2 | 2 << 3, 0, 2]) + run(11))
+
+
+# ---- agent: records (see fuzz_agent.c) ----
+def agent():
+    def raw(mad, how=0):
+        return struct.pack('>BBH', 0, how, len(mad)) + mad
+    seen = set()
+    for name in ('cm_badkey', 'cm_migrate', 'cm_slow', 'cm_reject', 'udaddy', 'req_retransmit_noreply', 'sidr_no_listener'):
+        for f in pcap(name + '.pcap'):
+            if len(f) == 322 and f[47:50] == b'\0\0\1' and (name, f[79]) not in seen:
+                seen.add((name, f[79]))
+                write('agent', 'rxe_%s_%02x' % (name, f[79]), raw(f[62:318]))
+    ours = [REQ, RTU, DREQ]
+    write('agent', 'connect', b''.join(bytes([1, what, 0]) + b'\2\4' for what in ours) + b'\3\x12')
+    write('agent', 'reject', bytes([1, REQ, 0]) + b'\2\4\4\1' + b'\2\4')
+    write('agent', 'sidr', bytes([1, SIDR_REQ, 0]) + b'\2\4\4\0')
+    write('agent', 'strange', b''.join(raw(b'\x01\x07\x02\x03' * 60, 1 << i) for i in range(8)) + raw(b'') + raw(b'x' * 1000))
 
 
 def config():
@@ -198,4 +252,6 @@ def config():
 frames()
 packets()
 mads()
+peers()
+agent()
 config()
