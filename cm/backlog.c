@@ -5,12 +5,51 @@
  * backlog count on that. But a peer that asks in vain should not have to find out by a time-out:
  * one that has asked a few times is rejected, and so are those beyond what we can remember.
  */
+#include <errno.h>
+#include <stdlib.h>
+
 #include "cm/cma.h"
 #include "provider/gsi.h"
 
 #define PATIENCE  3		       /* REQs of one peer that are passed over */
 #define REMEMBER  (30 * 1000000000ull) /* ns: longer than any CM waits to ask again */
 #define KEY_PRIME 0x9e3779b97f4a7c15ull
+
+#define SENDERS 64
+
+/*
+ * One address may have as many requests pending as the backlog says; a quarter more is there for
+ * the others, whom it cannot shut out.
+ */
+static uint16_t *of_sender(const struct urxe_cma_id *listener, const union ibv_gid *gid)
+{
+	unsigned h = 0;
+
+	for (unsigned i = 0; i < sizeof(gid->raw); i++)
+		h = h * 31 + gid->raw[i];
+	return &listener->senders[(h ^ h >> 16) % SENDERS];
+}
+
+int urxe_cma_backlog_init(struct urxe_cma_id *listener)
+{
+	if (!listener->senders)
+		listener->senders = calloc(SENDERS, sizeof(*listener->senders));
+	return listener->senders ? 0 : ENOMEM;
+}
+
+bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_gid *sender)
+{
+	return listener->pending >= listener->backlog + listener->backlog / 4 + 1 ||
+	       *of_sender(listener, sender) >= listener->backlog;
+}
+
+void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_id *child, int n)
+{
+	uint16_t *count = of_sender(listener, &child->dgid);
+
+	listener->pending += n;
+	*count = (uint16_t)(*count + n);
+}
 
 /* Who asks: comm ids are random, and belong to one peer. */
 static uint64_t key_of(const struct urxe_cm_id *cm)

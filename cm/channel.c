@@ -339,7 +339,7 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch)
 	if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 		struct urxe_cma_id *child = to_cma_id(ev->event.id);
 
-		ev->owner->pending--;
+		urxe_cma_backlog_count(ev->owner, child, -1);
 		/* The listener may have moved since. */
 		if (child->channel != ch) {
 			urxe_cma_events_move(child, ch);

@@ -328,7 +328,7 @@ static void rx_mad(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 static uint64_t drops(const struct urxe_cm_counters *c)
 {
 	return c->drop_malformed + c->drop_wrong_source + c->drop_unknown_id + c->drop_state +
-	       c->drop_no_memory;
+	       c->drop_no_memory + c->drop_backlog;
 }
 
 void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,

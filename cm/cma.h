@@ -126,6 +126,7 @@ struct urxe_cma_id {
 
 	/* listening */
 	int backlog, pending; /* requests not yet taken */
+	uint16_t *senders;    /* of these, by a hash of their address */
 	struct urxe_cma_binding *bindings;
 	struct ibv_qp_init_attr *qp_init_attr; /* of rdma_create_ep, for get_request */
 
@@ -241,8 +242,9 @@ void urxe_agent_kick(struct urxe_agent *agent);
 int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid);
 /** What an agent itself lost of MADs. */
 struct urxe_agent_drops {
-	uint64_t received; /* broken, or not ours */
-	uint64_t sent;	   /* no room, or no way to the peer */
+	uint64_t received;  /* broken, or not ours */
+	uint64_t sent;	    /* no room, or no way to the peer */
+	uint64_t strangers; /* from an address that no neighbour has */
 };
 void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops);
 /** urxe_agent_stop - say goodbye to all peers and free everything. Not locked; at exit. */
@@ -363,6 +365,12 @@ void urxe_cma_say_ready(void);
 
 /* ---- backlog.c ---- */
 
+/** urxe_cma_backlog_init - for an id that is about to listen. 0 or ENOMEM. */
+int urxe_cma_backlog_init(struct urxe_cma_id *listener);
+/** urxe_cma_backlog_full - is there room for one more request, of @sender's? Locked. */
+bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_gid *sender);
+/** urxe_cma_backlog_count - request @child became pending (1), or was taken (-1). Locked. */
+void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_id *child, int n);
 /** urxe_cma_backlog_refuses - is a REQ for a full listener rejected, or passed over? Locked. */
 bool urxe_cma_backlog_refuses(struct urxe_cma_dev *dev, const struct urxe_cm_id *cm);
 

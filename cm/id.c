@@ -137,6 +137,7 @@ void urxe_cma_id_free(struct urxe_cma_id *id)
 	urxe_cma_mcast_end(id);
 	free(id->id.route.path_rec);
 	free(id->qp_init_attr);
+	free(id->senders);
 	free(id->last_req);
 	free(id->connect);
 	free(id);

@@ -156,7 +156,7 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 					  : URXE_CM_REJ_CONSUMER);
 	if (!sidr && ev->req.qp_type != listener->id.qp_type)
 		return refuse(cm, ev, URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
-	if (listener->pending >= listener->backlog)
+	if (urxe_cma_backlog_full(listener, &r.path->dgid))
 		return urxe_cma_backlog_refuses(svc->dev, cm)
 			       ? refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES)
 			       : pass_over(cm);
@@ -179,7 +179,7 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 	}
 	e->owner = listener;
 	e->event.listen_id = &listener->id;
-	listener->pending++;
+	urxe_cma_backlog_count(listener, id, 1);
 	urxe_cma_event_post(e);
 	return 0;
 }
@@ -274,6 +274,8 @@ static int start_listening(struct urxe_cma_id *id, int backlog)
 	}
 	if (!err && id->state != URXE_CMA_BOUND)
 		err = EINVAL;
+	if (!err)
+		err = urxe_cma_backlog_init(id);
 	id->backlog =
 		backlog > 0 && backlog < URXE_CMA_MAX_BACKLOG ? backlog : URXE_CMA_MAX_BACKLOG;
 	for (unsigned i = 0; !err && i < urxe_cma_num_devices(); i++) {

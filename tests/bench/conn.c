@@ -113,7 +113,6 @@ static struct rdma_cm_id *server_accept(struct rdma_cm_id *id, struct report *r,
 	need(!create_qp(id), "rdma_create_qp");
 	/* The peer may have given up meanwhile. */
 	if (rdma_accept(id, last ? &param : NULL)) {
-		r->failed++;
 		drop(id);
 		return NULL;
 	}
@@ -161,6 +160,12 @@ static int serve(struct sockaddr *addr, int backlog)
 			break;
 		default:
 			r.failed++;
+			/* fall through */
+		/*
+		 * A REQ said again while its REJ was on the way is a new one here, and given up by
+		 * the peer.
+		 */
+		case RDMA_CM_EVENT_REJECTED:
 			r.open--;
 			drop(id);
 			break;

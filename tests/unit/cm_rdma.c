@@ -169,20 +169,27 @@ static void rejections(void)
 	rdma_destroy_event_channel(lch);
 }
 
+static struct rdma_cm_id *knock(struct rdma_event_channel *ch, const char *host,
+				struct rdma_cm_id *l)
+{
+	struct rdma_conn_param param = {.retry_count = 3};
+	struct rdma_cm_id *id = resolved(ch, host, ntohs(rdma_get_src_port(l)));
+
+	with_qp(id);
+	WORKS(rdma_connect(id, &param));
+	return id;
+}
+
 /* Two may wait; who comes later waits outside, until there is room. */
 static void backlog(void)
 {
 	struct rdma_event_channel *lch = rdma_create_event_channel();
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct rdma_cm_id *l = listener(lch, "10.0.0.1", 2), *c[4], *s;
-	struct rdma_conn_param param = {.retry_count = 3};
 
 	/* Two find no room. They ask again, and get in when there is some. */
-	for (unsigned i = 0; i < 4; i++) {
-		c[i] = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
-		with_qp(c[i]);
-		WORKS(rdma_connect(c[i], &param));
-	}
+	for (unsigned i = 0; i < 4; i++)
+		c[i] = knock(ch, "10.0.0.1", l);
 	for (unsigned i = 0; i < 4; i++) {
 		CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
 		drop(s);
@@ -191,14 +198,32 @@ static void backlog(void)
 	for (unsigned i = 0; i < 4; i++)
 		drop(c[i]);
 	/* None is ever made: the one too many is told so in the end. */
-	for (unsigned i = 0; i < 3; i++) {
-		c[i] = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
-		with_qp(c[i]);
-		WORKS(rdma_connect(c[i], &param));
-	}
+	for (unsigned i = 0; i < 3; i++)
+		c[i] = knock(ch, "10.0.0.1", l);
 	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_REJECTED, &s), 3);
 	CU_ASSERT_PTR_EQUAL(s, c[2]);
 	for (unsigned i = 0; i < 3; i++)
+		drop(c[i]);
+	drop(l);
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_event_channel(lch);
+}
+
+/* Whoever fills the backlog does not shut out others. */
+static void backlog_of_others(void)
+{
+	struct rdma_event_channel *lch = rdma_create_event_channel();
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l = listener(lch, "::", 4), *c[6], *s;
+
+	for (unsigned i = 0; i < 6; i++)
+		c[i] = knock(ch, i < 5 ? "10.0.0.1" : "fd00::1", l);
+	for (unsigned i = 0; i < 5; i++) {
+		CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+		CU_ASSERT_EQUAL(rdma_get_peer_addr(s)->sa_family, i < 4 ? AF_INET : AF_INET6);
+		drop(s);
+	}
+	for (unsigned i = 0; i < 6; i++)
 		drop(c[i]);
 	drop(l);
 	rdma_destroy_event_channel(ch);
@@ -692,7 +717,7 @@ static void forked_child(void)
 }
 
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
-	       T(private_data), T(rejections), T(backlog), T(addresses), T(options), T(channels),
-	       T(destroy_waits), T(reader_of_a_dead_channel), T(readers_of_a_dead_channel),
-	       T(two_readers), T(synchronous), T(external_qp), T(datagrams), T(storm),
-	       T(not_offered), T(forked_child))
+	       T(private_data), T(rejections), T(backlog), T(backlog_of_others), T(addresses),
+	       T(options), T(channels), T(destroy_waits), T(reader_of_a_dead_channel),
+	       T(readers_of_a_dead_channel), T(two_readers), T(synchronous), T(external_qp),
+	       T(datagrams), T(storm), T(not_offered), T(forked_child))
