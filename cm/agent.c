@@ -27,6 +27,8 @@
 #define MAX_GIDS   64u
 #define N_DEFERRED 64u
 #define DEFER_NS   500000000ull
+#define N_HELD	   64u
+#define HOLD_NS	   100000000ull
 #define POLL_BATCH 32
 
 /* An address handle for MADs, kept for the next one to the same place. */
@@ -35,6 +37,13 @@ struct agent_ah {
 	union ibv_gid dgid;
 	uint8_t sgid_index, traffic_class;
 	uint64_t used;
+};
+
+/* A MAD from an address whose neighbour is not known yet. */
+struct held {
+	struct urxe_cm_source src;
+	uint64_t until;
+	uint8_t mad[URXE_MAD_LEN];
 };
 
 /* A MAD to a neighbour that is not known yet. */
@@ -57,10 +66,13 @@ struct urxe_agent {
 	struct agent_ah ahs[AH_SETS][AH_WAYS];
 	struct deferred *deferred;
 	unsigned n_deferred;
+	struct held *held;
+	unsigned n_held;
 	struct cds_list_head resolving;
 	struct urxe_gsi_service svc;
 	bool in_poll;
 	uint64_t drop_recv, drop_send; /* not ours, broken; no room or no way */
+	uint64_t drop_stranger;	       /* from where nobody is */
 };
 
 int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid)
@@ -285,10 +297,57 @@ static bool read_grh(const uint8_t *grh, struct urxe_cm_source *src)
 	return true;
 }
 
+/*
+ * Nothing is kept, nor answered, for who is not there: a MAD waits until its sender's neighbour has
+ * said that it is. Peers ask for us before they send, so that mostly theirs is known. A flood of
+ * REQs from addresses that nobody has ends here, and questions for them are few.
+ */
+static void hold(struct urxe_agent *a, const struct urxe_cm_source *src, const uint8_t *mad)
+{
+	struct held *h = &a->held[a->n_held];
+	uint8_t mac[6];
+	int err = ENOSPC;
+
+	if (a->n_held < N_HELD)
+		err = urxe_gsi_resolve(a->dev->verbs, src->dgid_index, &src->sgid, mac);
+	if (!err) { /* it was heard of meanwhile */
+		urxe_cm_recv(a->cm, src, mad, URXE_MAD_LEN);
+		return;
+	}
+	if (err != EINPROGRESS) {
+		a->drop_stranger++;
+		return;
+	}
+	a->n_held++;
+	h->src = *src;
+	h->until = urxe_gsi_now(a->dev->verbs) + HOLD_NS;
+	memcpy(h->mad, mad, URXE_MAD_LEN);
+}
+
+/* Returns when the first of them is to be given up. */
+static uint64_t run_held(struct urxe_agent *a, uint64_t now)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < a->n_held; i++) {
+		struct held *h = &a->held[i];
+
+		if (urxe_gsi_known(a->dev->verbs, h->src.dgid_index, &h->src.sgid))
+			urxe_cm_recv(a->cm, &h->src, h->mad, URXE_MAD_LEN);
+		else if (now < h->until)
+			a->held[left++] = *h;
+		else
+			a->drop_stranger++;
+	}
+	a->n_held = left;
+	return left ? a->held[0].until : UINT64_MAX;
+}
+
 static void receive(struct urxe_agent *a, const struct ibv_wc *wc)
 {
 	const uint8_t *buf = a->buf + wc->wr_id * RECV_ROOM;
 	struct urxe_cm_source src;
+	uint32_t len;
 	int own;
 
 	if (wc->status != IBV_WC_SUCCESS)
@@ -305,7 +364,11 @@ static void receive(struct urxe_agent *a, const struct ibv_wc *wc)
 	src.dgid_index = (uint8_t)own;
 	src.port_num = 1;
 	src.qpn = wc->src_qp;
-	urxe_cm_recv(a->cm, &src, buf + GRH_LEN, wc->byte_len - GRH_LEN);
+	len = wc->byte_len - GRH_LEN;
+	if (len == URXE_MAD_LEN && !urxe_gsi_known(a->dev->verbs, src.dgid_index, &src.sgid))
+		hold(a, &src, buf + GRH_LEN);
+	else
+		urxe_cm_recv(a->cm, &src, buf + GRH_LEN, len);
 }
 
 static void poll_recv(struct urxe_agent *a)
@@ -373,18 +436,21 @@ static uint64_t run_resolving(struct urxe_agent *a, uint64_t now)
 static void agent_poll(void *arg, uint64_t now)
 {
 	struct urxe_agent *a = arg;
-	uint64_t deadline, resolve;
+	uint64_t deadline, resolve, held;
 
 	urxe_cma_hold();
 	a->in_poll = true;
 	if (!a->dev->lost && urxe_gsi_lost(a->dev->verbs))
 		urxe_cma_device_lost(a->dev);
 	poll_recv(a);
+	held = run_held(a, now);
 	run_deferred(a, now);
 	resolve = run_resolving(a, now);
 	deadline = urxe_cm_run(a->cm);
 	if (resolve < deadline)
 		deadline = resolve;
+	if (held < deadline)
+		deadline = held;
 	atomic_store(&a->svc.next, deadline);
 	a->in_poll = false;
 	urxe_cma_release();
@@ -394,6 +460,7 @@ void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drop
 {
 	drops->received = agent->drop_recv;
 	drops->sent = agent->drop_send;
+	drops->strangers = agent->drop_stranger;
 }
 
 /* ---- start and end ---- */
@@ -417,6 +484,7 @@ static void agent_free(struct urxe_agent *a)
 	if (a->cm)
 		urxe_cm_destroy_all(a->cm);
 	free(a->deferred);
+	free(a->held);
 	free(a->buf);
 	free(a);
 }
@@ -491,7 +559,8 @@ static int create_cm(struct urxe_agent *a)
 	cfg.max_rd_atom = (uint8_t)(attr->max_qp_rd_atom < 255 ? attr->max_qp_rd_atom : 255);
 	a->cm = urxe_cm_create(&cm_ops, a, &cfg);
 	a->deferred = calloc(N_DEFERRED, sizeof(*a->deferred));
-	return a->cm && a->deferred ? 0 : ENOMEM;
+	a->held = calloc(N_HELD, sizeof(*a->held));
+	return a->cm && a->deferred && a->held ? 0 : ENOMEM;
 }
 
 int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent)

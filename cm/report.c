@@ -179,7 +179,8 @@ static const struct {
 	{                                                             \
 #name, offsetof(struct urxe_cm_counters, drop_##name) \
 	}
-	DROP(malformed), DROP(wrong_source), DROP(unknown_id), DROP(state), DROP(no_memory),
+	DROP(malformed), DROP(wrong_source), DROP(unknown_id),
+	DROP(state),	 DROP(no_memory),    DROP(backlog),
 #undef DROP
 };
 
@@ -217,8 +218,10 @@ static void put_counters(struct reply *r, const struct urxe_cma_dev *dev)
 	fprintf(r->out, "},\n       \"drops\": {");
 	for (unsigned i = 0; i < NUM_DROPS; i++)
 		fprintf(r->out, "\"%s\": %" PRIu64 ", ", drops[i].name, drop_count(c, i));
-	fprintf(r->out, "\"not_a_mad\": %" PRIu64 ", \"not_sent\": %" PRIu64 "},\n       ",
-		own.received, own.sent);
+	fprintf(r->out,
+		"\"not_a_mad\": %" PRIu64 ", \"stranger\": %" PRIu64 ", \"not_sent\": %" PRIu64
+		"},\n       ",
+		own.received, own.strangers, own.sent);
 	fprintf(r->out,
 		"\"established\": %" PRIu64 ", \"rejected\": %" PRIu64 ", \"duplicates\": %" PRIu64
 		"}",
@@ -254,8 +257,9 @@ void urxe_report_log(const struct urxe_cma_dev *dev)
 			fprintf(out, " drop_%s %" PRIu64, drops[i].name, drop_count(c, i));
 	}
 	fprintf(out, " established %" PRIu64 " rejected %" PRIu64, c->established, c->rejected);
-	if (own.received || own.sent)
-		fprintf(out, " not_a_mad %" PRIu64 " not_sent %" PRIu64, own.received, own.sent);
+	if (own.received || own.strangers || own.sent)
+		fprintf(out, " not_a_mad %" PRIu64 " stranger %" PRIu64 " not_sent %" PRIu64,
+			own.received, own.strangers, own.sent);
 	if (!fclose(out)) {
 		urxe_info("%s: cm: sent/received:%s", ibv_get_device_name(dev->device), line);
 		free(line);

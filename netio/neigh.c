@@ -140,6 +140,18 @@ static void ask(struct urxe_lane *lane, const struct question *q)
 		urxe_nd_ask(lane, q->sgid_index, q->gid, q->unicast ? q->mac : NULL);
 }
 
+bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16])
+{
+	struct urxe_neigh *n;
+	bool known;
+
+	urxe_spin_lock(&port->neigh.lock);
+	n = find(&port->neigh, gid);
+	known = n && state_of(n) >= NEIGH_STALE;
+	urxe_spin_unlock(&port->neigh.lock);
+	return known;
+}
+
 int urxe_neigh_get(struct urxe_port *port, const uint8_t gid[16], unsigned sgid_index,
 		   struct urxe_neigh **out)
 {

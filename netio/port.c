@@ -145,6 +145,17 @@ int urxe_port_next_hop(struct urxe_port *port, unsigned sgid_index, const uint8_
 	return 0;
 }
 
+bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
+{
+	uint8_t next[16];
+
+	if (sgid_index >= port->num_gids || !atomic_load(&port->started))
+		return false;
+	if (urxe_port_gid_find(port, dgid) >= 0 || is_loopback(dgid) || urxe_gid_is_mcast(dgid))
+		return true;
+	return !urxe_port_next_hop(port, sgid_index, dgid, next) && urxe_neigh_known(port, next);
+}
+
 int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16],
 		      uint8_t dmac[6])
 {

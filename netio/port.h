@@ -286,6 +286,13 @@ void urxe_path_suspect(struct urxe_lane *lane, struct urxe_path *path);
 void urxe_path_destroy(struct urxe_path *path);
 
 /**
+ * urxe_port_known - is the L2 address of a destination known? Asks nobody, keeps nothing.
+ *
+ * False also where there is no way. Thread-safe.
+ */
+bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
+
+/**
  * urxe_port_resolve - the L2 address of a destination, without a path
  *
  * Starts resolution where needed. Returns 0 and @dmac; EINPROGRESS; EHOSTUNREACH; ENETUNREACH.

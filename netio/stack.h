@@ -108,6 +108,8 @@ static inline void urxe_neigh_word_mac(uint64_t word, uint8_t mac[6])
 int urxe_neigh_get(struct urxe_port *port, const uint8_t gid[16], unsigned sgid_index,
 		   struct urxe_neigh **n);
 void urxe_neigh_put(struct urxe_port *port, struct urxe_neigh *n);
+/** urxe_neigh_known - is there an L2 address of an on-link address? Asks nobody. */
+bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16]);
 /** urxe_neigh_use - slow path of a sender: *word is usable upon 0; EINPROGRESS, EHOSTUNREACH. */
 int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word);
 /** urxe_neigh_suspect - ask everybody for the MAC, which stays in use; at a bounded rate. */

@@ -134,6 +134,11 @@ int urxe_gsi_route(struct ibv_context *ctx, const union ibv_gid *dgid, unsigned 
 			       next ? next->raw : NULL);
 }
 
+bool urxe_gsi_known(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid)
+{
+	return urxe_port_known(to_urxe_dev(ctx)->port, sgid_index, dgid->raw);
+}
+
 int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid,
 		     uint8_t dmac[6])
 {

@@ -118,6 +118,9 @@ int urxe_gsi_route(struct ibv_context *ctx, const union ibv_gid *dgid, unsigned 
 int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid,
 		     uint8_t dmac[6]);
 
+/** urxe_gsi_known - is a destination's L2 address known? Asks nobody. Thread-safe. */
+bool urxe_gsi_known(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);
+
 /** urxe_gsi_prefix - prefix length (0..32 or 0..128) of the own address at a GID index; -1 if none.
  */
 int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """End-to-end tests that are no single pair of commands: captures, start order, death, idleness, data
-over a bad link, storms of connections.
+over a bad link, storms of connections, floods of forged MADs.
 
 Where one side must know how far the other is, it waits for a file in {dir}, a folder of the
 test's own; an rdma_listen() makes the file that $URXE_READY_FILE names.
@@ -317,5 +317,25 @@ def many(report, kind, _why_not):
     report.result(title, problem, result)
 
 
+def flood(report, kind, _why_not):
+    """Honest connections while the same host forges MADs by the hundred thousand: none fails, nothing is left."""
+    title = 'flood: forged MADs, an honest client is served'
+    if not asked(report, title, 'needs CAP_NET_RAW for a raw packet QP' if os.geteuid() else None):
+        return
+    mac, count = '02:00:00:00:00:aa', 100 if kind == 'ci-sanitized' else 1000
+    result = node.two_node(node.BUILD + '/tests/bench/conn -s 10.0.0.1',
+                           '%s/tests/e2e/flood 10.0.0.1 %s %d' % (node.BUILD, mac, count),
+                           options=('--opt-a', '--mac ' + mac), timeout=180)
+    problem = verdict(result)
+    said = re.search(r'connections beside (\d+) forged', result.b)
+    if not problem and (not said or int(said.group(1)) < count):
+        problem = 'no flood'
+    elif not problem and 'server: open 0, failed 0' not in result.b:
+        problem = 'the server has ids left, or gave some up'
+    elif not problem:
+        title += ' (%s MADs, %d connections)' % (said.group(1), count)
+    report.result(title, problem, result)
+
+
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
-         'storm': storm, 'many': many}
+         'storm': storm, 'flood': flood, 'many': many}

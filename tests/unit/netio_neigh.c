@@ -135,12 +135,24 @@ static void names(void)
 		CU_ASSERT_PTR_NOT_NULL(urxe_neigh_state_names[i]);
 }
 
+static bool known(const char *addr)
+{
+	uint8_t gid[16];
+
+	gid_of(addr, gid);
+	return urxe_port_known(n.port, 0, gid);
+}
+
 static void no_answer(void)
 {
 	static const uint64_t when[] = {100, 300, 700, 1500};
 
 	set_up("10.9.0.2");
 	CU_ASSERT_EQUAL(state(), NEIGH_NONE);
+	CU_ASSERT_FALSE(known("10.9.0.2"));
+	CU_ASSERT_FALSE(known("10.9.0.77"));
+	CU_ASSERT_FALSE(known("192.168.77.1")); /* no way */
+	CU_ASSERT_TRUE(known("127.0.0.1"));
 	silent();
 	CU_ASSERT_EQUAL(try_send(), EINPROGRESS);
 	CU_ASSERT_EQUAL(state(), NEIGH_INCOMPLETE);
@@ -154,6 +166,7 @@ static void no_answer(void)
 	}
 	CU_ASSERT_EQUAL(next_timer(), 3100);
 	CU_ASSERT_EQUAL(state(), NEIGH_FAILED);
+	CU_ASSERT_FALSE(known("10.9.0.2"));
 	silent();
 	CU_ASSERT_EQUAL(try_send(), EHOSTUNREACH);
 	at(4000);
@@ -176,8 +189,10 @@ static void answered(void)
 	set_up("10.9.0.2");
 	CU_ASSERT_EQUAL(try_send(), EINPROGRESS);
 	asked(NULL);
+	CU_ASSERT_FALSE(known("10.9.0.2"));
 	peer_says(mac2, true, false);
 	CU_ASSERT_EQUAL(state(), NEIGH_REACHABLE);
+	CU_ASSERT_TRUE(known("10.9.0.2"));
 	CU_ASSERT_EQUAL(try_send(), 0);
 	f = sent(&len);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
