@@ -282,12 +282,18 @@ static int add_specs(struct urxe_flow *f, const struct ibv_flow_attr *attr)
 	if (attr->num_of_specs > MAX_SPECS)
 		return EINVAL;
 	for (unsigned i = 0; i < attr->num_of_specs; i++) {
-		const struct ibv_flow_spec *s = (const void *)p;
-		int err = add_spec(f, s);
+		struct ibv_flow_spec s;
+		int err;
 
+		/* They lie one behind the other at any address: a copy is aligned. */
+		memcpy(&s.hdr, p, sizeof(s.hdr));
+		if (s.hdr.size < sizeof(s.hdr) || s.hdr.size > sizeof(s))
+			return EINVAL;
+		memcpy(&s, p, s.hdr.size);
+		err = add_spec(f, &s);
 		if (err)
 			return err;
-		p += s->hdr.size;
+		p += s.hdr.size;
 	}
 	/* No frame is both. */
 	if ((f->val.has & twice) == twice || (f->val.has & ports) == ports)

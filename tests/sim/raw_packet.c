@@ -387,6 +387,34 @@ static void test_refused(void)
 	pair_close(&p);
 }
 
+/* Specs lie where they come to lie: UndefinedBehaviorSanitizer looks on. */
+static void test_unaligned_specs(void)
+{
+	static const uint8_t mac[6] = {2, 0x42, 0x42, 0x42, 0x42, 0x42};
+	struct ibv_flow *f;
+	struct ibv_qp *q;
+	struct pair p;
+	uint64_t room[sizeof(struct rule) / 8 + 2];
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	q = raw_qp(&p.a);
+	for (unsigned i = 0; i < 8; i += 4) {
+		struct rule *r = (struct rule *)(void *)((uint8_t *)room + i);
+
+		*r = rule(IBV_FLOW_ATTR_NORMAL, 0);
+		add_dst_mac(r, mac);
+		add_udp(r, 4791);
+		f = flow(q, r);
+		CU_ASSERT_FATAL(f != NULL);
+		CU_ASSERT_EQUAL(ibv_destroy_flow(f), 0);
+		/* One that claims to be shorter than its own header. */
+		r->specs[sizeof(enum ibv_flow_spec_type)] = 2;
+		CU_ASSERT_EQUAL(errno_of(q, r), EINVAL);
+	}
+	ibv_destroy_qp(q);
+	pair_close(&p);
+}
+
 /* Without CAP_NET_RAW there is neither QP nor rule. */
 static void test_permission(void)
 {
@@ -434,7 +462,9 @@ NEEDS_RIGHT(test_beside_roce)
 NEEDS_RIGHT(test_loopback)
 NEEDS_RIGHT(test_lengths)
 NEEDS_RIGHT(test_refused)
+NEEDS_RIGHT(test_unaligned_specs)
 NEEDS_RIGHT(test_permission)
 
 URXE_TEST_MAIN("raw_packet", T(test_rules_if), T(test_beside_roce_if), T(test_loopback_if),
-	       T(test_lengths_if), T(test_refused_if), T(test_permission_if))
+	       T(test_lengths_if), T(test_refused_if), T(test_unaligned_specs_if),
+	       T(test_permission_if))
