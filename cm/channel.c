@@ -19,7 +19,7 @@
 #include "urxe/log.h"
 
 #define DRIVE_NS    200000u /* some round trips, and what the peer's application does in between */
-#define YIELD_AFTER 64	    /* turns that found nothing: the peer may share the core */
+#define YIELD_AFTER 256	    /* turns that found nothing: the peer may share the core */
 
 struct urxe_cma_channel *urxe_cma_channel_create(void)
 {
@@ -172,7 +172,7 @@ static bool drive(struct urxe_cma_channel *ch)
 	do {
 		if (urxe_cma_drive_turn(&d))
 			idle = 0;
-		else if (++idle % YIELD_AFTER == 0)
+		else if (++idle >= YIELD_AFTER)
 			sched_yield();
 	} while (!atomic_load(&ch->ready) && until && urxe_gsi_now(d.verbs[0]) < until);
 	urxe_cma_hold();
