@@ -67,7 +67,9 @@ struct net {
 	uint64_t now, rnd;
 	unsigned loss, dup; /* percent */
 	uint64_t max_delay;
-	bool keep; /* applications leave what is connected alone */
+	bool keep;	       /* applications leave what is connected alone */
+	unsigned forgers;      /* forged MADs beside each true one */
+	uint64_t forger, said; /* their randomness; a hash of what all nodes said */
 	struct mad_in_flight *fly;
 	size_t n_fly, room;
 	struct end ends[CONNS * 4];
@@ -117,7 +119,11 @@ static void net_send(void *arg, const struct urxe_cm_path *path, const uint8_t *
 	struct net *n = node->net;
 	unsigned to = path->dgid.raw[15] - 1u;
 
-	if (node->dead || to >= NODES || below(n, 100) < n->loss)
+	if (node->dead || to >= NODES)
+		return;
+	for (unsigned i = 0; i < URXE_MAD_LEN; i++)
+		n->said = (n->said ^ mad[i]) * 0x100000001b3ull;
+	if (below(n, 100) < n->loss)
 		return;
 	fly(n, path, to, mad);
 	if (below(n, 100) < n->dup)
@@ -425,6 +431,48 @@ static void resolve_one(struct net *n)
 	e->is_sidr = true;
 }
 
+/*
+ * What a forger makes of a MAD that it has seen: the same, or a REJ, with all comm ids right, but
+ * from another host; or from the host, but not its QP1; a REQ that lies about its address; noise.
+ */
+static void forge(struct net *n, const struct mad_in_flight *f)
+{
+	uint16_t attr = (uint16_t)urxe_mad_get(f->mad, URXE_HDR_ATTR_ID);
+	bool alone = attr == URXE_MAD_REQ || attr == URXE_MAD_SIDR_REQ || attr == URXE_MAD_SIDR_REP;
+	struct urxe_cm_source src = {.qpn = 1, .sgid = f->sgid, .dgid = f->dgid};
+	uint64_t r = n->forger = n->forger * 6364136223846793005ull + 1442695040888963407ull;
+	uint8_t m[URXE_MAD_LEN];
+
+	memcpy(m, f->mad, sizeof(m));
+	switch (attr == URXE_MAD_SIDR_REQ ? 3 : r >> 40 & 3) {
+	case 0:
+		node_gid(NODES + (unsigned)(r >> 33) % 20, &src.sgid);
+		if (!alone && r >> 50 & 1) {
+			urxe_mad_init(m, URXE_MAD_REJ, r);
+			urxe_mad_put(m, URXE_REJ_LOCAL_COMM_ID,
+				     urxe_mad_get(f->mad, URXE_REP_LOCAL_COMM_ID));
+			urxe_mad_put(m, URXE_REJ_REMOTE_COMM_ID,
+				     urxe_mad_get(f->mad, URXE_REP_REMOTE_COMM_ID));
+			urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_CONSUMER);
+		}
+		break;
+	case 1:
+		src.qpn = 2 + (r >> 33 & 0xff);
+		break;
+	case 2:
+		if (attr == URXE_MAD_REQ) {
+			urxe_mad_bytes(m, URXE_REQ_PRIMARY_LOCAL_GID)[15] ^= 0x40;
+			break;
+		}
+		/* fall through */
+	default:
+		for (unsigned i = 0; i < sizeof(m); i++)
+			m[i] = (uint8_t)(r >> i % 48);
+		break;
+	}
+	urxe_cm_recv(n->node[f->to].cm, &src, m, sizeof(m));
+}
+
 static void deliver(struct net *n, size_t i)
 {
 	struct mad_in_flight f = n->fly[i];
@@ -433,6 +481,8 @@ static void deliver(struct net *n, size_t i)
 	n->fly[i] = n->fly[--n->n_fly];
 	if (n->node[f.to].dead)
 		return;
+	for (unsigned k = 0; k < n->forgers; k++)
+		forge(n, &f);
 	src.sgid = f.sgid;
 	src.dgid = f.dgid;
 	urxe_cm_recv(n->node[f.to].cm, &src, f.mad, URXE_MAD_LEN);
@@ -588,13 +638,17 @@ static unsigned check_empty(struct net *n)
 	return bad;
 }
 
-static void run(uint64_t seed, unsigned loss, unsigned dup, uint64_t max_delay, bool keep)
+/* Returns a hash of all that was said. */
+static uint64_t run_among(unsigned forgers, uint64_t seed, unsigned loss, unsigned dup,
+			  uint64_t max_delay, bool keep)
 {
 	struct net *n = calloc(1, sizeof(*n));
+	uint64_t said;
 	unsigned bad;
 
 	net_open(n, seed, loss, dup, max_delay);
 	n->keep = keep;
+	n->forgers = forgers;
 	for (unsigned i = 0; i < CONNS; i++) {
 		if (i % 4 == 1)
 			connect_peers(n, i);
@@ -608,11 +662,19 @@ static void run(uint64_t seed, unsigned loss, unsigned dup, uint64_t max_delay, 
 	bad = n->failed + check_agreement(n);
 	bad += check_empty(n);
 	if (bad)
-		printf("seed %lu loss %u dup %u delay %lu ms keep %d\n", (unsigned long)seed, loss,
-		       dup, (unsigned long)(max_delay / MS), keep);
+		printf("seed %lu loss %u dup %u delay %lu ms keep %d forgers %u\n",
+		       (unsigned long)seed, loss, dup, (unsigned long)(max_delay / MS), keep,
+		       forgers);
 	CU_ASSERT_EQUAL(bad, 0);
+	said = n->said;
 	net_close(n);
 	free(n);
+	return said;
+}
+
+static void run(uint64_t seed, unsigned loss, unsigned dup, uint64_t max_delay, bool keep)
+{
+	run_among(0, seed, loss, dup, max_delay, keep);
 }
 
 static void clean(void)
@@ -646,6 +708,17 @@ static void everything(void)
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
 		run(seed, 15, 20, 100 * MS, true);
 		run(seed, 15, 20, 100 * MS, false);
+	}
+}
+
+/* Forged MADs beside each true one: not one is answered, and nothing goes another way. */
+static void forged(void)
+{
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		CU_ASSERT_EQUAL(run_among(10, seed, 0, 0, 1 * MS, true),
+				run_among(0, seed, 0, 0, 1 * MS, true));
+		CU_ASSERT_EQUAL(run_among(10, seed, 15, 20, 100 * MS, false),
+				run_among(0, seed, 15, 20, 100 * MS, false));
 	}
 }
 
@@ -693,4 +766,5 @@ static void death(void)
 	}
 }
 
-URXE_TEST_MAIN("cm_lossy", T(clean), T(lossy), T(doubled_and_reordered), T(everything), T(death))
+URXE_TEST_MAIN("cm_lossy", T(clean), T(lossy), T(doubled_and_reordered), T(everything), T(forged),
+	       T(death))
