@@ -20,6 +20,7 @@
 #ifndef URXE_CM_H
 #define URXE_CM_H
 
+#include <endian.h>
 #include <stdint.h>
 
 #include <infiniband/sa.h>

@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdma/rdma_cma.h>
+
+#include "urxe/mad.h"
 #include "urxe_cm.h"
 
 #define SERVICE 0x1000000000001234ull
@@ -395,6 +398,80 @@ static void alternate_path_in_req(void)
 	CU_ASSERT_EQUAL(mig_state(c.a), IBV_MIG_REARM);
 	migrate(&c);
 	disconnect_two(&c);
+}
+
+static struct rdma_cm_id *next_cma(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	CU_ASSERT_EQUAL_FATAL(rdma_get_cm_event(ch, &ev), 0);
+	CU_ASSERT_EQUAL_FATAL(ev->event, type);
+	id = ev->id;
+	rdma_ack_cm_event(ev);
+	return id;
+}
+
+/* ib_cm and rdma_cm are one CM's: a LAP to an rdma_cm id loads the path into the QP on it. */
+static void lap_to_rdma_cm(void)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htobe16(7471)};
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct ibv_sa_path_rec path = path_to(0, 1), other = path_to(1, 1);
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct rdma_conn_param param = {.rnr_retry_count = 7};
+	struct urxe_ip_cm_hdr h = {.ip_version = 4, .src_port = 5555};
+	struct ibv_qp *qp = new_qp();
+	struct ib_cm_req_param req = req_param(&path, qp);
+	struct rdma_cm_id *listener, *passive;
+	struct ib_cm_id *id = new_id();
+	uint8_t private[URXE_IP_CM_HDR_LEN];
+	struct note *n;
+
+	CU_ASSERT_EQUAL_FATAL(rdma_create_id(ch, &listener, NULL, RDMA_PS_TCP), 0);
+	CU_ASSERT_EQUAL_FATAL(rdma_bind_addr(listener, (struct sockaddr *)&sin), 0);
+	CU_ASSERT_EQUAL_FATAL(rdma_listen(listener, 1), 0);
+	memcpy(h.src, path.sgid.raw, 16);
+	memcpy(h.dst, path.dgid.raw, 16);
+	urxe_ip_cm_hdr_put(private, &h);
+	req.private_data = private;
+	req.private_data_len = sizeof(private);
+	req.service_id = htobe64(urxe_ip_cm_service_id(URXE_IP_CM_PS_TCP, 7471));
+	CU_ASSERT_EQUAL(ib_send_cm_req(id, &req), 0);
+	passive = next_cma(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CU_ASSERT_EQUAL_FATAL(rdma_create_qp(passive, NULL, &init), 0);
+	CU_ASSERT_EQUAL_FATAL(rdma_accept(passive, &param), 0);
+	expect_for(id, IB_CM_REP_RECEIVED);
+	qp_to(id, qp, IBV_QPS_INIT);
+	qp_to(id, qp, IBV_QPS_RTR);
+	qp_to(id, qp, IBV_QPS_RTS);
+	CU_ASSERT_EQUAL(ib_send_cm_rtu(id, NULL, 0), 0);
+	next_cma(ch, RDMA_CM_EVENT_ESTABLISHED);
+	CU_ASSERT_EQUAL(rdma_notify(passive, IBV_EVENT_PATH_MIG), -1);
+	CU_ASSERT_EQUAL(errno, EINVAL);
+	CU_ASSERT_EQUAL(mig_state(passive->qp), IBV_MIG_MIGRATED);
+	CU_ASSERT_EQUAL(ib_send_cm_lap(id, &other, NULL, 0), 0);
+	n = expect_for(id, IB_CM_APR_RECEIVED);
+	CU_ASSERT_EQUAL(n->ev.param.apr_rcvd.ap_status, IB_CM_APR_SUCCESS);
+	CU_ASSERT_EQUAL(mig_state(passive->qp), IBV_MIG_REARM);
+	CU_ASSERT_EQUAL(rdma_notify(passive, IBV_EVENT_PATH_MIG), 0);
+	/* Without a QP there is nothing to load it into. */
+	rdma_destroy_qp(passive);
+	CU_ASSERT_EQUAL(ib_send_cm_lap(id, &path, NULL, 0), 0);
+	n = expect_for(id, IB_CM_APR_RECEIVED);
+	CU_ASSERT_EQUAL(n->ev.param.apr_rcvd.ap_status, IB_CM_APR_UNSUPPORTED);
+	CU_ASSERT_EQUAL(rdma_disconnect(passive), 0);
+	expect_for(id, IB_CM_DREQ_RECEIVED);
+	CU_ASSERT_EQUAL(ib_send_cm_drep(id, NULL, 0), 0);
+	next_cma(ch, RDMA_CM_EVENT_DISCONNECTED);
+	ib_destroy_cm_id(id);
+	ibv_destroy_qp(qp);
+	rdma_destroy_id(passive);
+	rdma_destroy_id(listener);
+	rdma_destroy_event_channel(ch);
 }
 
 /* Both ask at once: one id hears a REQ, the other a REP. */
@@ -783,5 +860,6 @@ static void device(void)
 }
 
 URXE_TEST_MAIN("cm_ib", T(device), T(bad_calls), T(connection), T(load_alternate_path),
-	       T(alternate_path_in_req), T(peer_to_peer), T(rejections), T(slow_and_early),
-	       T(service_ids), T(sidr), T(no_answer), T(destroy_waits), T(destroy_in_callback))
+	       T(alternate_path_in_req), T(lap_to_rdma_cm), T(peer_to_peer), T(rejections),
+	       T(slow_and_early), T(service_ids), T(sidr), T(no_answer), T(destroy_waits),
+	       T(destroy_in_callback))
