@@ -11,28 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cm/cm.h"
+#include "cm_net.h"
 
-#define MS	1000000ull
-#define NODES	3
+#define NODES	CM_NET_NODES
 #define CONNS	24
 #define SERVICE 0x0000000001061234ull
 #define SEEDS	60
-
-struct mad_in_flight {
-	uint64_t at;
-	unsigned to;
-	union ibv_gid sgid, dgid;
-	uint8_t mad[URXE_MAD_LEN];
-};
-
-struct node {
-	struct net *net;
-	unsigned index;
-	struct urxe_cm *cm;
-	struct urxe_cm_id *listener;
-	bool dead; /* neither hears nor speaks */
-};
 
 /* What an application does with one end, and when. */
 enum todo {
@@ -50,7 +34,7 @@ enum todo {
 
 struct end {
 	struct urxe_cm_id *id;
-	struct node *node;
+	struct cm_node *node;
 	struct net *net;
 	bool active, established, over;
 	unsigned ends_told;    /* events that end the connection */
@@ -63,96 +47,17 @@ struct end {
 };
 
 struct net {
-	struct node node[NODES];
-	uint64_t now, rnd;
-	unsigned loss, dup; /* percent */
-	uint64_t max_delay;
-	bool keep;	       /* applications leave what is connected alone */
-	unsigned forgers;      /* forged MADs beside each true one */
-	uint64_t forger, said; /* their randomness; a hash of what all nodes said */
-	struct mad_in_flight *fly;
-	size_t n_fly, room;
+	struct cm_net base; /* first */
+	bool keep;	    /* applications leave what is connected alone */
+	unsigned forgers;   /* forged MADs beside each true one */
+	uint64_t forger;    /* their randomness */
 	struct end ends[CONNS * 4];
 	unsigned n_ends;
 	uint32_t next_qpn;
 	unsigned failed;
 };
 
-static uint64_t rnd(struct net *n)
-{
-	n->rnd = n->rnd * 6364136223846793005ull + 1442695040888963407ull;
-	return n->rnd >> 24 ^ n->rnd << 40;
-}
-
-static uint32_t below(struct net *n, uint32_t max)
-{
-	return (uint32_t)(rnd(n) >> 16) % max;
-}
-
-static void node_gid(unsigned i, union ibv_gid *gid)
-{
-	memset(gid, 0, sizeof(*gid));
-	gid->raw[10] = gid->raw[11] = 0xff;
-	gid->raw[12] = 10;
-	gid->raw[15] = (uint8_t)(i + 1);
-}
-
-static void fly(struct net *n, const struct urxe_cm_path *path, unsigned to, const uint8_t *mad)
-{
-	struct mad_in_flight *f;
-
-	if (n->n_fly == n->room) {
-		n->room = n->room ? n->room * 2 : 64;
-		n->fly = realloc(n->fly, n->room * sizeof(*n->fly));
-	}
-	f = &n->fly[n->n_fly++];
-	f->at = n->now + 1 + rnd(n) % n->max_delay;
-	f->to = to;
-	f->sgid = path->sgid;
-	f->dgid = path->dgid;
-	memcpy(f->mad, mad, URXE_MAD_LEN);
-}
-
-static void net_send(void *arg, const struct urxe_cm_path *path, const uint8_t *mad)
-{
-	struct node *node = arg;
-	struct net *n = node->net;
-	unsigned to = path->dgid.raw[15] - 1u;
-
-	if (node->dead || to >= NODES)
-		return;
-	for (unsigned i = 0; i < URXE_MAD_LEN; i++)
-		n->said = (n->said ^ mad[i]) * 0x100000001b3ull;
-	if (below(n, 100) < n->loss)
-		return;
-	fly(n, path, to, mad);
-	if (below(n, 100) < n->dup)
-		fly(n, path, to, mad);
-}
-
-static uint64_t net_now(void *arg)
-{
-	return ((struct node *)arg)->net->now;
-}
-
-static uint64_t net_random(void *arg)
-{
-	return rnd(((struct node *)arg)->net);
-}
-
-static uint32_t net_comm_id(void *arg)
-{
-	return (uint32_t)net_random(arg);
-}
-
-static int net_own_gid(void *arg, const union ibv_gid *gid)
-{
-	return gid->raw[15] - 1u == ((struct node *)arg)->index ? gid->raw[14] : -1;
-}
-
-static const struct urxe_cm_ops net_ops = {net_send, net_now, net_random, net_comm_id, net_own_gid};
-
-static struct end *new_end(struct net *n, struct node *node, struct urxe_cm_id *id, bool active)
+static struct end *new_end(struct net *n, struct cm_node *node, struct urxe_cm_id *id, bool active)
 {
 	struct end *e;
 
@@ -172,17 +77,20 @@ static struct end *new_end(struct net *n, struct node *node, struct urxe_cm_id *
 /* Mostly at once, sometimes after long. */
 static void plan(struct end *e, enum todo todo)
 {
-	uint32_t kind = below(e->net, 10);
+	uint32_t kind = cm_net_below(&e->net->base, 10);
 
 	e->todo = todo;
-	e->at = e->net->now + (kind < 6 ? 0 : kind < 9 ? below(e->net, 300) : 3000) * MS;
+	e->at = e->net->base.now + (kind < 6   ? 0
+				    : kind < 9 ? cm_net_below(&e->net->base, 300)
+					       : 3000) *
+					   MS;
 }
 
 /* The same, and now and then with an MRA first. */
 static void plan_answer(struct end *e, enum todo todo)
 {
 	e->after = todo;
-	plan(e, below(e->net, 6) ? todo : SLOW);
+	plan(e, cm_net_below(&e->net->base, 6) ? todo : SLOW);
 }
 
 /* What an application does with a connection that is up. */
@@ -190,10 +98,12 @@ static void use(struct end *e)
 {
 	struct net *n = e->net;
 
-	if (!below(n, 3))
+	if (!cm_net_below(&n->base, 3))
 		plan(e, LAP);
 	else if (!n->keep)
-		plan(e, below(n, 3) ? DISCONNECT : below(n, 2) ? DESTROY : NOTHING);
+		plan(e, cm_net_below(&n->base, 3)   ? DISCONNECT
+			: cm_net_below(&n->base, 2) ? DESTROY
+						    : NOTHING);
 }
 
 static struct end *peer_of(struct net *n, const struct end *e);
@@ -203,9 +113,9 @@ static void migrate(struct end *e)
 {
 	struct end *p = peer_of(e->net, e);
 
-	if (below(e->net, 2))
+	if (cm_net_below(&e->net->base, 2))
 		urxe_cm_notify_migrated(e->id);
-	if (p && p->id && below(e->net, 2))
+	if (p && p->id && cm_net_below(&e->net->base, 2))
 		urxe_cm_notify_migrated(p->id);
 }
 
@@ -213,9 +123,9 @@ static int handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *
 
 static int listen_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
 {
-	struct node *node = context;
-	struct net *n = node->net;
-	uint32_t what = below(n, 20);
+	struct cm_node *node = context;
+	struct net *n = (struct net *)node->net;
+	uint32_t what = cm_net_below(&n->base, 20);
 	struct end *e;
 
 	if (ev->type == URXE_CM_EV_SIDR_REQ_RECEIVED && what)
@@ -249,14 +159,16 @@ static int handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *
 	case URXE_CM_EV_REP_RECEIVED:
 		e->peer_qpn = ev->rep.qpn;
 		e->peer_comm = urxe_cm_remote_comm_id(id);
-		plan_answer(e, below(n, 20) ? RTU : below(n, 2) ? REJECT : DESTROY);
+		plan_answer(e, cm_net_below(&n->base, 20)  ? RTU
+			       : cm_net_below(&n->base, 2) ? REJECT
+							   : DESTROY);
 		break;
 	case URXE_CM_EV_REQ_RECEIVED: /* the other side asked as well */
 		e->active = false;
 		e->peer_qpn = ev->req.conn.qpn;
 		e->peer_comm = urxe_cm_remote_comm_id(id);
 		if (e->todo != DESTROY)
-			plan_answer(e, below(n, 20) ? ACCEPT : REJECT);
+			plan_answer(e, cm_net_below(&n->base, 20) ? ACCEPT : REJECT);
 		break;
 	case URXE_CM_EV_RTU_RECEIVED:
 		e->established = true;
@@ -273,7 +185,7 @@ static int handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *
 		if (ev->apr.status == URXE_CM_APR_SUCCESS)
 			migrate(e);
 		if (!n->keep && e->todo == NOTHING)
-			plan(e, below(n, 2) ? DISCONNECT : LAP);
+			plan(e, cm_net_below(&n->base, 2) ? DISCONNECT : LAP);
 		break;
 	case URXE_CM_EV_SIDR_REP_RECEIVED:
 	case URXE_CM_EV_SIDR_REQ_ERROR:
@@ -312,10 +224,7 @@ static void ask(struct end *e)
 				  .qp_type = IBV_QPT_RC,
 				  .peer_to_peer = true};
 
-	node_gid(e->node->index, &req.path.sgid);
-	node_gid(e->peer_node, &req.path.dgid);
-	req.path.mtu = IBV_MTU_1024;
-	req.path.hop_limit = 64;
+	req.path = cm_net_path(e->node->index, e->peer_node, 0);
 	req.conn.qpn = e->qpn;
 	req.conn.retry_count = 7;
 	if (urxe_cm_send_req(e->id, &req))
@@ -356,8 +265,9 @@ static void do_todo(struct end *e)
 		urxe_cm_send_lap(e->id, &path, NULL, 0);
 		break;
 	case APR:
-		e->lap_yes |= !urxe_cm_send_apr(e->id, below(n, 4) ? 0 : URXE_CM_APR_REJECT, NULL,
-						0, NULL, 0);
+		e->lap_yes |=
+			!urxe_cm_send_apr(e->id, cm_net_below(&n->base, 4) ? 0 : URXE_CM_APR_REJECT,
+					  NULL, 0, NULL, 0);
 		if (!n->keep)
 			plan(e, DISCONNECT);
 		break;
@@ -378,55 +288,51 @@ static void do_todo(struct end *e)
 
 static void connect_one(struct net *n)
 {
-	unsigned from = below(n, NODES), to = below(n, NODES); /* to itself as well */
+	unsigned from = cm_net_below(&n->base, NODES),
+		 to = cm_net_below(&n->base, NODES); /* to itself as well */
 	struct urxe_cm_req req = {.service_id = SERVICE, .qp_type = IBV_QPT_RC};
-	struct node *node = &n->node[from];
+	struct cm_node *node = &n->base.node[from];
 	struct end *e = new_end(n, node, urxe_cm_new_id(node->cm, NULL, NULL), true);
 
 	urxe_cm_set_handler(e->id, handler, e);
-	node_gid(from, &req.path.sgid);
-	node_gid(to, &req.path.dgid);
-	req.path.mtu = IBV_MTU_1024;
-	req.path.hop_limit = 64;
+	req.path = cm_net_path(from, to, 0);
 	req.conn.qpn = e->qpn;
 	req.conn.retry_count = 7;
 	if (urxe_cm_send_req(e->id, &req))
 		n->failed++;
-	if (!below(n, 12)) {
+	if (!cm_net_below(&n->base, 12)) {
 		/* An application in a hurry. */
 		e->todo = DESTROY;
-		e->at = n->now + below(n, 50) * MS;
+		e->at = n->base.now + cm_net_below(&n->base, 50) * MS;
 	}
 }
 
 /* Two applications ask each other, one a little later. */
 static void connect_peers(struct net *n, unsigned service)
 {
-	unsigned from = below(n, NODES), to = below(n, NODES);
+	unsigned from = cm_net_below(&n->base, NODES), to = cm_net_below(&n->base, NODES);
 
 	for (unsigned i = 0; i < 2; i++) {
-		struct node *node = &n->node[i ? to : from];
+		struct cm_node *node = &n->base.node[i ? to : from];
 		struct end *e = new_end(n, node, urxe_cm_new_id(node->cm, NULL, NULL), true);
 
 		urxe_cm_set_handler(e->id, handler, e);
 		e->peer_node = i ? from : to;
 		e->service = service;
 		e->todo = ASK;
-		e->at = n->now + below(n, 150) * MS;
+		e->at = n->base.now + cm_net_below(&n->base, 150) * MS;
 	}
 }
 
 static void resolve_one(struct net *n)
 {
-	unsigned from = below(n, NODES);
-	struct node *node = &n->node[from];
+	unsigned from = cm_net_below(&n->base, NODES);
+	struct cm_node *node = &n->base.node[from];
 	struct end *e = new_end(n, node, urxe_cm_new_id(node->cm, NULL, NULL), true);
-	struct urxe_cm_path path = {.hop_limit = 64};
+	struct urxe_cm_path path = cm_net_path(from, cm_net_below(&n->base, NODES), 0);
 
 	urxe_cm_set_handler(e->id, handler, e);
-	node_gid(from, &path.sgid);
-	node_gid(below(n, NODES), &path.dgid);
-	if (urxe_cm_send_sidr_req(e->id, &path, SERVICE + below(n, 2) * 999, "?", 1))
+	if (urxe_cm_send_sidr_req(e->id, &path, SERVICE + cm_net_below(&n->base, 2) * 999, "?", 1))
 		n->failed++;
 	e->is_sidr = true;
 }
@@ -435,7 +341,7 @@ static void resolve_one(struct net *n)
  * What a forger makes of a MAD that it has seen: the same, or a REJ, with all comm ids right, but
  * from another host; or from the host, but not its QP1; a REQ that lies about its address; noise.
  */
-static void forge(struct net *n, const struct mad_in_flight *f)
+static void forge(struct net *n, const struct cm_net_mad *f)
 {
 	uint16_t attr = (uint16_t)urxe_mad_get(f->mad, URXE_HDR_ATTR_ID);
 	bool alone = attr == URXE_MAD_REQ || attr == URXE_MAD_SIDR_REQ || attr == URXE_MAD_SIDR_REP;
@@ -446,7 +352,7 @@ static void forge(struct net *n, const struct mad_in_flight *f)
 	memcpy(m, f->mad, sizeof(m));
 	switch (attr == URXE_MAD_SIDR_REQ ? 3 : r >> 40 & 3) {
 	case 0:
-		node_gid(NODES + (unsigned)(r >> 33) % 20, &src.sgid);
+		src.sgid = cm_net_path(0, NODES + (unsigned)(r >> 33) % 20, 0).dgid;
 		if (!alone && r >> 50 & 1) {
 			urxe_mad_init(m, URXE_MAD_REJ, r);
 			urxe_mad_put(m, URXE_REJ_LOCAL_COMM_ID,
@@ -470,93 +376,66 @@ static void forge(struct net *n, const struct mad_in_flight *f)
 			m[i] = (uint8_t)(r >> i % 48);
 		break;
 	}
-	urxe_cm_recv(n->node[f->to].cm, &src, m, sizeof(m));
+	urxe_cm_recv(n->base.node[f->to].cm, &src, m, sizeof(m));
 }
 
-static void deliver(struct net *n, size_t i)
+static void before_arrival(struct cm_net *base, const struct cm_net_mad *f)
 {
-	struct mad_in_flight f = n->fly[i];
-	struct urxe_cm_source src = {.qpn = 1};
+	struct net *n = (struct net *)base;
 
-	n->fly[i] = n->fly[--n->n_fly];
-	if (n->node[f.to].dead)
-		return;
-	for (unsigned k = 0; k < n->forgers; k++)
-		forge(n, &f);
-	src.sgid = f.sgid;
-	src.dgid = f.dgid;
-	urxe_cm_recv(n->node[f.to].cm, &src, f.mad, URXE_MAD_LEN);
+	for (unsigned i = 0; i < n->forgers; i++)
+		forge(n, f);
 }
 
-/* Run to the time, in the order of what is due. */
-static void run_until(struct net *n, uint64_t end)
+static struct end *next_end(struct net *n)
 {
-	for (;;) {
-		uint64_t next = end;
-		size_t fly_i = SIZE_MAX;
-		struct end *todo = NULL;
-		struct urxe_cm *cm = NULL;
+	struct end *first = NULL;
 
-		for (size_t i = 0; i < n->n_fly; i++) {
-			if (n->fly[i].at < next) {
-				next = n->fly[i].at;
-				fly_i = i;
-			}
-		}
-		for (unsigned i = 0; i < n->n_ends; i++) {
-			if (n->ends[i].todo != NOTHING && n->ends[i].at < next) {
-				next = n->ends[i].at;
-				todo = &n->ends[i];
-			}
-		}
-		for (unsigned i = 0; i < NODES; i++) {
-			if (!n->node[i].dead && urxe_cm_deadline(n->node[i].cm) < next) {
-				next = urxe_cm_deadline(n->node[i].cm);
-				cm = n->node[i].cm;
-			}
-		}
-		if (next > n->now)
-			n->now = next;
-		if (cm)
-			urxe_cm_run(cm);
-		else if (todo)
-			do_todo(todo);
-		else if (fly_i != SIZE_MAX)
-			deliver(n, fly_i);
-		else
-			return;
+	for (unsigned i = 0; i < n->n_ends; i++) {
+		struct end *e = &n->ends[i];
+
+		if (e->todo != NOTHING && (!first || e->at < first->at))
+			first = e;
 	}
+	return first;
 }
 
-static void net_open(struct net *n, uint64_t seed, unsigned loss, unsigned dup, uint64_t max_delay)
+static uint64_t next_todo(struct cm_net *base)
 {
-	memset(n, 0, sizeof(*n));
-	n->rnd = seed * 2654435761u + 99;
-	n->now = 1;
-	n->loss = loss;
-	n->dup = dup;
-	n->max_delay = max_delay;
-	n->next_qpn = 0x100;
-	for (unsigned i = 0; i < NODES; i++) {
-		struct node *node = &n->node[i];
-		struct urxe_cm_config cfg;
+	const struct end *e = next_end((struct net *)base);
 
-		urxe_cm_config_default(&cfg);
-		cfg.ca_guid = 0x1000 + i;
-		node->net = n;
-		node->index = i;
-		node->cm = urxe_cm_create(&net_ops, node, &cfg);
+	return e ? e->at : UINT64_MAX;
+}
+
+static void do_next(struct cm_net *base)
+{
+	do_todo(next_end((struct net *)base));
+}
+
+static struct net *net_open(uint64_t seed, unsigned loss, unsigned dup, uint64_t max_delay)
+{
+	struct net *n = calloc(1, sizeof(*n));
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(n);
+	n->next_qpn = 0x100;
+	n->base.next_todo = next_todo;
+	n->base.do_todo = do_next;
+	n->base.before_arrival = before_arrival;
+	cm_net_open(&n->base, seed, loss, dup, max_delay);
+	for (unsigned i = 0; i < NODES; i++) {
+		struct cm_node *node = &n->base.node[i];
+
 		node->listener = urxe_cm_new_id(node->cm, listen_handler, node);
 		if (urxe_cm_listen(node->listener, SERVICE, UINT64_MAX))
 			n->failed++;
 	}
+	return n;
 }
 
 static void net_close(struct net *n)
 {
-	for (unsigned i = 0; i < NODES; i++)
-		urxe_cm_destroy_all(n->node[i].cm);
-	free(n->fly);
+	cm_net_close(&n->base);
+	free(n);
 }
 
 /* The other end of a connection, by both QPNs. */
@@ -624,13 +503,13 @@ static unsigned check_empty(struct net *n)
 		n->ends[i].todo = NOTHING;
 		n->ends[i].established = false;
 	}
-	run_until(n, n->now + 60000 * MS);
+	cm_net_run(&n->base, n->base.now + 60000 * MS);
 	for (unsigned i = 0; i < NODES; i++) {
-		if (n->node[i].dead)
+		if (n->base.node[i].dead)
 			continue;
-		urxe_cm_destroy(n->node[i].listener);
-		if (!urxe_cm_is_idle(n->node[i].cm) ||
-		    urxe_cm_deadline(n->node[i].cm) != UINT64_MAX) {
+		urxe_cm_destroy(n->base.node[i].listener);
+		if (!urxe_cm_is_idle(n->base.node[i].cm) ||
+		    urxe_cm_deadline(n->base.node[i].cm) != UINT64_MAX) {
 			printf("node %u: ids left\n", i);
 			bad++;
 		}
@@ -642,11 +521,10 @@ static unsigned check_empty(struct net *n)
 static uint64_t run_among(unsigned forgers, uint64_t seed, unsigned loss, unsigned dup,
 			  uint64_t max_delay, bool keep)
 {
-	struct net *n = calloc(1, sizeof(*n));
+	struct net *n = net_open(seed, loss, dup, max_delay);
 	uint64_t said;
 	unsigned bad;
 
-	net_open(n, seed, loss, dup, max_delay);
 	n->keep = keep;
 	n->forgers = forgers;
 	for (unsigned i = 0; i < CONNS; i++) {
@@ -656,9 +534,9 @@ static uint64_t run_among(unsigned forgers, uint64_t seed, unsigned loss, unsign
 			connect_one(n);
 		if (i % 6 == 2)
 			resolve_one(n);
-		run_until(n, n->now + below(n, 100) * MS);
+		cm_net_run(&n->base, n->base.now + cm_net_below(&n->base, 100) * MS);
 	}
-	run_until(n, n->now + 60000 * MS);
+	cm_net_run(&n->base, n->base.now + 60000 * MS);
 	bad = n->failed + check_agreement(n);
 	bad += check_empty(n);
 	if (bad)
@@ -666,9 +544,8 @@ static uint64_t run_among(unsigned forgers, uint64_t seed, unsigned loss, unsign
 		       (unsigned long)seed, loss, dup, (unsigned long)(max_delay / MS), keep,
 		       forgers);
 	CU_ASSERT_EQUAL(bad, 0);
-	said = n->said;
+	said = n->base.hash;
 	net_close(n);
-	free(n);
 	return said;
 }
 
@@ -726,43 +603,41 @@ static void forged(void)
 static void death(void)
 {
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
-		struct net *n = calloc(1, sizeof(*n));
+		struct net *n = net_open(seed, 5, 5, 2 * MS);
 		unsigned bad = 0;
 
-		net_open(n, seed, 5, 5, 2 * MS);
 		n->keep = true;
 		for (unsigned i = 0; i < CONNS; i++)
 			connect_one(n);
-		run_until(n, n->now + 20000 * MS);
-		n->node[0].dead = true;
+		cm_net_run(&n->base, n->base.now + 20000 * MS);
+		n->base.node[0].dead = true;
 		for (unsigned i = 0; i < n->n_ends; i++) {
-			if (n->ends[i].node == &n->node[0])
+			if (n->ends[i].node == &n->base.node[0])
 				n->ends[i].todo = NOTHING;
 		}
-		run_until(n, n->now + 10000 * MS);
+		cm_net_run(&n->base, n->base.now + 10000 * MS);
 		for (unsigned i = 0; i < n->n_ends; i++) {
 			struct end *e = &n->ends[i], *p = peer_of(n, e);
 
-			if (e->node != &n->node[0] && e->established && p &&
-			    p->node == &n->node[0]) {
+			if (e->node != &n->base.node[0] && e->established && p &&
+			    p->node == &n->base.node[0]) {
 				printf("seed %lu: end %u did not hear of the death\n",
 				       (unsigned long)seed, i);
 				bad++;
 			}
 			/* And nobody else is disturbed. */
-			if (e->node != &n->node[0] && p && p->node != &n->node[0] &&
+			if (e->node != &n->base.node[0] && p && p->node != &n->base.node[0] &&
 			    e->established != p->established)
 				bad++;
 		}
 		CU_ASSERT_EQUAL(bad, 0);
 		/* What is left of the dead is freed without more ado. */
 		for (unsigned i = 0; i < n->n_ends; i++) {
-			if (n->ends[i].node == &n->node[0])
+			if (n->ends[i].node == &n->base.node[0])
 				n->ends[i].id = NULL;
 		}
 		CU_ASSERT_EQUAL(check_empty(n), 0);
 		net_close(n);
-		free(n);
 	}
 }
 
