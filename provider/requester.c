@@ -8,8 +8,9 @@
 
 #include "provider.h"
 
-#define RD_CHUNK	512u	 /* packets that one READ request asks for at the most */
-#define MIN_ACK_TIMEOUT 2000000u /* ns: below this, scheduling alone would look like loss */
+#define RD_CHUNK	512u	    /* packets that one READ request asks for at the most */
+#define PATIENCE	1000000000u /* ns: longer ACK time-outs are not made longer */
+#define MIN_ACK_TIMEOUT 2000000u    /* ns: below this, scheduling alone would look like loss */
 
 /* Wire operations of a work request: for a packet that is first, middle, last or the only one. */
 struct wr_ops {
@@ -65,10 +66,18 @@ static bool is_local(const struct urxe_swqe *wqe)
 	return wr_ops[wqe->opcode].kind & WR_LOCAL;
 }
 
+/*
+ * The time-out may be anything up to four times what was asked for (IBTA 9.7.6.1.3). The first is
+ * short, for a packet that was lost; after it the peer is given longer, within reason: it may be a
+ * process that waits for a processor, and lives.
+ */
 static uint64_t ack_timeout(const struct urxe_qp *qp)
 {
-	uint64_t ns = 4096ull << qp->attr.timeout; /* IBTA 9.7.6.1.3 */
+	unsigned silent = qp->attr.retry_cnt - (unsigned)qp->req.retries;
+	uint64_t asked = 4096ull << qp->attr.timeout, ns = asked << (silent < 2 ? silent : 2);
 
+	if (ns > PATIENCE)
+		ns = asked > PATIENCE ? asked : PATIENCE;
 	return ns < MIN_ACK_TIMEOUT ? MIN_ACK_TIMEOUT : ns;
 }
 

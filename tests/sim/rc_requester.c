@@ -126,6 +126,34 @@ static void test_silent_peer(void)
 }
 
 /* Whatever comes in between begins the count anew. */
+/* A silent peer is given up to four times as long, as the standard allows; never less. */
+static void test_patience(void)
+{
+	struct pair_params pp = {.set_retries = true, .retry_cnt = 5, .timeout = 14};
+	static const unsigned times[] = {1, 2, 4, 4, 4};
+	uint64_t t = 4096ull << pp.timeout, last;
+	const struct raw_seen *s;
+	struct ibv_wc wc;
+	unsigned at = 0;
+	struct rig r;
+
+	rig_open(&r, &pp);
+	silence(&r);
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 1, 8), 0);
+	CU_ASSERT(pair_wait(&r.p, r.p.a.cq, &wc) && wc.status == IBV_WC_RETRY_EXC_ERR);
+	s = raw_log_find(&r.log, &r.p.a, RC(WRITE_ONLY), &at);
+	CU_ASSERT_FATAL(s != NULL);
+	last = s->when;
+	for (unsigned i = 0; i < 5; i++) {
+		s = raw_log_find(&r.log, &r.p.a, RC(WRITE_ONLY), &at);
+		CU_ASSERT_FATAL(s != NULL);
+		CU_ASSERT(s->when - last >= times[i] * t && s->when - last < times[i] * t + t / 2);
+		last = s->when;
+	}
+	CU_ASSERT(raw_log_find(&r.log, &r.p.a, RC(WRITE_ONLY), &at) == NULL);
+	rig_close(&r);
+}
+
 static void test_retries_begin_anew(void)
 {
 	struct pair_params pp = {.set_retries = true, .retry_cnt = 1, .timeout = 12};
@@ -567,9 +595,9 @@ static void test_long_read_parts(void)
 	}
 }
 
-URXE_TEST_MAIN("rc_requester", T(test_silent_peer), T(test_retries_begin_anew), T(test_no_timeout),
-	       T(test_rnr_timer_codes), T(test_rnr_exhausted), T(test_rnr_for_ever),
-	       T(test_rnr_twice), T(test_naks), T(test_sequence_nak), T(test_reserved_syndromes),
-	       T(test_ack_covers_all), T(test_ghost_ack), T(test_bad_responses),
-	       T(test_implied_nak), T(test_response_acks_before), T(test_loss_everywhere),
-	       T(test_long_read_with_loss), T(test_long_read_parts))
+URXE_TEST_MAIN("rc_requester", T(test_silent_peer), T(test_patience), T(test_retries_begin_anew),
+	       T(test_no_timeout), T(test_rnr_timer_codes), T(test_rnr_exhausted),
+	       T(test_rnr_for_ever), T(test_rnr_twice), T(test_naks), T(test_sequence_nak),
+	       T(test_reserved_syndromes), T(test_ack_covers_all), T(test_ghost_ack),
+	       T(test_bad_responses), T(test_implied_nak), T(test_response_acks_before),
+	       T(test_loss_everywhere), T(test_long_read_with_loss), T(test_long_read_parts))
