@@ -41,6 +41,19 @@ void urxe_cma_release_port(struct urxe_cma_id *id)
 	}
 }
 
+void urxe_cma_reuse_port(struct urxe_cma_id *id)
+{
+	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {
+		struct urxe_cma_dev *dev;
+		int err;
+
+		if (!id->claims[i])
+			continue;
+		dev = urxe_cma_device(i, &err);
+		urxe_ident_port_reuse(urxe_gsi_ident(dev->verbs), id->claims[i], id->reuse);
+	}
+}
+
 static int claim_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev, const union ibv_gid *gid,
 		    uint16_t *port)
 {

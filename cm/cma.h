@@ -347,6 +347,9 @@ uint64_t urxe_cma_service_id(const struct urxe_cma_id *id, const struct sockaddr
  */
 int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid);
 void urxe_cma_release_port(struct urxe_cma_id *id);
+/** urxe_cma_reuse_port - id->reuse has changed: others may, or may not, share its number. Locked.
+ */
+void urxe_cma_reuse_port(struct urxe_cma_id *id);
 
 /* ---- resolve.c ---- */
 

@@ -226,9 +226,11 @@ static int set_id_option(struct urxe_cma_id *id, int optname, const void *optval
 		if (optlen != sizeof(int))
 			return EINVAL;
 		memcpy(&on, optval, sizeof(on));
-		if (id->state != URXE_CMA_IDLE)
+		/* As the kernel: nobody shares what one listens on. */
+		if (id->state == URXE_CMA_LISTEN)
 			return EINVAL;
 		id->reuse = on;
+		urxe_cma_reuse_port(id);
 		return 0;
 	case RDMA_OPTION_ID_AFONLY:
 		if (optlen != sizeof(int))

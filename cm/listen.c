@@ -272,10 +272,9 @@ static int start_listening(struct urxe_cma_id *id, int backlog)
 
 		err = urxe_cma_bind(id, (struct sockaddr *)&any);
 	}
-	if (!err && id->state != URXE_CMA_BOUND)
-		err = EINVAL;
-	if (!err)
-		err = urxe_cma_backlog_init(id);
+	if (err || id->state != URXE_CMA_BOUND)
+		return err ? err : EINVAL;
+	err = urxe_cma_backlog_init(id);
 	id->backlog =
 		backlog > 0 && backlog < URXE_CMA_MAX_BACKLOG ? backlog : URXE_CMA_MAX_BACKLOG;
 	for (unsigned i = 0; !err && i < urxe_cma_num_devices(); i++) {

@@ -246,6 +246,18 @@ int urxe_ident_port_listen(struct urxe_ident *id, void *claim)
 	return err;
 }
 
+void urxe_ident_port_reuse(struct urxe_ident *id, void *claim, bool reuse)
+{
+	struct claim *c = claim;
+
+	pthread_mutex_lock(&id->lock);
+	if (reuse)
+		c->flags |= URXE_IDENT_PORT_REUSE;
+	else
+		c->flags &= ~(unsigned)URXE_IDENT_PORT_REUSE;
+	pthread_mutex_unlock(&id->lock);
+}
+
 void urxe_ident_port_release(struct urxe_ident *id, void *claim)
 {
 	struct claim *c = claim, **pc;

@@ -61,6 +61,8 @@ int urxe_ident_port_claim(struct urxe_ident *ident, enum urxe_ident_space space,
 			  const uint8_t gid[16], unsigned flags, uint16_t *port, void **claim);
 /** urxe_ident_port_listen - the claim now listens: EADDRINUSE if another overlapping one does. */
 int urxe_ident_port_listen(struct urxe_ident *ident, void *claim);
+/** urxe_ident_port_reuse - URXE_IDENT_PORT_REUSE on or off, for claims that come later. */
+void urxe_ident_port_reuse(struct urxe_ident *ident, void *claim, bool reuse);
 void urxe_ident_port_release(struct urxe_ident *ident, void *claim);
 
 #define URXE_IDENT_PORT_REUSE  0x1 /* RDMA_OPTION_ID_REUSEADDR */

@@ -343,5 +343,24 @@ static void in_use(void)
 	}
 }
 
+/* The option counts when the other comes, not when its owner was bound. */
+static void reuse_later(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	static const struct claim plain = {"10.0.0.1", 0, 0}, shared = {"10.0.0.1", 1, 0};
+	struct rdma_cm_id *a = claimant(ch, &plain), *b = claimant(ch, &shared);
+	uint16_t port;
+	int on = 1;
+
+	WORKS(rdma_bind_addr(a, addr("10.0.0.1", 0)));
+	port = ntohs(rdma_get_src_port(a));
+	FAILS(rdma_bind_addr(b, addr("10.0.0.1", port)), EADDRINUSE);
+	WORKS(rdma_set_option(a, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)));
+	WORKS(rdma_bind_addr(b, addr("10.0.0.1", port)));
+	drop(a);
+	drop(b);
+	rdma_destroy_event_channel(ch);
+}
+
 URXE_TEST_MAIN("cm_addr", T(ib_connect), T(ib_service_ids), T(ib_and_ip), T(getaddrinfo_rows),
-	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use))
+	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(reuse_later))
