@@ -6,6 +6,8 @@ iterations. The server runs as node A, the client as node B (ci/two-node).
 """
 from collections import namedtuple
 
+import perftest
+
 # name      of the case; families: '4', '6' or '46'
 # client_re must be found in the client's output, as often as count says (0: at least once)
 # needs     programs that must be installed
@@ -15,9 +17,6 @@ Case = namedtuple('Case', 'name server client families client_re count server_re
 def case(name, server, client, families='4', client_re='', count=0, server_re='', options=()):
     return Case(name, server, client, families, client_re, count, server_re, options)
 
-
-# Row of a perftest table: bytes, iterations, and at least three figures.
-ROW = r'(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+\s+[\d.]+'
 
 CASES = [
     case('devinfo', 'exec sleep 60', 'ibv_devinfo -v', client_re=r'GID\[ *0\]:\s+::ffff:10\.0\.0\.2, RoCE v2',
@@ -53,46 +52,73 @@ for op in ('send', 'write', 'read'):
             CASES.append(case('%s%s' % (prog, suffix),
                               '%s -d urxe0 -p {p} -a -n {it}%s' % (prog, cm),
                               '%s -d urxe0 -p {p} -a -n {it}%s %s' % (prog, cm, target),
-                              client_re=ROW, count=23))
+                              client_re=perftest.ROW, count=23))
 
-# Other transports: basic ones of ibverbs-utils, and one size of perftest's each.
-GROUP = '-M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:1'
+# Other transports: the basic ones of ibverbs-utils.
 for name, prog in (('uc_pingpong', 'ibv_uc_pingpong -c'), ('ud_pingpong', 'ibv_ud_pingpong -c'),
                    ('srq_pingpong', 'ibv_srq_pingpong -c'), ('srq_pingpong-e', 'ibv_srq_pingpong -c -e'),
                    ('xsrq_pingpong', 'ibv_xsrq_pingpong'), ('xsrq_pingpong-e', 'ibv_xsrq_pingpong -e')):
     line = prog + ' -d urxe0 -g 0 -p {p} -n {it}'
     CASES.append(case(name, line, line + ' 127.0.0.1', client_re=r'iters in|success', count=1,
                       server_re=r'iters in|success'))
-for name, prog in (('XRC-send', 'ib_send_bw -c XRC -b -q 4'), ('XRC-write', 'ib_write_bw -c XRC'),
-                   ('XRC-read', 'ib_read_lat -c XRC'), ('XRC-atomic', 'ib_atomic_bw -c XRC'),
-                   ('UC-write', 'ib_write_bw -c UC'), ('UD-send', 'ib_send_lat -c UD -s 512'),
-                   ('UD-multicast', 'ib_send_lat -c UD -g -s 512 ' + GROUP)):
-    line = prog + ' -d urxe0 -x 0 -p {p} -n 1000'
-    CASES.append(case(name, line, line + ' 127.0.0.1', client_re=ROW, count=1))
+# Their options, of which `ci/test` takes PINGPONG_CI.
+PINGPONG = {
+    'rc': ('-s 100000 -c', '-s 1', '-m 512', '-r 1', '-l 3', '-o -c', '-O -c', '-P -o', '-t', '-t -e', '-j -c', '-N',
+           '-N -c -e'),
+    'uc': ('-c -e', '-s 100000', '-m 256', '-l 1'),
+    'ud': ('-c -e', '-s 1', '-l 1'),
+    'srq': ('-q 1', '-q 64', '-s 20000', '-o -c', '-m 512', '-r 20', '-l 1'),
+    'xsrq': ('-s 20000', '-o', '-m 256', '-n 100', '-l 1'),
+}
+PINGPONG_CI = ['rc_pingpong -O -c', 'rc_pingpong -t -e', 'rc_pingpong -j -c', 'rc_pingpong -N -c -e',
+               'uc_pingpong -c -e', 'ud_pingpong -c -e', 'srq_pingpong -q 64']
+EXTRA = []
+for name, options in PINGPONG.items():
+    for option in options:
+        # UD's own size is 2048, more than one of the MTUs
+        line = 'ibv_%s_pingpong -d urxe0 -g 0 -p {p} -n {pn} %s%s' % (
+            name, option, ' -s 1024' if name == 'ud' and '-s' not in option else '')
+        EXTRA.append(case('%s_pingpong %s' % (name, option), line, line + ' 127.0.0.1', client_re=r'iters in|success',
+                          count=1, server_re=r'iters in|success'))
+for name, line, count in perftest.rows():
+    EXTRA.append(case('perftest ' + name, line, line + (' {a}' if {'-R', '-z'} & set(line.split()) else ' 127.0.0.1'),
+                      client_re=perftest.ROW, count=count))
+for name, server, client in perftest.raw_rows():
+    EXTRA.append(case(name, server, client, client_re=perftest.ROW, count=1,
+                      options=('--client-first', '--opt-a', '--mac ' + perftest.MACS[0],
+                               '--opt-b', '--mac ' + perftest.MACS[1])))
+EXTRA.append(case('raw_ethernet_fs_rate', 'exec sleep 60',
+                  'raw_ethernet_fs_rate -d urxe0 --server -B %s -E %s -J 10.0.0.1 -j 10.0.0.2 -K 1 -k 2 -n 200' %
+                  perftest.MACS, client_re=r'(?m)^ *200 +[\d.]+\s+[\d.]+', count=1, options=('--client-first', '--end-server')))
 
 ALL = [c.name for c in CASES]
+MORE = PINGPONG_CI + perftest.RAW_CI + ['raw_ethernet_fs_rate'] + ['perftest ' + name for name in perftest.CI]
+OTHER = ['perftest ' + name for name in perftest.CI_OTHER]
 
 # The bounded selection: (link, MTU, names). Each row becomes a test of meson's, e2e-LINK-MTU.
 CI = [
-    ('vhost', 1024, ALL),
-    ('vhost', 4096, ['rping', 'rc_pingpong-c', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_bw-R', 'ib_read_bw']),
+    ('vhost', 1024, ALL + MORE),
+    ('vhost', 4096, OTHER + ['rping', 'rc_pingpong-c', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_bw-R', 'ib_read_bw']),
     ('memif', 1024, ['rping', 'ib_write_bw', 'ib_read_lat']),
-    ('memif', 4096, ['rping', 'rc_pingpong-e', 'ib_send_bw-R', 'ib_write_bw', 'ib_read_bw', 'ucmatose']),
-    ('af_packet', 1024, ['rping', 'rc_pingpong-c', 'ib_send_lat', 'ib_write_bw', 'ib_read_bw-R']),
-    ('af_packet', 4096, ['rping', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_lat-R', 'rdma_server-client']),
+    ('memif', 4096, OTHER + ['rping', 'rc_pingpong-e', 'ib_send_bw-R', 'ib_write_bw', 'ib_read_bw', 'ucmatose']),
+    ('af_packet', 1024, OTHER + ['rping', 'rc_pingpong-c', 'ib_send_lat', 'ib_write_bw', 'ib_read_bw-R']),
+    ('af_packet', 4096, perftest.RAW_CI + ['rping', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_lat-R', 'rdma_server-client']),
 ]
 # The same in builds with sanitizers, which take several times as long.
 SANITIZED = [
     ('vhost', 1024, ['rping', 'rc_pingpong-c', 'rc_pingpong-e', 'ucmatose', 'rdma_server-client', 'cmtime',
-                     'ib_send_bw', 'ib_write_lat-R', 'ib_read_bw-R']),
+                     'ib_send_bw', 'ib_write_lat-R', 'ib_read_bw-R', 'perftest ib_send_bw -c XRC -b -q 4',
+                     'perftest ib_atomic_bw -b -q 4', 'perftest ib_send_bw -c UD -g -e', 'raw_ethernet_bw -b']),
     ('memif', 4096, ['rping', 'rc_pingpong-e', 'ib_write_bw']),
     ('af_packet', 4096, ['rping', 'rc_pingpong-c', 'ib_send_bw-R']),
 ]
-FULL = [(link, mtu, ALL) for link in ('vhost', 'memif', 'af_packet') for mtu in (1024, 4096)]
+FULL = [(link, mtu, ALL + ([] if link == 'memif' else [c.name for c in EXTRA]))
+        for link in ('vhost', 'memif', 'af_packet') for mtu in (1024, 4096)]
 
-# Iterations: n of message tests, it of perftest (per size, up to 8 MiB).
+# Iterations: n of message tests, it of perftest with -a (per size, up to 8 MiB), pn with one size; few:
+# of the -a of its whole matrix.
 ITERATIONS = {
-    'full': {'n': 1000, 'it': 1000},
-    'ci': {'n': 1000, 'it': 10},
-    'ci-sanitized': {'n': 100, 'it': 5},
+    'full': {'n': 1000, 'it': 1000, 'pn': 500, 'few': 10},
+    'ci': {'n': 1000, 'it': 10, 'pn': 200, 'few': 5},
+    'ci-sanitized': {'n': 100, 'it': 5, 'pn': 50, 'few': 5},
 }

@@ -41,7 +41,8 @@ def fill(text, values):
 
 def missing_program(case):
     for command in (case.server, case.client):
-        prog = command.replace('exec ', '').split()[0]
+        # what stands before it waits for the other side, or flushes its lines
+        prog = command.split('; done; ')[-1].replace('exec ', '').replace('stdbuf -oL ', '').split()[0]
         if not shutil.which(prog):
             return prog
     return None
@@ -124,7 +125,7 @@ def main():
         return 0
     if not rows and not specials:
         p.error('nothing to run: --group, --special or --full')
-    by_name = {c.name: c for c in matrix.CASES}
+    by_name = {c.name: c for c in matrix.CASES + matrix.EXTRA}
     for link, mtu, names in rows:
         reason = why_not(link)
         if reason:
