@@ -6,6 +6,7 @@
 #include "netio/stack.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -311,6 +312,8 @@ static void make_mac(const struct urxe_port *port, uint8_t mac[6])
 		mac[i] = (uint8_t)h;
 	mac[0] = 0x02;
 }
+
+static_assert(URXE_PORT_MAX_GIDS == URXE_CONFIG_MAX_IPS, "the GID table can be filled");
 
 /* IPv4 first: clients take the first GID that is not zero. */
 static int fill_gids(struct urxe_port *port)

@@ -24,7 +24,7 @@ struct urxe_port_config;
 struct urxe_link_ops;
 struct urxe_ident;
 
-#define URXE_PORT_MAX_GIDS 64
+#define URXE_PORT_MAX_GIDS 32 /* as many as a configuration may have addresses */
 #define URXE_NO_VLAN	   0xffff
 #define URXE_NEVER	   UINT64_MAX
 

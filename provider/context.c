@@ -174,12 +174,12 @@ static void device_limits(const struct urxe_device *dev, struct ibv_device_attr 
 	a->hw_ver = 1;
 	a->max_qp = URXE_MAX_QP;
 	a->max_qp_wr = URXE_MAX_QP_WR;
-	a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-			      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SHUTDOWN_PORT |
-			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE |
-			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC |
-			      IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_AUTO_PATH_MIG;
+	a->device_cap_flags =
+		IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+		IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+		IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+		IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC |
+		IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_AUTO_PATH_MIG;
 	a->max_sge = URXE_MAX_SGE;
 	a->max_sge_rd = URXE_MAX_SGE;
 	a->max_cq = URXE_MAX_CQ;
@@ -260,8 +260,9 @@ static void port_speed(uint32_t mbps, struct ibv_port_attr *attr)
 		uint32_t mbps;
 		uint8_t width, speed;
 	} rates[] = {
-		{400000, 2, 128}, {200000, 2, 64}, {100000, 2, 32}, {56000, 2, 16}, {50000, 1, 64},
-		{40000, 2, 4},	  {25000, 1, 32},  {10000, 1, 4},   {0, 1, 1},
+		{400000, 2, 128}, {200000, 2, 64}, {100000, 2, 32}, {56000, 2, 16},
+		{50000, 1, 64},	  {40000, 2, 4},   {25000, 1, 32},  {20000, 2, 2},
+		{10000, 1, 4},	  {5000, 1, 2},	   {0, 1, 1},
 	};
 	unsigned i = 0;
 
@@ -273,11 +274,12 @@ static void port_speed(uint32_t mbps, struct ibv_port_attr *attr)
 
 static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr)
 {
+	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_port_info info;
 
 	if (port_num != 1)
 		return EINVAL;
-	urxe_port_query(to_urxe_dev(ctx)->port, &info);
+	urxe_port_query(dev->port, &info);
 	memset(attr, 0, sizeof(*attr));
 	attr->state = info.link_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	attr->max_mtu = IBV_MTU_4096;
@@ -285,6 +287,8 @@ static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv
 	attr->gid_tbl_len = URXE_PORT_MAX_GIDS;
 	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	attr->max_msg_sz = URXE_MAX_MSG_SZ;
+	attr->bad_pkey_cntr = (uint32_t)atomic_load(&dev->stats[URXE_STAT_RX_BAD_PKEY]);
+	attr->qkey_viol_cntr = (uint32_t)atomic_load(&dev->stats[URXE_STAT_RX_BAD_QKEY]);
 	attr->pkey_tbl_len = 1;
 	attr->max_vl_num = 1;
 	attr->phys_state = info.link_up ? 5 : 3; /* LinkUp, Disabled */
