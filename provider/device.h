@@ -131,6 +131,7 @@ struct urxe_device {
 	struct cds_list_head contexts;
 	atomic_bool started;
 	atomic_bool dead; /* its port is, or we are a forked child of the process that started it */
+	bool forked;	  /* the latter */
 	unsigned lanes;
 	atomic_uint lane_hint;
 

@@ -48,7 +48,8 @@ struct ibv_dm *urxe_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *
 	uint32_t log = attr->log_align_req < 6 ? 6 : attr->log_align_req;
 	struct urxe_dm *dm = NULL;
 	size_t size;
-	int err = urxe_device_check(dev);
+	/* A child may have memory of its own: that needs neither port nor thread. */
+	int err = dev->forked ? 0 : urxe_device_check(dev);
 
 	if (err)
 		goto fail;

@@ -51,7 +51,8 @@ static void fork_child(void)
 		struct urxe_device *dev = registry.devices[i];
 
 		pthread_mutex_unlock(&dev->flusher.lock);
-		if (atomic_load(&dev->started))
+		dev->forked = atomic_load(&dev->started);
+		if (dev->forked)
 			atomic_store(&dev->dead, true);
 		else
 			pthread_mutex_init(&dev->mutex, NULL);
