@@ -8,7 +8,7 @@ from collections import namedtuple
 
 import perftest
 
-# name      of the case; families: '4', '6' or '46'
+# name      of the case; families: any of '4', '6' and 'm', IPv4 as an IPv6 address
 # client_re must be found in the client's output, as often as count says (0: at least once)
 # needs     programs that must be installed
 Case = namedtuple('Case', 'name server client families client_re count server_re options')
@@ -42,8 +42,23 @@ CASES = [
          client_re=r'return status 0', server_re=r'return status 0'),
     case('mckey-send-only', 'mckey -m {m} -b {a}', 'mckey -m {m} -s -o -b {b}', '46',
          client_re=r'return status 0', server_re=r'return status 0'),
-    case('cmtime', 'cmtime', 'cmtime -s {a} -c 50', client_re=r'disconnect', options=('--end-server',)),
+    case('mckey-ipoib', 'mckey -p 0x0002 -m {m} -b {a}', 'mckey -p 0x0002 -m {m} -s -b {b}',
+         client_re=r'return status 0', server_re=r'return status 0'),
+    case('rping-P', 'rping -s -P -a {a} -p {p} -v', 'rping -c -a {a} -p {p} -V -v -C {n}', '46', options=('--end-server',),
+         client_re=r'ping data: rdma-ping-', count='n', server_re=r'server ping data: rdma-ping-'),
+    case('rping-d', 'rping -s -d -a {a} -p {p} -V -C 5', 'rping -c -d -a {a} -p {p} -V -C 5', '46',
+         client_re=r'RDMA_CM_EVENT_ESTABLISHED', server_re=r'RDMA_CM_EVENT_DISCONNECTED|DISCONNECT EVENT'),
+    case('cmtime', 'cmtime -b {a}', 'cmtime -s {a} -c 1000', client_re=r'disconnect', options=('--end-server',)),
 ]
+
+# ucmatose and udaddy: many connections, ids that move to another channel, TOS, other port spaces, addresses as GIDs.
+for name, options, families in (('1000', '-c 1000 -C 2', '4'), ('migrate', '-m', '46'), ('tos', '-t 104', '46'),
+                                ('ib', '-P ib', '46'), ('gid', '-P ib -f gid', 'm6')):
+    CASES.append(case('ucmatose-' + name, 'ucmatose %s -b {a}' % options, 'ucmatose %s -s {a}' % options, families,
+                      client_re=r'return status 0', server_re=r'return status 0'))
+for name, options in (('', ''), ('-100', ' -c 100'), ('-tos', ' -t 104'), ('-ipoib', ' -P ipoib')):
+    CASES.append(case('udaddy' + name, 'udaddy -b {a}' + options, 'udaddy -s {a}' + options, '46',
+                      client_re=r'return status 0', server_re=r'return status 0'))
 
 for op in ('send', 'write', 'read'):
     for kind, figures in (('bw', 1), ('lat', 1)):
@@ -94,6 +109,9 @@ EXTRA.append(case('raw_ethernet_fs_rate', 'exec sleep 60',
 ALL = [c.name for c in CASES]
 MORE = PINGPONG_CI + perftest.RAW_CI + ['raw_ethernet_fs_rate'] + ['perftest ' + name for name in perftest.CI]
 OTHER = ['perftest ' + name for name in perftest.CI_OTHER]
+# librdmacm's own programs.
+# A burst of 100 datagrams may find af_packet's ring full.
+RDMA_CM = [n for n in ALL if n != 'udaddy-100' and n.startswith(('rping-', 'ucmatose', 'udaddy', 'mckey', 'cmtime', 'rdma_'))]
 
 # The bounded selection: (link, MTU, names). Each row becomes a test of meson's, e2e-LINK-MTU.
 CI = [
@@ -102,7 +120,7 @@ CI = [
     ('memif', 1024, ['rping', 'ib_write_bw', 'ib_read_lat']),
     ('memif', 4096, OTHER + ['rping', 'rc_pingpong-e', 'ib_send_bw-R', 'ib_write_bw', 'ib_read_bw', 'ucmatose']),
     ('af_packet', 1024, OTHER + ['rping', 'rc_pingpong-c', 'ib_send_lat', 'ib_write_bw', 'ib_read_bw-R']),
-    ('af_packet', 4096, perftest.RAW_CI + ['rping', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_lat-R', 'rdma_server-client']),
+    ('af_packet', 4096, perftest.RAW_CI + ['rping', 'rc_pingpong-e', 'ib_send_bw', 'ib_write_lat-R'] + RDMA_CM),
 ]
 # The same in builds with sanitizers, which take several times as long.
 SANITIZED = [

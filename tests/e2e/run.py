@@ -20,7 +20,9 @@ import node  # noqa: E402
 import special  # noqa: E402
 
 ADDRESS = {'4': {'a': '10.0.0.1', 'b': '10.0.0.2', 'm': '239.1.2.3'},
-           '6': {'a': 'fd00::1', 'b': 'fd00::2', 'm': 'ff0e::1234'}}
+           '6': {'a': 'fd00::1', 'b': 'fd00::2', 'm': 'ff0e::1234'},
+           'm': {'a': '::ffff:10.0.0.1', 'b': '::ffff:10.0.0.2', 'm': '::ffff:239.1.2.3'}}
+FAMILY = {'4': '', '6': ' IPv6', 'm': ' IPv4-mapped'}
 
 
 def why_not(link):
@@ -64,7 +66,7 @@ def wrong(case, result, values):
 
 def run_case(report, case, link, mtu, kind, timeout):
     for family in case.families:
-        name = '%s-%d %s%s' % (link, mtu, case.name, ' IPv6' if family == '6' else '')
+        name = '%s-%d %s%s' % (link, mtu, case.name, FAMILY[family])
         if not report.wanted(name):
             continue
         prog = missing_program(case)
