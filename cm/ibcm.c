@@ -183,6 +183,7 @@ static int start_listening(struct urxe_ibcm_id *id, uint64_t service_id, uint64_
 		return err == EADDRINUSE ? EBUSY : err;
 	id->id.service_id = htobe64(service_id);
 	id->id.service_mask = htobe64(mask ? mask : UINT64_MAX);
+	urxe_cma_say_ready();
 	return 0;
 }
 

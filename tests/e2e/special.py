@@ -337,5 +337,18 @@ def flood(report, kind, _why_not):
     report.result(title, problem, result)
 
 
+def ib_cm(report, _kind, _why_not):
+    """ib_cm: two processes load another path by LAP and APR, and go on over it."""
+    title = 'ib_cm: an alternate path is loaded and migrated to'
+    if not report.wanted(title):
+        return
+    result = node.two_node(node.BUILD + '/tests/e2e/ibcm -s', node.BUILD + '/tests/e2e/ibcm 1',
+                           options=('--opt-a', '--ip 10.0.1.1/24', '--opt-b', '--ip 10.0.1.2/24'), timeout=60)
+    problem = verdict(result)
+    if not problem and ('migrated, disconnected' not in result.a or 'migrated, disconnected' not in result.b):
+        problem = 'a side does not say that it migrated'
+    report.result(title, problem, result)
+
+
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
-         'storm': storm, 'flood': flood, 'many': many}
+         'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm}
