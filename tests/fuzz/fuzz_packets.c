@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * RoCEv2 packets with a good ICRC to connected QPs that are at work: RC, UC, UD and XRC, in both
- * directions. PSNs, addresses and keys are given relative to the right ones. Whatever comes: what
- * is outside of the regions is neither written nor sent, and each work request completes once.
+ * directions; to groups, windows, flow rules and work queues as well, over IPv4 and IPv6. PSNs,
+ * addresses and keys are given relative to the right ones. Whatever comes: what is outside of the
+ * regions is neither written nor sent, and each work request completes once.
  */
 #include <fcntl.h>
 
@@ -26,29 +27,38 @@ enum kind {
 	K_XRC
 };
 
-/* What outlives an input: two devices, for their making takes long. */
-static struct {
+/* What outlives an input: two devices each of IPv4 and of IPv6, for their making takes long. */
+static struct world {
 	bool open;
 	struct pair p;
-	struct ibv_ah *ah[2];
+	struct ibv_ah *ah[2], *group_ah[2];
 	struct ibv_xrcd *xrcd[2];
-} w;
+	struct ibv_mw *mw[2];
+	union ibv_gid group;
+} worlds[2], *w = worlds;
 
 /* What does not: the QPs, and the work given to them. */
 struct run {
 	struct ibv_qp *qp[N_KINDS][2]; /* XRC: sender on side 0, receiver on side 1 */
 	struct ibv_srq *srq;
 	uint32_t srqn;
+	/* Side 1, of who may have such: a raw packet QP with rules, one that spreads. */
+	struct ibv_qp *raw, *rss;
+	struct ibv_wq *wq[2];
+	struct ibv_rwq_ind_table *table;
+	struct ibv_flow *flow[2];
+	bool member[2];
 	unsigned n_wrs;
 	bool on_srq[MAX_WRS];
 	uint8_t done[MAX_WRS];
 };
 
-static const struct pair_params params = {.seed = 21, .link = {.latency = 1000}};
+static const struct pair_params params[2] = {{.seed = 21, .link = {.latency = 1000}},
+					     {.seed = 22, .link = {.latency = 1000}, .v6 = true}};
 
 static struct side *side_of(unsigned i)
 {
-	return i ? &w.p.b : &w.p.a;
+	return i ? &w->p.b : &w->p.a;
 }
 
 static void leaks(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len,
@@ -65,26 +75,35 @@ static bool all_canary(const uint8_t *p, uint32_t len)
 	return p[0] == CANARY && !memcmp(p, p + 1, len - 1);
 }
 
-static void close_world(void)
+static void close_worlds(void)
 {
-	urxe_sim_tap(w.p.sim, NULL, NULL);
-	for (int i = 0; i < 2; i++) {
-		ibv_destroy_ah(w.ah[i]);
-		ibv_close_xrcd(w.xrcd[i]);
+	for (w = worlds; w < worlds + 2; w++) {
+		if (!w->open)
+			continue;
+		urxe_sim_tap(w->p.sim, NULL, NULL);
+		for (int i = 0; i < 2; i++) {
+			ibv_destroy_ah(w->ah[i]);
+			ibv_destroy_ah(w->group_ah[i]);
+			ibv_close_xrcd(w->xrcd[i]);
+			ibv_dealloc_mw(w->mw[i]);
+		}
+		pair_close(&w->p);
 	}
-	pair_close(&w.p);
 }
 
-static void open_world(void)
+static void open_world(bool v6)
 {
+	const union ibv_gid g4 = {.raw = {[10] = 0xff, [11] = 0xff, 239, 1, 2, 3}};
+	const union ibv_gid g6 = {.raw = {0xff, 0x0e, [15] = 7}};
 	struct ibv_xrcd_init_attr xa = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
 		.fd = -1,
 		.oflags = O_CREAT,
 	};
 
-	pair_open(&w.p, &params, IBV_QPT_RC);
-	pair_meet(&w.p);
+	w->group = v6 ? g6 : g4;
+	pair_open(&w->p, &params[v6], IBV_QPT_RC);
+	pair_meet(&w->p);
 	for (unsigned i = 0; i < 2; i++) {
 		struct side *s = side_of(i);
 		struct ibv_ah_attr ah = pair_path(s, side_of(!i));
@@ -95,14 +114,19 @@ static void open_world(void)
 		memset(s->buf, CANARY, PAIR_BUF);
 		s->mr = ibv_reg_mr(s->pd, s->buf + MR_AT, MR_LEN,
 				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-					   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
-		w.ah[i] = ibv_create_ah(s->pd, &ah);
-		w.xrcd[i] = ibv_open_xrcd(s->ctx, &xa);
-		FUZZ_CHECK(s->mr && w.ah[i] && w.xrcd[i]);
+					   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+					   IBV_ACCESS_MW_BIND);
+		w->ah[i] = ibv_create_ah(s->pd, &ah);
+		ah.grh.dgid = w->group;
+		w->group_ah[i] = ibv_create_ah(s->pd, &ah);
+		w->xrcd[i] = ibv_open_xrcd(s->ctx, &xa);
+		w->mw[i] = ibv_alloc_mw(s->pd, IBV_MW_TYPE_2);
+		FUZZ_CHECK(s->mr && w->ah[i] && w->group_ah[i] && w->xrcd[i] && w->mw[i]);
 	}
-	urxe_sim_tap(w.p.sim, leaks, NULL);
-	w.open = true;
-	atexit(close_world);
+	urxe_sim_tap(w->p.sim, leaks, NULL);
+	if (!worlds[0].open && !worlds[1].open)
+		atexit(close_worlds);
+	w->open = true;
 }
 
 /* ---- QPs ---- */
@@ -114,27 +138,27 @@ static void xrc_make(struct run *r)
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 		.srq_type = IBV_SRQT_XRC,
-		.pd = w.p.b.pd,
-		.xrcd = w.xrcd[1],
-		.cq = w.p.b.cq,
+		.pd = w->p.b.pd,
+		.xrcd = w->xrcd[1],
+		.cq = w->p.b.cq,
 	};
 	struct ibv_qp_init_attr_ex qa = {
-		.send_cq = w.p.a.cq,
+		.send_cq = w->p.a.cq,
 		.cap = {.max_send_wr = 64, .max_send_sge = 2},
 		.qp_type = IBV_QPT_XRC_SEND,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = w.p.a.pd,
+		.pd = w->p.a.pd,
 	};
 	struct ibv_qp_init_attr_ex ra = {
 		.qp_type = IBV_QPT_XRC_RECV,
 		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
-		.xrcd = w.xrcd[1],
+		.xrcd = w->xrcd[1],
 	};
 
-	r->srq = ibv_create_srq_ex(w.p.b.ctx, &sa);
+	r->srq = ibv_create_srq_ex(w->p.b.ctx, &sa);
 	FUZZ_CHECK(r->srq && !ibv_get_srq_num(r->srq, &r->srqn));
-	r->qp[K_XRC][0] = ibv_create_qp_ex(w.p.a.ctx, &qa);
-	r->qp[K_XRC][1] = ibv_create_qp_ex(w.p.b.ctx, &ra);
+	r->qp[K_XRC][0] = ibv_create_qp_ex(w->p.a.ctx, &qa);
+	r->qp[K_XRC][1] = ibv_create_qp_ex(w->p.b.ctx, &ra);
 	FUZZ_CHECK(r->qp[K_XRC][0] && r->qp[K_XRC][1]);
 }
 
@@ -176,6 +200,64 @@ static void xrc_connect(struct run *r)
 	}
 }
 
+static struct ibv_qp *to_rtr(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+
+	FUZZ_CHECK(qp && !ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT));
+	FUZZ_CHECK(!pair_modify(qp, IBV_QPS_RTR));
+	return qp;
+}
+
+/* What takes whole frames, when it is first asked for: its end takes long. False: not for us. */
+static bool raw_make(struct run *r)
+{
+	static uint8_t key[40] = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2};
+	struct ibv_wq_init_attr wa = {.wq_type = IBV_WQT_RQ,
+				      .max_wr = 16,
+				      .max_sge = 1,
+				      .pd = w->p.b.pd,
+				      .cq = w->p.b.cq};
+	struct ibv_wq_attr ready = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY};
+	struct ibv_rwq_ind_table_init_attr ta = {.log_ind_tbl_size = 1, .ind_tbl = r->wq};
+	struct ibv_qp_init_attr_ex qa = {
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.comp_mask =
+			IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE,
+		.pd = w->p.b.pd,
+		.rx_hash_conf = {IBV_RX_HASH_FUNC_TOEPLITZ, 40, key,
+				 IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_SRC_IPV6 |
+					 IBV_RX_HASH_SRC_PORT_UDP},
+	};
+
+	if (r->raw)
+		return true;
+	if (urxe_raw_check_permission())
+		return false;
+	r->raw = to_rtr(pair_qp(&w->p.b, &params[0], IBV_QPT_RAW_PACKET));
+	for (unsigned i = 0; i < 2; i++) {
+		r->wq[i] = ibv_create_wq(w->p.b.ctx, &wa);
+		FUZZ_CHECK(r->wq[i] && !ibv_modify_wq(r->wq[i], &ready));
+	}
+	r->table = ibv_create_rwq_ind_table(w->p.b.ctx, &ta);
+	qa.rwq_ind_tbl = r->table;
+	r->rss = to_rtr(ibv_create_qp_ex(w->p.b.ctx, &qa));
+	return true;
+}
+
+static void raw_unmake(struct run *r)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (r->flow[i])
+			FUZZ_CHECK(!ibv_destroy_flow(r->flow[i]));
+	if (!r->raw)
+		return;
+	FUZZ_CHECK(!ibv_destroy_qp(r->raw) && !ibv_destroy_qp(r->rss));
+	FUZZ_CHECK(!ibv_destroy_rwq_ind_table(r->table));
+	for (unsigned i = 0; i < 2; i++)
+		FUZZ_CHECK(!ibv_destroy_wq(r->wq[i]));
+}
+
 static void make(struct run *r)
 {
 	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
@@ -183,8 +265,8 @@ static void make(struct run *r)
 	memset(r, 0, sizeof(*r));
 	for (unsigned k = 0; k < K_XRC; k++) {
 		for (unsigned i = 0; i < 2; i++)
-			r->qp[k][i] = pair_qp(side_of(i), &params, types[k]);
-		pair_connect(&w.p, &w.p.a, r->qp[k][0], &w.p.b, r->qp[k][1], &params);
+			r->qp[k][i] = pair_qp(side_of(i), &params[0], types[k]);
+		pair_connect(&w->p, &w->p.a, r->qp[k][0], &w->p.b, r->qp[k][1], &params[0]);
 	}
 	xrc_make(r);
 	xrc_connect(r);
@@ -247,7 +329,7 @@ static void do_send(struct run *r, struct fuzz_in *in, enum kind k, unsigned i)
 	wr.qp_type.xrc.remote_srqn = r->srqn;
 	if (k == K_UD) {
 		sge.length %= 1025;
-		wr.wr.ud.ah = w.ah[i];
+		wr.wr.ud.ah = w->ah[i];
 		wr.wr.ud.remote_qpn = r->qp[k][!i]->qp_num;
 		wr.wr.ud.remote_qkey = 0x11111111;
 	} else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
@@ -276,6 +358,109 @@ static void do_recv(struct run *r, struct fuzz_in *in, enum kind k, unsigned i)
 	wr.wr_id = new_wr(r, k == K_XRC);
 	if (!(k == K_XRC ? ibv_post_srq_recv(r->srq, &wr, &bad)
 			 : ibv_post_recv(r->qp[k][i], &wr, &bad)))
+		r->n_wrs++;
+}
+
+/* A window of the RC QP's over a part of the region; or it is taken back. */
+static void do_window(struct run *r, struct fuzz_in *in, unsigned i)
+{
+	uint8_t how = fuzz_u8(in);
+	struct ibv_send_wr wr = {.opcode = how & 1 ? IBV_WR_LOCAL_INV : IBV_WR_BIND_MW,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+	struct side *s = side_of(i);
+
+	if (r->n_wrs == MAX_WRS)
+		return;
+	wr.wr_id = new_wr(r, false);
+	wr.invalidate_rkey = w->mw[i]->rkey;
+	if (!(how & 1)) {
+		wr.bind_mw.mw = w->mw[i];
+		wr.bind_mw.rkey = ibv_inc_rkey(w->mw[i]->rkey);
+		wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+			s->mr, (uintptr_t)s->buf + MR_AT + fuzz_u16(in) % 0x8000, fuzz_u16(in),
+			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+				(how & 2 ? (unsigned)IBV_ACCESS_ZERO_BASED : 0u)};
+	}
+	if (ibv_post_send(r->qp[K_RC][i], &wr, &bad))
+		return;
+	r->n_wrs++;
+	if (!(how & 1))
+		w->mw[i]->rkey = wr.bind_mw.rkey;
+}
+
+static void do_membership(struct run *r, unsigned i)
+{
+	struct ibv_qp *qp = r->qp[K_UD][i];
+
+	FUZZ_CHECK(!(r->member[i] ? ibv_detach_mcast(qp, &w->group, 0)
+				  : ibv_attach_mcast(qp, &w->group, 0)));
+	r->member[i] = !r->member[i];
+}
+
+static void do_group_send(struct run *r, struct fuzz_in *in, unsigned i)
+{
+	struct side *s = side_of(i);
+	struct ibv_sge sge = {(uintptr_t)s->buf + MR_AT + 0x4000, fuzz_u16(in) % 1025, s->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+
+	if (r->n_wrs == MAX_WRS)
+		return;
+	wr.wr_id = new_wr(r, false);
+	wr.wr.ud.ah = w->group_ah[i];
+	wr.wr.ud.remote_qpn = URXE_MCAST_QPN;
+	wr.wr.ud.remote_qkey = 0x11111111;
+	if (!ibv_post_send(r->qp[K_UD][i], &wr, &bad))
+		r->n_wrs++;
+}
+
+/* A rule comes or goes: all frames that nobody else takes, UDP by mask, or a sniffer. */
+static void do_rule(struct run *r, struct fuzz_in *in, unsigned i)
+{
+	struct {
+		struct ibv_flow_attr attr;
+		struct ibv_flow_spec_tcp_udp udp;
+	} f = {.attr = {.size = sizeof(f), .port = 1},
+	       .udp = {.type = IBV_FLOW_SPEC_UDP, .size = sizeof(f.udp)}};
+	uint8_t how = fuzz_u8(in);
+
+	if (!raw_make(r))
+		return;
+	if (r->flow[i]) {
+		FUZZ_CHECK(!ibv_destroy_flow(r->flow[i]));
+		r->flow[i] = NULL;
+		return;
+	}
+	f.attr.type = (enum ibv_flow_attr_type)(how & 3);
+	f.attr.priority = how >> 2 & 3;
+	f.attr.flags = how & 0x10 ? IBV_FLOW_ATTR_FLAGS_DONT_TRAP : 0;
+	if (f.attr.type == IBV_FLOW_ATTR_NORMAL) {
+		f.attr.num_of_specs = 1;
+		f.udp.val.dst_port = htobe16(URXE_UDP_DPORT);
+		f.udp.mask.dst_port = how & 0x20 ? 0xffff : 0;
+	}
+	r->flow[i] = ibv_create_flow(how & 0x80 ? r->rss : r->raw, &f.attr);
+	FUZZ_CHECK(r->flow[i]);
+}
+
+/* Into the raw packet QP, or one of the queues. */
+static void do_raw_recv(struct run *r, struct fuzz_in *in, unsigned i)
+{
+	struct side *s = side_of(1);
+	uint8_t how = fuzz_u8(in);
+	struct ibv_sge sge = {(uintptr_t)s->buf + MR_AT + (how & 15) * 0x800u,
+			      fuzz_u16(in) % 0x2000, how & 0x40 ? 1 : s->mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	if (r->n_wrs == MAX_WRS || !raw_make(r))
+		return;
+	wr.wr_id = new_wr(r, false);
+	if (!(how & 0x80 ? ibv_post_wq_recv(r->wq[i], &wr, &bad)
+			 : ibv_post_recv(r->raw, &wr, &bad)))
 		r->n_wrs++;
 }
 
@@ -310,7 +495,7 @@ static uint32_t some_psn(struct fuzz_in *in, struct urxe_qp *qp, uint8_t opcode,
 }
 
 /* Of one kind and direction: opcode, HOW, then what HOW makes variable. */
-static void inject(struct run *r, struct fuzz_in *in, enum kind k, unsigned i)
+static void inject(struct run *r, struct fuzz_in *in, enum kind k, unsigned i, bool group)
 {
 	static const uint8_t service[] = {URXE_SVC_RC, URXE_SVC_UC, URXE_SVC_UD, URXE_SVC_XRC};
 	struct side *from = side_of(!i), *to = side_of(i);
@@ -325,7 +510,11 @@ static void inject(struct run *r, struct fuzz_in *in, enum kind k, unsigned i)
 	p.ackreq = how & 0x08;
 	p.se = how & 0x10;
 	p.va = some_va(in, to, how);
-	p.rkey = more & 1 ? fuzz_u32(in) : to->mr->rkey;
+	p.rkey = more & 1 ? fuzz_u32(in) : how & 0x20 ? w->mw[i]->rkey : to->mr->rkey;
+	if (group) {
+		p.group = w->group.raw;
+		p.dqpn = URXE_MCAST_QPN;
+	}
 	p.len = more & 2 ? fuzz_u16(in) % 1400 : more & 4 ? 1024 : 0;
 	p.dmalen = more & 8 ? fuzz_u32(in) : more & 16 ? fuzz_u16(in) : p.len;
 	p.syndrome = more & 32 ? fuzz_u8(in) : 0x1f;
@@ -334,7 +523,7 @@ static void inject(struct run *r, struct fuzz_in *in, enum kind k, unsigned i)
 	p.sqpn = r->qp[k][!i]->qp_num;
 	p.swap_add = 0x0101010101010101ull;
 	len = raw_frame(from, to, &p, f);
-	bth = f + ETH_LEN + IPV4_LEN + UDP_LEN;
+	bth = raw_bth(f);
 	if (k == K_XRC && urxe_opcode_table[p.opcode].xrceth_off)
 		urxe_put32(bth + urxe_opcode_table[p.opcode].xrceth_off, r->srqn);
 	if (more & 64) /* bytes of the headers, at will */
@@ -348,7 +537,7 @@ static void inject(struct run *r, struct fuzz_in *in, enum kind k, unsigned i)
 	if (more & 128) { /* cut short */
 		uint32_t cut = fuzz_u8(in);
 
-		if (len > ETH_LEN + IPV4_LEN + UDP_LEN + URXE_ICRC_LEN + cut)
+		if (len > (uint32_t)(bth - f) + URXE_ICRC_LEN + cut)
 			len -= cut;
 	}
 	raw_reseal(f, len);
@@ -363,11 +552,20 @@ static void inject(struct run *r, struct fuzz_in *in, enum kind k, unsigned i)
 
 static void finish(struct run *r)
 {
+	struct ibv_wq_attr err = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_ERR};
+
+	for (unsigned i = 0; i < 2; i++)
+		if (r->member[i])
+			do_membership(r, i);
+	for (unsigned i = 0; i < 2 && r->raw; i++)
+		FUZZ_CHECK(!ibv_modify_wq(r->wq[i], &err));
+	if (r->raw)
+		FUZZ_CHECK(!pair_modify(r->raw, IBV_QPS_ERR));
 	for (unsigned k = 0; k < N_KINDS; k++)
 		for (unsigned i = 0; i < 2; i++)
 			FUZZ_CHECK(!pair_modify(r->qp[k][i], IBV_QPS_ERR));
 	reap(r);
-	pair_settle(&w.p, 1000000);
+	pair_settle(&w->p, 1000000);
 	reap(r);
 	/* A receive of the SRQ stays there, or went with the QP. */
 	for (unsigned i = 0; i < r->n_wrs; i++)
@@ -376,8 +574,9 @@ static void finish(struct run *r)
 		for (unsigned i = 0; i < 2; i++)
 			FUZZ_CHECK(!ibv_destroy_qp(r->qp[k][i]));
 	FUZZ_CHECK(!ibv_destroy_srq(r->srq));
+	raw_unmake(r);
 	reap(r);
-	pair_settle(&w.p, 1000000);
+	pair_settle(&w->p, 1000000);
 	for (unsigned i = 0; i < 2; i++) {
 		struct side *s = side_of(i);
 
@@ -388,22 +587,53 @@ static void finish(struct run *r)
 	}
 }
 
+/* What is not of one kind of QP alone. */
+static void more(struct run *r, struct fuzz_in *in, uint8_t what)
+{
+	unsigned i = what >> 2 & 1;
+
+	switch (what >> 3 & 7) {
+	case 0:
+		do_window(r, in, i);
+		break;
+	case 1:
+		do_membership(r, i);
+		break;
+	case 2:
+		do_group_send(r, in, i);
+		break;
+	case 3:
+		do_rule(r, in, i);
+		break;
+	case 4:
+	case 5:
+		do_raw_recv(r, in, i);
+		break;
+	default:
+		inject(r, in, K_UD, i, true);
+		break;
+	}
+}
+
+/* The highest bit of the first byte chooses IPv6. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct run r;
 	struct fuzz_in in = {data, size};
+	bool v6 = size && data[0] & 0x80;
 
-	if (!w.open)
-		open_world();
-	memset(w.p.a.buf + MR_AT, INSIDE, MR_LEN);
-	memset(w.p.b.buf + MR_AT, INSIDE, MR_LEN);
+	w = &worlds[v6];
+	if (!w->open)
+		open_world(v6);
+	memset(w->p.a.buf + MR_AT, INSIDE, MR_LEN);
+	memset(w->p.b.buf + MR_AT, INSIDE, MR_LEN);
 	make(&r);
 	for (unsigned n = 0; n < MAX_RECORDS && in.n; n++) {
 		uint8_t what = fuzz_u8(&in);
 		enum kind k = what & 3;
 		unsigned i = what >> 2 & 1;
 
-		switch (what >> 3 & 7) {
+		switch (what & 0x40 ? 8 : what >> 3 & 7) {
 		case 0:
 			do_send(&r, &in, k, i);
 			break;
@@ -412,13 +642,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 2:
 			for (unsigned t = fuzz_u8(&in) & 31; t; t--)
-				pair_step(&w.p);
+				pair_step(&w->p);
 			break;
 		case 3: /* 1 us to 131 ms */
-			pair_settle(&w.p, 1000ull << fuzz_u8(&in) % 18);
+			pair_settle(&w->p, 1000ull << fuzz_u8(&in) % 18);
+			break;
+		case 8:
+			more(&r, &in, what);
 			break;
 		default:
-			inject(&r, &in, k, i);
+			inject(&r, &in, k, i, false);
 			break;
 		}
 		reap(&r);

@@ -125,6 +125,14 @@ def packet(kind, side, op, how=0, more=0, rest=b'\0\0'):
     return bytes([kind | side << 2 | 4 << 3, op, how, more]) + rest
 
 
+def other(what, side, rest=b''):
+    return bytes([0x40 | what << 3 | side << 2]) + rest
+
+
+def six(records):
+    return bytes([records[0] | 0x80]) + records[1:]
+
+
 def packets():
     both = b''.join(recv(k, s, 2, 3000) for k in (RC, UC, UD, XRC) for s in (0, 1))
     write('packets', 'work_rc', both + b''.join(send(RC, 0, op, 2500) for op in range(7)) + wait(15))
@@ -144,6 +152,16 @@ def packets():
           packet(UD, 1, 4, 0, 0x42, b'\0\0\0\x40\x01\x0c\x01'))
     write('packets', 'edges', both + packet(RC, 1, 10, 4, 4, b'\x01') + packet(UC, 1, 10, 6, 2, b'\x07\0\x40') +
           packet(UC, 1, 6, 5, 4, b'\x10') + packet(XRC, 1, 10, 7, 2, b'\0\1\0\0\0\x40'))
+    window = other(0, 1, b'\0\0\0\x40\0') + turns(4)
+    write('packets', 'window', both + window + packet(RC, 1, 10, 0x20, 2, b'\0\0\0\x40') + packet(RC, 1, 12, 0x20, 16, b'\0\x40\0\x40') +
+          other(0, 1, b'\1') + packet(RC, 1, 10, 0x20, 2, b'\0\0\0\x40') + window)
+    group = other(1, 0) + other(1, 1) + both + other(2, 0, b'\2\0') + turns(8) + other(6, 1, bytes([4, 0, 2]) + b'\0\0\0\x40')
+    write('packets', 'group', group + other(1, 1) + other(2, 0, b'\2\0') + wait(12))
+    write('packets', 'group_v6', six(group + wait(12)))
+    rules = other(3, 0, b'\x03') + other(3, 1, b'\xa0') + other(4, 0, b'\x01\x10\0') * 3 + other(4, 0, b'\x82\x10\0') * 3 + other(4, 1, b'\x83\x10\0') * 3
+    write('packets', 'rules', rules + both + send(RC, 0, 0, 900) + send(UD, 0, 0, 900) + turns(16) + other(3, 0, b'\0'))
+    write('packets', 'rules_v6', six(rules + both + send(RC, 0, 2, 900) + turns(16)))
+    write('packets', 'work_v6', six(both + b''.join(send(k, 0, op, 900) for k in (RC, UC, UD) for op in range(4)) + wait(15)))
 
 
 # ---- mads: records (see fuzz_mads.c) ----

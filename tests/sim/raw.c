@@ -5,20 +5,32 @@
 #include "netio/stack.h"
 #include "raw.h"
 
-#define BTH_AT (ETH_LEN + IPV4_LEN + UDP_LEN)
+static bool is_ipv4(const uint8_t *f)
+{
+	return urxe_get16(f + 12) != ETHERTYPE_IPV6;
+}
+
+uint8_t *raw_bth(uint8_t *f)
+{
+	return f + ETH_LEN + (is_ipv4(f) ? IPV4_LEN : IPV6_LEN) + UDP_LEN;
+}
 
 void raw_reseal(uint8_t *f, uint32_t len)
 {
-	uint8_t *ip = f + ETH_LEN, *udp = ip + IPV4_LEN;
+	uint8_t *ip = f + ETH_LEN, *bth = raw_bth(f), *udp = bth - UDP_LEN;
 
-	urxe_put16(ip + 2, (uint16_t)(len - ETH_LEN));
-	urxe_put16(ip + 10, 0);
-	urxe_put16(ip + 10, urxe_sum_fold(urxe_sum(0, ip, IPV4_LEN)));
-	urxe_put16(udp + 4, (uint16_t)(len - ETH_LEN - IPV4_LEN));
+	if (is_ipv4(f)) {
+		urxe_put16(ip + 2, (uint16_t)(len - ETH_LEN));
+		urxe_put16(ip + 10, 0);
+		urxe_put16(ip + 10, urxe_sum_fold(urxe_sum(0, ip, IPV4_LEN)));
+	} else {
+		urxe_put16(ip + 4, (uint16_t)(len - ETH_LEN - IPV6_LEN));
+	}
+	urxe_put16(udp + 4, (uint16_t)(f + len - udp));
 	urxe_put16(udp + 6, 0);
-	if (len >= BTH_AT + URXE_BTH_LEN + URXE_ICRC_LEN)
+	if (f + len >= bth + URXE_BTH_LEN + URXE_ICRC_LEN)
 		urxe_icrc_put(f + len - URXE_ICRC_LEN,
-			      urxe_icrc(ip, true, len - BTH_AT - URXE_ICRC_LEN));
+			      urxe_icrc(ip, is_ipv4(f), (uint32_t)(f + len - bth) - URXE_ICRC_LEN));
 }
 
 static void put_eths(const struct raw_pkt *p, const struct urxe_opcode_info *op, uint8_t *bth)
@@ -37,10 +49,55 @@ static void put_eths(const struct raw_pkt *p, const struct urxe_opcode_info *op,
 		urxe_put32(bth + op->imm_off, 0x01020304);
 }
 
+/* Ethernet, IP and UDP headers up to lengths and checksums. */
+static void put_headers(struct side *from, struct side *to, const struct raw_pkt *p, uint8_t *f)
+{
+	static const uint8_t group4[3] = {1, 0, 0x5e}, group6[2] = {0x33, 0x33};
+	uint8_t *ip = f + ETH_LEN, *udp;
+	struct urxe_gid_entry ga, gb;
+	struct urxe_port_info a, b;
+	const uint8_t *dgid;
+
+	urxe_port_query(from->dev->port, &a);
+	urxe_port_query(to->dev->port, &b);
+	urxe_port_gid(from->dev->port, 0, &ga);
+	urxe_port_gid(to->dev->port, 0, &gb);
+	dgid = p->group ? p->group : gb.gid;
+	memset(f, 0, ETH_LEN + IPV6_LEN + UDP_LEN);
+	memcpy(f, b.mac, 6);
+	memcpy(f + 6, a.mac, 6);
+	if (p->group && ga.ipv4) { /* RFC 1112 */
+		memcpy(f, group4, sizeof(group4));
+		memcpy(f + 3, dgid + 13, 3);
+		f[3] &= 0x7f;
+	} else if (p->group) { /* RFC 2464 */
+		memcpy(f, group6, sizeof(group6));
+		memcpy(f + 2, dgid + 12, 4);
+	}
+	urxe_put16(f + 12, ga.ipv4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
+	if (ga.ipv4) {
+		ip[0] = 0x45;
+		ip[8] = 64;
+		ip[9] = PROTO_UDP;
+		memcpy(ip + 12, ga.gid + 12, 4);
+		if (p->src_ip)
+			urxe_put32(ip + 12, p->src_ip);
+		memcpy(ip + 16, dgid + 12, 4);
+	} else {
+		ip[0] = 0x60;
+		ip[6] = PROTO_UDP;
+		ip[7] = 64;
+		memcpy(ip + 8, ga.gid, 16);
+		memcpy(ip + 24, dgid, 16);
+	}
+	udp = raw_bth(f) - UDP_LEN;
+	urxe_put16(udp, 0xc123);
+	urxe_put16(udp + 2, URXE_UDP_DPORT);
+}
+
 uint32_t raw_frame(struct side *from, struct side *to, const struct raw_pkt *p, uint8_t *f)
 {
 	const struct urxe_opcode_info *op = &urxe_opcode_table[p->opcode];
-	uint8_t *ip = f + ETH_LEN, *udp = ip + IPV4_LEN, *bth = udp + UDP_LEN;
 	uint32_t hdr = op->hdr_len ? op->hdr_len : URXE_BTH_LEN;
 	uint32_t pad = (4 - (p->len & 3)) & 3, n = hdr + p->len + pad - (uint32_t)p->cut;
 	struct urxe_bth h = {
@@ -53,26 +110,10 @@ uint32_t raw_frame(struct side *from, struct side *to, const struct raw_pkt *p, 
 		.ackreq = p->ackreq,
 		.psn = p->psn & URXE_PSN_MASK,
 	};
-	struct urxe_port_info a, b;
-	struct urxe_gid_entry ga, gb;
+	uint8_t *bth;
 
-	urxe_port_query(from->dev->port, &a);
-	urxe_port_query(to->dev->port, &b);
-	urxe_port_gid(from->dev->port, 0, &ga);
-	urxe_port_gid(to->dev->port, 0, &gb);
-	memset(f, 0, BTH_AT);
-	memcpy(f, b.mac, 6);
-	memcpy(f + 6, a.mac, 6);
-	urxe_put16(f + 12, ETHERTYPE_IPV4);
-	ip[0] = 0x45;
-	ip[8] = 64;
-	ip[9] = PROTO_UDP;
-	memcpy(ip + 12, ga.gid + 12, 4);
-	if (p->src_ip)
-		urxe_put32(ip + 12, p->src_ip);
-	memcpy(ip + 16, gb.gid + 12, 4);
-	urxe_put16(udp, 0xc123);
-	urxe_put16(udp + 2, URXE_UDP_DPORT);
+	put_headers(from, to, p, f);
+	bth = raw_bth(f);
 	urxe_bth_put(bth, &h);
 	bth[1] = (uint8_t)((bth[1] & 0xf0) | p->tver);
 	memset(bth + URXE_BTH_LEN, 0, hdr - URXE_BTH_LEN);
@@ -82,7 +123,7 @@ uint32_t raw_frame(struct side *from, struct side *to, const struct raw_pkt *p, 
 	else
 		memset(bth + hdr, 0x5a, p->len);
 	memset(bth + hdr + p->len, 0, pad);
-	n += BTH_AT + URXE_ICRC_LEN;
+	n += (uint32_t)(bth - f) + URXE_ICRC_LEN;
 	raw_reseal(f, n);
 	return n;
 }

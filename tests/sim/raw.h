@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Hand-made RoCEv2 packets for a pair, and a record of all that its ends send. The test plays
- * one side's peer, with that peer's addresses; what comes back is in the record. IPv4 only.
+ * one side's peer, with that peer's addresses; what comes back is in the record.
  */
 #ifndef URXE_TEST_RAW_H
 #define URXE_TEST_RAW_H
@@ -26,14 +26,17 @@ struct raw_pkt {
 	uint32_t len;
 	int pad;	 /* 0: as it should be; else this much more than that, in the BTH alone */
 	int cut;	 /* bytes missing at the end of the packet */
-	uint32_t src_ip; /* 0: the sending side's */
+	uint32_t src_ip; /* IPv4; 0: the sending side's */
+	const uint8_t *group; /* MGID, instead of the receiving side's address */
 };
 
 /** raw_frame - the whole Ethernet frame from @from to @to; returns its length. */
 uint32_t raw_frame(struct side *from, struct side *to, const struct raw_pkt *p, uint8_t *frame);
 /** raw_send - put it into @to's receive queue, and let @to take a turn or two. */
 void raw_send(struct side *from, struct side *to, const struct raw_pkt *p);
-/** raw_reseal - make checksum, lengths and ICRC of a changed IPv4 frame good again. */
+/** raw_bth - where the BTH of such a frame begins. */
+uint8_t *raw_bth(uint8_t *frame);
+/** raw_reseal - make checksum, lengths and ICRC of a changed frame good again. */
 void raw_reseal(uint8_t *frame, uint32_t len);
 
 /** What a side sent: RoCEv2 packets only. */
