@@ -83,7 +83,9 @@ static void test_odd_length(void)
 
 static void test_invalid_opcode_multicast(void)
 {
+	const union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, 239, 1, 2, 3}};
 	struct raw_pkt k = {.opcode = 0xff, .dqpn = URXE_MCAST_QPN, .len = 48 - 12 - 4 - 8};
+	struct ibv_wc wc;
 	struct pair p;
 
 	pair_open(&p, &plain, IBV_QPT_UD);
@@ -98,7 +100,115 @@ static void test_invalid_opcode_multicast(void)
 	}
 	CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_RX_BAD_OPCODE), 1);
 	CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_RX_NO_QP), 4);
+	/* To a group with a member that has room for anything. */
+	CU_ASSERT_EQUAL(ibv_attach_mcast(p.b.qp, &group, 0), 0);
+	pair_recv(&p.b, 1, 0x1000, 4096);
+	k.dqpn = URXE_MCAST_QPN;
+	k.group = group.raw;
+	for (unsigned op = 0; op < 256; op++) {
+		k.opcode = (uint8_t)op;
+		if (op != UD(SEND_ONLY) && op != UD(SEND_ONLY_IMM))
+			raw_send(&p.a, &p.b, &k);
+	}
+	CU_ASSERT_EQUAL(ibv_poll_cq(p.b.cq, 1, &wc), 0);
+	k.opcode = UD(SEND_ONLY);
+	raw_send(&p.a, &p.b, &k);
+	CU_ASSERT(ibv_poll_cq(p.b.cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	CU_ASSERT_EQUAL(ibv_detach_mcast(p.b.qp, &group, 0), 0);
 	pair_close(&p);
+}
+
+/* Neither asked for nor sent: eight bytes it is. */
+static void test_zero_length_atomic_write(void)
+{
+	struct raw_pkt k = {.opcode = RC(ATOMIC_WRITE), .psn = 0xffffe0, .ackreq = true};
+	struct raw_log log;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_RC);
+	pair_meet(&p);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_ATOMIC_WRITE, 1, 0, 0, &p.b, 0, 0), EINVAL);
+	k.va = (uintptr_t)p.b.buf;
+	k.rkey = p.b.mr->rkey;
+	raw_log_start(&log, &p);
+	raw_send(&p.a, &p.b, &k);
+	CU_ASSERT_EQUAL(raw_log_count(&log, &p.b, ACK, NAK(INVALID_REQ)), 1);
+	CU_ASSERT_EQUAL(pair_state(p.b.qp), IBV_QPS_ERR);
+	raw_log_stop(&log);
+	pair_close(&p);
+}
+
+/* Every operation on a range that ends behind the last address. */
+static void test_iova_wraps(void)
+{
+	static const uint8_t ops[] = {RC(WRITE_ONLY), RC(WRITE_FIRST), RC(READ_REQUEST),
+				      RC(FETCH_ADD), RC(ATOMIC_WRITE)};
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+	for (unsigned i = 0; i < sizeof(ops); i++) {
+		struct raw_pkt k = {.opcode = ops[i], .psn = 0xffffe0, .ackreq = true};
+		struct raw_log log;
+		struct ibv_mr *mr;
+		struct pair p;
+
+		pair_open(&p, &plain, IBV_QPT_RC);
+		pair_meet(&p);
+		/* A region whose addresses end there themselves, and none that goes beyond. */
+		CU_ASSERT(!ibv_reg_mr_iova(p.b.pd, p.b.buf, 64, (uint64_t)-32, access));
+		mr = ibv_reg_mr_iova(p.b.pd, p.b.buf, 64, (uint64_t)-65, access);
+		CU_ASSERT_FATAL(mr != NULL);
+		k.rkey = mr->rkey;
+		k.va = (uint64_t)-8;
+		k.dmalen = ops[i] == RC(ATOMIC_WRITE) ? 8 : 4096;
+		k.len = ops[i] == RC(WRITE_ONLY)     ? 1024
+			: ops[i] == RC(WRITE_FIRST)  ? 1024
+			: ops[i] == RC(ATOMIC_WRITE) ? 8
+						     : 0;
+		if (ops[i] == RC(WRITE_ONLY))
+			k.dmalen = 1024;
+		raw_log_start(&log, &p);
+		raw_send(&p.a, &p.b, &k);
+		CU_ASSERT_EQUAL(raw_log_count(&log, &p.b, ACK, NAK(REMOTE_ACCESS)), 1);
+		CU_ASSERT_EQUAL(p.b.buf[0], 0);
+		raw_log_stop(&log);
+		CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+		pair_close(&p);
+	}
+}
+
+/* Where the answer of an atomic is to go is looked at when it comes: once, and nothing else. */
+static void test_atomic_bad_lkey(void)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = {.sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = i & 1 ? IBV_WR_ATOMIC_CMP_AND_SWP
+							 : IBV_WR_ATOMIC_FETCH_AND_ADD},
+				   *bad;
+		struct ibv_mr *ro;
+		struct ibv_wc wc;
+		struct pair p;
+
+		pair_open(&p, &plain, IBV_QPT_RC);
+		ro = ibv_reg_mr(p.a.pd, p.a.buf, 4096, 0);
+		CU_ASSERT_FATAL(ro != NULL);
+		/* An unknown one; one that must not be written. */
+		sge = (struct ibv_sge){(uintptr_t)p.a.buf, 8, i & 2 ? ro->lkey : p.a.mr->lkey ^ 1};
+		memset(p.a.buf, 0x77, 16);
+		wr.wr.atomic.remote_addr = (uintptr_t)p.b.buf;
+		wr.wr.atomic.rkey = p.b.mr->rkey;
+		wr.wr.atomic.swap = wr.wr.atomic.compare_add = i & 1 ? 0 : 1;
+		CU_ASSERT_EQUAL(ibv_post_send(p.a.qp, &wr, &bad), 0);
+		CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && wc.status == IBV_WC_LOC_PROT_ERR);
+		CU_ASSERT(p.a.buf[0] == 0x77 && p.a.buf[7] == 0x77);
+		CU_ASSERT_EQUAL(p.b.buf[0], i & 1 ? 0 : 1);
+		CU_ASSERT_EQUAL(pair_state(p.a.qp), IBV_QPS_ERR);
+		CU_ASSERT_EQUAL(pair_state(p.b.qp), IBV_QPS_RTS);
+		CU_ASSERT_EQUAL(ibv_dereg_mr(ro), 0);
+		pair_close(&p);
+	}
 }
 
 /* Another thread changes a work request while it is posted. */
@@ -385,5 +495,6 @@ static void test_garbage_uc(void)
 }
 
 URXE_TEST_MAIN("fuzz", T(test_short_packet_forged_pad), T(test_odd_length),
-	       T(test_invalid_opcode_multicast), T(test_num_sge_changes), T(test_garbage_rc),
-	       T(test_garbage_uc))
+	       T(test_invalid_opcode_multicast), T(test_zero_length_atomic_write),
+	       T(test_iova_wraps), T(test_atomic_bad_lkey), T(test_num_sge_changes),
+	       T(test_garbage_rc), T(test_garbage_uc))
