@@ -19,6 +19,7 @@ MEASURES = [
     ('write_bw', 'Gb/s', lambda: figures.bandwidth('ib_write_bw', 65536, MTU, 20000)),
     ('read_bw', 'Gb/s', lambda: figures.bandwidth('ib_read_bw', 65536, MTU, 20000)),
     ('conn', None, None),
+    ('qp_memory', 'KiB', lambda: figures.qp_memory(MTU)),
     ('tcp_lat', 'us', lambda: figures.tcp('lat')),
     ('tcp_spin', 'us', lambda: figures.tcp('spin')),
     ('tcp_bw', 'Gb/s', lambda: figures.tcp('bw')),
@@ -47,6 +48,7 @@ ROWS = [
     ('many_p99', 'rdma_connect() to ESTABLISHED, p99', 'us'),
     ('many_client', 'memory per connection, client', 'KiB'),
     ('many_server', 'memory per connection, server', 'KiB'),
+    ('qp_memory', 'memory per idle RC QP, 128 + 128 WRs', 'KiB'),
     ('tcp_lat', 'kernel TCP, half a round trip, blocking', 'us'),
     ('tcp_spin', 'kernel TCP, half a round trip, spinning', 'us'),
     ('tcp_bw', 'kernel TCP, 64 KiB writes', 'Gb/s'),
@@ -61,6 +63,7 @@ AIMS = [
     ('read bandwidth >= 2 x kernel TCP', 'read_bw', 'at least', lambda m: 2 * m['tcp_bw']),
     ('connections, one after the other >= 20000/s', 'conn_rate', 'at least', lambda m: 20000.0),
     ('connect p99, one after the other <= 1000 us', 'conn_p99', 'at most', lambda m: 1000.0),
+    ('memory per idle RC QP <= 32 KiB', 'qp_memory', 'at most', lambda m: 32.0),
     ('64 B sends >= 2 M/s', 'send_rate', 'at least', lambda m: 2.0),
 ]
 BESIDE = {'write_lat': 'bare_lat', 'send_rate': 'bare_rate', 'write_bw': 'bare_bw', 'read_bw': 'bare_bw'}

@@ -72,6 +72,16 @@ def connections(mtu, count=2000, at_once=1000):
             run('-p %d -n %d' % (at_once, 5 * at_once), figures + r'.*client ([\d.]+) KiB, server ([\d.]+) KiB'))
 
 
+def qp_memory(mtu, qps=2000):
+    """Resident KiB of a connected, idle RC QP with room for 128 + 128 work requests"""
+    prog = os.path.join(node.BUILD, 'tests', 'e2e', 'many')
+    result = pair('%s -p {p} -r 1 -n %d' % (prog, qps), '%s -p {p} -r 1 -n %d 127.0.0.1' % (prog, qps), mtu)
+    found = re.search(r'(\d+) bytes each', result.b)
+    if not found:
+        raise ValueError('many: no figures\n' + result.tail(4))
+    return float(found.group(1)) / 1024
+
+
 def tcp(mode, rounds=None):
     """The kernel's TCP over loopback: 'lat' or 'spin' in us, 'bw' in Gb/s"""
     argv = [bench_program('tcp'), mode] + ([str(rounds)] if rounds else [])
