@@ -173,6 +173,72 @@ static void test_gid_table(void)
 	urxe_device_destroy(dev);
 }
 
+/* The last packet of a's shows its own address @index, and b's. */
+static bool sent_from(const struct pair *p, const struct raw_log *log, unsigned index)
+{
+	const struct raw_seen *last = NULL;
+	struct urxe_gid_entry a, b;
+
+	urxe_port_gid(p->a.dev->port, index, &a);
+	urxe_port_gid(p->b.dev->port, index, &b);
+	for (unsigned i = 0; i < log->n; i++)
+		if (log->v[i].from == &p->a)
+			last = &log->v[i];
+	return last && !memcmp(last->frame + 26, a.gid + 12, 4) &&
+	       !memcmp(last->frame + 30, b.gid + 12, 4);
+}
+
+/* What sgid_index says is where packets come from: of a QP, moved in SQD, and of an AH. */
+static void test_sgid_index(void)
+{
+	struct pair_params pp = params;
+	struct ibv_qp_attr attr = {0};
+	struct urxe_gid_entry to;
+	struct raw_log log;
+	struct ibv_wc wc;
+	struct pair p;
+
+	pp.two_nets = true;
+	for (unsigned ud = 0; ud < 2; ud++) {
+		pair_open(&p, &pp, ud ? IBV_QPT_UD : IBV_QPT_RC);
+		for (unsigned index = 0; index < 2; index++) {
+			struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
+						 .send_flags = IBV_SEND_SIGNALED},
+					   *bad;
+
+			attr.ah_attr = pair_path(&p.a, &p.b);
+			attr.ah_attr.grh.sgid_index = (uint8_t)index;
+			CU_ASSERT_EQUAL(urxe_port_gid(p.b.dev->port, index, &to), 0);
+			memcpy(attr.ah_attr.grh.dgid.raw, to.gid, 16);
+			raw_log_start(&log, &p);
+			pair_recv(&p.b, index, 0, 100);
+			if (ud) {
+				wr.wr.ud.ah = ibv_create_ah(p.a.pd, &attr.ah_attr);
+				wr.wr.ud.remote_qpn = p.b.qp->qp_num;
+				wr.wr.ud.remote_qkey = 0x11111111;
+			} else {
+				/* b takes a's new address for its peer's, too. */
+				CU_ASSERT_EQUAL(pair_modify(p.a.qp, IBV_QPS_SQD), 0);
+				CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &attr, IBV_QP_AV), 0);
+				CU_ASSERT_EQUAL(pair_modify(p.a.qp, IBV_QPS_RTS), 0);
+				urxe_port_gid(p.a.dev->port, index, &to);
+				memcpy(attr.ah_attr.grh.dgid.raw, to.gid, 16);
+				CU_ASSERT_EQUAL(pair_modify(p.b.qp, IBV_QPS_SQD), 0);
+				CU_ASSERT_EQUAL(ibv_modify_qp(p.b.qp, &attr, IBV_QP_AV), 0);
+				CU_ASSERT_EQUAL(pair_modify(p.b.qp, IBV_QPS_RTS), 0);
+			}
+			CU_ASSERT_EQUAL(ibv_post_send(p.a.qp, &wr, &bad), 0);
+			CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && !wc.status);
+			CU_ASSERT(pair_wait(&p, p.b.cq, &wc) && !wc.status);
+			CU_ASSERT(sent_from(&p, &log, index));
+			raw_log_stop(&log);
+			if (ud)
+				ibv_destroy_ah(wr.wr.ud.ah);
+		}
+		pair_close(&p);
+	}
+}
+
 /* ---- the device ---- */
 
 static void test_moderation_caps(void)
@@ -283,4 +349,5 @@ static void test_flags(void)
 }
 
 URXE_TEST_MAIN("attrs", T(test_speed), T(test_port), T(test_counters), T(test_gid_table),
-	       T(test_moderation_caps), T(test_mcast_members), T(test_widest_table), T(test_flags))
+	       T(test_sgid_index), T(test_moderation_caps), T(test_mcast_members),
+	       T(test_widest_table), T(test_flags))
