@@ -32,6 +32,7 @@ static const struct urxe_driver_kind kinds[] = {
 	 .own_mac = true,
 	 .any_mtu = true,
 	 .revive = URXE_REVIVE_REPLUG,
+	 .gated = true,
 	 .rx_intr = true,
 	 .desc = SHORT_RING,
 	 .same_queues = true},

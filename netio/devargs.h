@@ -27,7 +27,7 @@ struct urxe_driver_kind {
 		URXE_REVIVE_RESTART,
 		URXE_REVIVE_REPLUG
 	} revive;
-	bool gated;	     /* must be kept away from DPDK's interrupt thread (netio/eal.h) */
+	bool gated;	     /* its interrupt handlers must be kept out (netio/eal_gate.c) */
 	bool rx_intr;	     /* rx interrupts work */
 	uint32_t max_l3_mtu; /* what it carries at most, where that is little; 0: no such limit */
 	uint16_t desc;	     /* descriptors per queue; 0: URXE_LANE_DESC */

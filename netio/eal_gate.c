@@ -3,10 +3,16 @@
  * Guards, and the gate that DPDK's interrupt thread must pass.
  *
  * memif (22.11) unmaps the rings of a dead peer in DPDK's interrupt thread while a poller may be
- * reading them. So that thread is parked in a callback of ours, on an eventfd of our own: there it
- * sleeps on its own epoll descriptor, and when that has something it holds the guards of all
- * gated data paths, returns to run the PMDs' handlers, and comes back to park (its eventfd is made
- * readable again before it leaves), where it releases the guards.
+ * reading them. virtio_user takes its handler away when the port is stopped, which EAL refuses
+ * (EAGAIN) while that handler runs: nobody looks at that, and the handler stays, for a port that is
+ * then freed and a descriptor that is then closed; the next time EAL makes its epoll set anew it
+ * finds the latter and calls rte_panic().
+ *
+ * So that thread is parked in a callback of ours, on an eventfd of our own: there it sleeps on its
+ * own epoll descriptor, and when that has something it takes the gate's lock, holds the guards of
+ * all gated data paths, returns to run the PMDs' handlers, and comes back to park (its eventfd is
+ * made readable again before it leaves), where it releases them. Who has the gate's lock knows that
+ * no handler runs, and that the epoll set is not being made anew.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +21,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +71,8 @@ static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER; /* held: handlers 
 static pthread_mutex_t gate_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct urxe_guard *gate_guards;
 static int gate_fd = -1;
-static bool gate_open; /* interrupt thread's: it is out, with gate_lock and all guards held */
+static bool gate_open;	  /* interrupt thread's: it is out, with gate_lock and all guards held */
+static sem_t gate_parked; /* the interrupt thread has come to the gate, for the first time */
 
 static void gate_hold_all(bool hold)
 {
@@ -130,6 +138,7 @@ static int gate_epoll_fd(void)
 static void gate_park(void *unused)
 {
 	struct pollfd pfd = {.events = POLLIN};
+	static bool known;
 	uint64_t n;
 
 	if (gate_open) {
@@ -137,6 +146,9 @@ static void gate_park(void *unused)
 		gate_open = false;
 		pthread_mutex_unlock(&gate_lock);
 	}
+	if (!known)
+		sem_post(&gate_parked);
+	known = true;
 	if (read(gate_fd, &n, sizeof(n)) < 0) {
 		/* Nothing there: a spurious call, park all the same. */
 	}
@@ -167,6 +179,7 @@ static int gate_install(void)
 	h = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
 	if (!h)
 		return ENOMEM;
+	sem_init(&gate_parked, 0, 0);
 	gate_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (gate_fd < 0 || rte_intr_fd_set(h, gate_fd) ||
 	    rte_intr_type_set(h, RTE_INTR_HANDLE_EXT) ||
@@ -177,7 +190,12 @@ static int gate_install(void)
 		rte_intr_instance_free(h);
 		return EIO;
 	}
-	return write(gate_fd, &one, sizeof(one)) < 0 ? errno : 0;
+	if (write(gate_fd, &one, sizeof(one)) < 0)
+		return errno;
+	/* Until then handlers run past the gate. */
+	while (sem_wait(&gate_parked) && errno == EINTR)
+		;
+	return 0;
 }
 
 int urxe_gate_add(struct urxe_guard *g)

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <net/if.h>
@@ -406,6 +407,19 @@ static void stop(struct ethdev *e)
 	set_carrier(e, false);
 }
 
+/* EAGAIN: it runs at this moment, on vhost's thread. */
+static void callback_remove(struct ethdev *e, enum rte_eth_event_type type, rte_eth_dev_cb_fn fn)
+{
+	while (rte_eth_dev_callback_unregister(e->port, type, fn, e) == -EAGAIN)
+		sched_yield();
+}
+
+static void callbacks_remove(struct ethdev *e)
+{
+	callback_remove(e, RTE_ETH_EVENT_INTR_LSC, on_lsc);
+	callback_remove(e, RTE_ETH_EVENT_INTR_RMV, on_removal);
+}
+
 void ethdev_unplug(struct ethdev *e)
 {
 	struct rte_eth_dev_info di;
@@ -418,15 +432,15 @@ void ethdev_unplug(struct ethdev *e)
 			poll(NULL, 0, DRAIN_MS);
 		stop(e);
 	}
-	/* virtio_user finds its peer dead in alarms, and none may outlive the port. The first one
-	 * takes its interrupt away; those that were set before that are over after the second
-	 * barrier. */
+	/* virtio_user's handler sets an alarm when it finds its peer dead, and none may outlive the
+	 * port. The stop took the handler away. A port that was not started has it still, if its
+	 * peer has died since: then it has run, and set one, by the end of the first barrier, and
+	 * that alarm, which takes it away, has by the end of the second. */
 	urxe_eal_alarm_barrier();
 	urxe_eal_alarm_barrier();
 	if (e->kind->gated)
 		urxe_gate_lock();
-	rte_eth_dev_callback_unregister(e->port, RTE_ETH_EVENT_INTR_LSC, on_lsc, e);
-	rte_eth_dev_callback_unregister(e->port, RTE_ETH_EVENT_INTR_RMV, on_removal, e);
+	callbacks_remove(e);
 	di.device = NULL;
 	rte_eth_dev_info_get(e->port, &di);
 	rte_eth_dev_close(e->port);

@@ -2,6 +2,8 @@
 /*
  * DPDK links in one process: EAL as a quiet guest, frames through real PMDs, fork, capture.
  */
+#define ALLOW_EXPERIMENTAL_API /* interrupt handles, in DPDK 22.11 */
+
 #include "harness.h"
 
 #include <errno.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 
 #include "netio/config.h"
 #include "netio/eal.h"
@@ -213,6 +216,72 @@ static void virtio_user_first(void)
 	exchange(&a, &b);
 	end_close(&a);
 	end_close(&b);
+}
+
+static void on_spare(void *arg)
+{
+	uint64_t n;
+
+	if (read(((int *)arg)[0], &n, sizeof(n)) == sizeof(n))
+		__atomic_store_n((int *)arg + 1, 1, __ATOMIC_RELEASE);
+}
+
+/* A handler on @fd, which makes DPDK's interrupt thread go through all that it has, is called. */
+static bool handler_is_called(int fd)
+{
+	struct rte_intr_handle *h = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	uint64_t one = 1, end = now() + 10000000000u;
+	int spare[2] = {fd, 0};
+
+	CU_ASSERT_FATAL(h && !rte_intr_fd_set(h, fd) &&
+			!rte_intr_type_set(h, RTE_INTR_HANDLE_EXT) &&
+			!rte_intr_callback_register(h, on_spare, spare));
+	CU_ASSERT_EQUAL(write(fd, &one, sizeof(one)), sizeof(one));
+	while (!__atomic_load_n(&spare[1], __ATOMIC_ACQUIRE) && now() < end)
+		sched_yield();
+	rte_intr_callback_unregister_sync(h, on_spare, spare);
+	rte_intr_instance_free(h);
+	return spare[1];
+}
+
+/*
+ * DPDK's interrupt thread has the port's handler in hand at any time: when it is stopped, when its
+ * peer dies, when it is closed while its peer dies. What is left behind kills the process when the
+ * next handler comes, which is the next port's.
+ */
+static void many_lives(void)
+{
+	int spare = eventfd(0, EFD_NONBLOCK);
+	struct end a, b;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
+	for (unsigned i = 0; i < 24; i++) {
+		CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user7,path=%s/p", 1500, NULL), 0);
+		CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
+		if (i % 2) {
+			CU_ASSERT_TRUE_FATAL(send_one(&b, 1000, (uint8_t)i));
+			CU_ASSERT_TRUE_FATAL(get_one(&a, 1000, (uint8_t)i));
+		}
+		if (i % 8 < 5) {
+			end_close(&b);
+			CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
+			continue;
+		}
+		end_close(&a); /* its peer dies, */
+		if (i % 8 == 5) {
+			end_close(&b); /* and it is closed */
+			CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
+			CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
+			continue;
+		}
+		CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
+		if (i % 8 == 6) /* or finds the next one */
+			CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
+		end_close(&b);
+		CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
+	}
+	end_close(&a);
+	close(spare);
 }
 
 /* The peer's frames are larger than our buffers: the head arrives, nothing breaks. */
@@ -491,5 +560,5 @@ static void cleanup(void)
 }
 
 URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(virtio_user_first),
-	       T(too_long), T(memif), T(bad_ports), T(buffers_run_out), T(capture),
+	       T(many_lives), T(too_long), T(memif), T(bad_ports), T(buffers_run_out), T(capture),
 	       T(wait_and_wake), T(removed), T(kernel_interface), T(forked_child), T(cleanup))
