@@ -91,19 +91,20 @@ static void find_kernel_interface(struct ethdev *e)
 		e->ifindex = if_nametoindex(name);
 }
 
-/* Its name is not for ever, its index is. 0 or errno. */
+/* Its name is not for ever, its index is. 0 or errno: ENXIO when it has been deleted. */
 static int kernel_ask(const struct ethdev *e, unsigned long request, struct ifreq *ifr)
 {
-	int fd, err = 0;
+	int fd, err;
 
 	memset(ifr, 0, sizeof(*ifr));
-	if (!if_indextoname(e->ifindex, ifr->ifr_name))
-		return errno;
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
-	if (ioctl(fd, request, ifr))
-		err = errno;
+	do {
+		err = if_indextoname(e->ifindex, ifr->ifr_name) ? 0 : errno;
+		if (!err && ioctl(fd, request, ifr))
+			err = errno;
+	} while (err == ENODEV); /* it was renamed, or deleted, between the two */
 	close(fd);
 	return err;
 }
@@ -522,7 +523,7 @@ void ethdev_watch(void *arg)
 	if (rte_eth_link_get_nowait(e->port, &link))
 		return;
 	up = link.link_status == RTE_ETH_LINK_UP && (!e->ifindex || kernel_up(e, &err));
-	if (err == ENXIO || err == ENODEV) {
+	if (err == ENXIO) {
 		retire(e);
 		return;
 	}

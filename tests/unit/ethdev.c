@@ -536,7 +536,9 @@ static void kernel_interface(void)
 	CU_ASSERT(ip("set urxeb up") && await(&e, e.ops->up, true));
 	CU_ASSERT(ip("set urxea down") && await(&e, e.ops->up, false));
 	/* It may even be renamed meanwhile. */
-	CU_ASSERT(ip("set urxea name urxec") && ip("set urxec up") && await(&e, e.ops->up, true));
+	CU_ASSERT(ip("set urxea name urxec"));
+	CU_ASSERT(ip("set urxec up"));
+	CU_ASSERT(await(&e, e.ops->up, true));
 	CU_ASSERT(ip("del urxec") && await(&e, e.ops->dead, true));
 	CU_ASSERT(await(&e, e.ops->up, false));
 	check_gone(&e);
