@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <rdma/rdma_cma.h>
 
@@ -837,6 +839,28 @@ static void destroy_in_callback(void)
 	ib_destroy_cm_id(listener);
 }
 
+/* A child cannot use what its parent had started, and says so. */
+static void after_fork(void)
+{
+	struct ibv_sa_path_rec path = path_to(0, 1);
+	struct ib_cm_req_param req = req_param(&path, NULL);
+	struct ib_cm_id *id = new_id();
+	int status;
+	pid_t pid = fork();
+
+	CU_ASSERT_FATAL(pid >= 0);
+	if (!pid) {
+		bool ok = !ib_create_cm_id(ctx, handler, NULL) && errno == ENODEV &&
+			  ib_send_cm_req(id, &req) == -ENODEV;
+
+		ib_destroy_cm_id(id);
+		_exit(!ok);
+	}
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT_EQUAL(status, 0);
+	ib_destroy_cm_id(id);
+}
+
 static int open_all(void)
 {
 	int n;
@@ -862,4 +886,4 @@ static void device(void)
 URXE_TEST_MAIN("cm_ib", T(device), T(bad_calls), T(connection), T(load_alternate_path),
 	       T(alternate_path_in_req), T(lap_to_rdma_cm), T(peer_to_peer), T(rejections),
 	       T(slow_and_early), T(service_ids), T(sidr), T(no_answer), T(destroy_waits),
-	       T(destroy_in_callback))
+	       T(destroy_in_callback), T(after_fork))
