@@ -125,7 +125,7 @@ CI = [
 # The same in builds with sanitizers, which take several times as long.
 SANITIZED = [
     ('vhost', 1024, ['rping', 'rc_pingpong-c', 'rc_pingpong-e', 'ucmatose', 'rdma_server-client', 'cmtime',
-                     'ib_send_bw', 'ib_write_lat-R', 'ib_read_bw-R', 'perftest ib_send_bw -c XRC -b -q 4',
+                     'mckey', 'rdma_xserver-xclient-XRC', 'ucmatose-gid', 'udaddy-ipoib', 'ib_send_bw', 'ib_write_lat-R', 'ib_read_bw-R', 'perftest ib_send_bw -c XRC -b -q 4',
                      'perftest ib_atomic_bw -b -q 4', 'perftest ib_send_bw -c UD -g -e', 'raw_ethernet_bw -b']),
     ('memif', 4096, ['rping', 'rc_pingpong-e', 'ib_write_bw']),
     ('af_packet', 4096, ['rping', 'rc_pingpong-c', 'ib_send_bw-R']),

@@ -362,5 +362,25 @@ static void reuse_later(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/* A scope id comes along, and stays. */
+static void scope(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_in6 own, peer;
+	struct rdma_cm_id *id;
+
+	memcpy(&own, addr("fd00::1", 0), sizeof(own));
+	memcpy(&peer, addr("fd00::1", 9), sizeof(peer));
+	own.sin6_scope_id = peer.sin6_scope_id = 7;
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_resolve_addr(id, (struct sockaddr *)&own, (struct sockaddr *)&peer, 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	CU_ASSERT_FALSE(memcmp(rdma_get_peer_addr(id), &peer, sizeof(peer)));
+	memcpy(&own, rdma_get_local_addr(id), sizeof(own));
+	CU_ASSERT(own.sin6_port != 0);
+	drop(id);
+	rdma_destroy_event_channel(ch);
+}
+
 URXE_TEST_MAIN("cm_addr", T(ib_connect), T(ib_service_ids), T(ib_and_ip), T(getaddrinfo_rows),
-	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(reuse_later))
+	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(reuse_later), T(scope))
