@@ -491,10 +491,10 @@ void m_rereg(struct m_world *w)
 		return;
 	/* Where it begins stays a matter of how it was registered. */
 	access |= mr->access & IBV_ACCESS_ZERO_BASED;
-	if (mr->n_uses == 2) /* device memory */
-		want = EOPNOTSUPP;
-	else if (flags & IBV_REREG_MR_CHANGE_PD && pd->ctx != mr->ctx)
+	if (flags & IBV_REREG_MR_CHANGE_PD && pd->ctx != mr->ctx)
 		want = EINVAL;
+	else if (mr->n_uses == 2) /* device memory */
+		want = EOPNOTSUPP;
 	else if (flags & IBV_REREG_MR_CHANGE_ACCESS && access_error(access))
 		want = EINVAL;
 	else if (mr->users)
