@@ -136,7 +136,7 @@ FULL = [(link, mtu, ALL + ([] if link == 'memif' else [c.name for c in EXTRA]))
 # Iterations: n of message tests, it of perftest with -a (per size, up to 8 MiB), pn with one size; few:
 # of the -a of its whole matrix.
 ITERATIONS = {
-    'full': {'n': 1000, 'it': 1000, 'pn': 500, 'few': 10},
+    'full': {'n': 1000, 'it': 100, 'pn': 500, 'few': 10},
     'ci': {'n': 1000, 'it': 10, 'pn': 200, 'few': 5},
     'ci-sanitized': {'n': 100, 'it': 5, 'pn': 50, 'few': 5},
 }

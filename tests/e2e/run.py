@@ -107,7 +107,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument('--group', help='a row of matrix.CI: LINK-MTU')
     p.add_argument('--special', choices=sorted(special.TESTS))
-    p.add_argument('--full', action='store_true', help='the whole matrix and all specials')
+    p.add_argument('--full', action='store_true', help='the whole matrix (of --group) and all specials')
     p.add_argument('--list', action='store_true')
     p.add_argument('--only', help='names that match this')
     args = p.parse_args()
@@ -115,7 +115,9 @@ def main():
     san = node.sanitized()
     rows, specials = [], []
     if args.full:
-        kind, timeout, rows, specials = 'full', 900, matrix.FULL, sorted(special.TESTS)
+        kind, timeout = 'full', 900
+        rows = [r for r in matrix.FULL if args.group in (None, '%s-%d' % r[:2])]
+        specials = [] if args.group else sorted(special.TESTS)
     else:
         kind, timeout = 'ci-sanitized' if san else 'ci', 120 if san else 60
         rows = [r for r in (matrix.SANITIZED if san else matrix.CI) if '%s-%d' % r[:2] == args.group]
