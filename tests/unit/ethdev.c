@@ -2,8 +2,7 @@
 /*
  * DPDK links in one process: EAL as a quiet guest, frames through real PMDs, fork, capture.
  */
-#define ALLOW_EXPERIMENTAL_API /* interrupt handles, in DPDK 22.11 */
-
+#include "ethdev_end.h"
 #include "harness.h"
 
 #include <errno.h>
@@ -19,98 +18,8 @@
 #include <unistd.h>
 
 #include <rte_ethdev.h>
-#include <rte_interrupts.h>
 
-#include "netio/config.h"
 #include "netio/eal.h"
-#include "netio/link_ethdev.h"
-#include "netio/port.h"
-
-struct end {
-	struct urxe_port_config cfg;
-	const struct urxe_link_ops *ops;
-	void *link;
-	struct urxe_link_info info;
-};
-
-static char dir[] = "/tmp/urxe-ut-XXXXXX";
-static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 7};
-
-static uint64_t now(void)
-{
-	return urxe_link_ethdev_now(NULL);
-}
-
-static int end_open(struct end *e, const char *port, uint32_t mtu, const char *pcap)
-{
-	void *arg;
-
-	memset(e, 0, sizeof(*e));
-	strcpy(e->cfg.name, "urxe0");
-	snprintf(e->cfg.port, sizeof(e->cfg.port), port, dir);
-	if (pcap)
-		snprintf(e->cfg.pcap, sizeof(e->cfg.pcap), "%s/%s", dir, pcap);
-	e->cfg.mtu = mtu;
-	e->cfg.vlan = URXE_NO_VLAN;
-	urxe_link_select(&e->cfg, &e->ops, &arg);
-	return e->ops->open(arg, &e->cfg, own_mac, urxe_config_l3_mtu(&e->cfg), &e->link, &e->info);
-}
-
-static void end_close(struct end *e)
-{
-	e->ops->close(e->link);
-}
-
-static bool both_up(struct end *a, struct end *b)
-{
-	uint64_t end = now() + 10000000000u;
-
-	while (!a->ops->up(a->link) || !b->ops->up(b->link)) {
-		if (now() > end)
-			return false;
-		sched_yield();
-	}
-	return true;
-}
-
-static bool send_one(struct end *e, uint32_t len, uint8_t mark)
-{
-	struct urxe_frame f;
-	uint64_t end = now() + 5000000000u;
-
-	if (e->ops->alloc(e->link, 0, &f, 1) != 1 || f.room < len)
-		return false;
-	memset(f.data, mark, len);
-	f.len = len;
-	while (!e->ops->tx(e->link, 0, &f, 1)) {
-		if (now() > end)
-			return false;
-		sched_yield();
-	}
-	if (e->ops->capture)
-		e->ops->capture(e->link, &f, true, 0);
-	return true;
-}
-
-/* Waits for a frame with this mark; frames of before (a link coming up) are thrown away. */
-static bool get_one(struct end *e, uint32_t len, uint8_t mark)
-{
-	uint64_t end = now() + 5000000000u;
-	struct urxe_frame f;
-	bool ok = false;
-
-	while (!ok && now() < end) {
-		if (!e->ops->rx(e->link, 0, &f, 1)) {
-			sched_yield();
-			continue;
-		}
-		ok = f.len == len;
-		for (uint32_t i = 0; i < f.len && ok; i++)
-			ok = f.data[i] == mark;
-		e->ops->free(e->link, 0, &f, 1);
-	}
-	return ok;
-}
 
 static void exchange(struct end *a, struct end *b)
 {
@@ -216,72 +125,6 @@ static void virtio_user_first(void)
 	exchange(&a, &b);
 	end_close(&a);
 	end_close(&b);
-}
-
-static void on_spare(void *arg)
-{
-	uint64_t n;
-
-	if (read(((int *)arg)[0], &n, sizeof(n)) == sizeof(n))
-		__atomic_store_n((int *)arg + 1, 1, __ATOMIC_RELEASE);
-}
-
-/* A handler on @fd, which makes DPDK's interrupt thread go through all that it has, is called. */
-static bool handler_is_called(int fd)
-{
-	struct rte_intr_handle *h = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
-	uint64_t one = 1, end = now() + 10000000000u;
-	int spare[2] = {fd, 0};
-
-	CU_ASSERT_FATAL(h && !rte_intr_fd_set(h, fd) &&
-			!rte_intr_type_set(h, RTE_INTR_HANDLE_EXT) &&
-			!rte_intr_callback_register(h, on_spare, spare));
-	CU_ASSERT_EQUAL(write(fd, &one, sizeof(one)), sizeof(one));
-	while (!__atomic_load_n(&spare[1], __ATOMIC_ACQUIRE) && now() < end)
-		sched_yield();
-	rte_intr_callback_unregister_sync(h, on_spare, spare);
-	rte_intr_instance_free(h);
-	return spare[1];
-}
-
-/*
- * DPDK's interrupt thread has the port's handler in hand at any time: when it is stopped, when its
- * peer dies, when it is closed while its peer dies. What is left behind kills the process when the
- * next handler comes, which is the next port's.
- */
-static void many_lives(void)
-{
-	int spare = eventfd(0, EFD_NONBLOCK);
-	struct end a, b;
-
-	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
-	for (unsigned i = 0; i < 24; i++) {
-		CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user7,path=%s/p", 1500, NULL), 0);
-		CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
-		if (i % 2) {
-			CU_ASSERT_TRUE_FATAL(send_one(&b, 1000, (uint8_t)i));
-			CU_ASSERT_TRUE_FATAL(get_one(&a, 1000, (uint8_t)i));
-		}
-		if (i % 8 < 5) {
-			end_close(&b);
-			CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
-			continue;
-		}
-		end_close(&a); /* its peer dies, */
-		if (i % 8 == 5) {
-			end_close(&b); /* and it is closed */
-			CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
-			CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
-			continue;
-		}
-		CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
-		if (i % 8 == 6) /* or finds the next one */
-			CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
-		end_close(&b);
-		CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
-	}
-	end_close(&a);
-	close(spare);
 }
 
 /* The peer's frames are larger than our buffers: the head arrives, nothing breaks. */
@@ -547,20 +390,12 @@ static void kernel_interface(void)
 
 static void setup(void)
 {
-	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	ends_setup();
 	urxe_log_set_level(URXE_LOG_NONE);
 	/* Before the first thread: all are to live in it. */
 	own_network = !unshare(CLONE_NEWNET);
 }
 
-static void cleanup(void)
-{
-	char cmd[300];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	CU_ASSERT_EQUAL(system(cmd), 0);
-}
-
 URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(virtio_user_first),
-	       T(many_lives), T(too_long), T(memif), T(bad_ports), T(buffers_run_out), T(capture),
-	       T(wait_and_wake), T(removed), T(kernel_interface), T(forked_child), T(cleanup))
+	       T(too_long), T(memif), T(bad_ports), T(buffers_run_out), T(capture),
+	       T(wait_and_wake), T(removed), T(kernel_interface), T(forked_child), T(ends_cleanup))
