@@ -76,16 +76,17 @@ for name, prog in (('uc_pingpong', 'ibv_uc_pingpong -c'), ('ud_pingpong', 'ibv_u
     line = prog + ' -d urxe0 -g 0 -p {p} -n {it}'
     CASES.append(case(name, line, line + ' 127.0.0.1', client_re=r'iters in|success', count=1,
                       server_re=r'iters in|success'))
-# Their options, of which `ci/test` takes PINGPONG_CI.
+# Their options, of which `ci/test` takes PINGPONG_CI. Not `-t -e`: it takes an event with an empty CQ for an error, and a completion
+# that comes after the CQ was armed and is polled at once leaves such an event, on every device.
 PINGPONG = {
-    'rc': ('-s 100000 -c', '-s 1', '-m 512', '-r 1', '-l 3', '-o -c', '-O -c', '-P -o', '-t', '-t -e', '-j -c', '-N',
+    'rc': ('-s 100000 -c', '-s 1', '-m 512', '-r 1', '-l 3', '-o -c', '-O -c', '-P -o', '-t', '-j -c', '-N',
            '-N -c -e'),
     'uc': ('-c -e', '-s 100000', '-m 256', '-l 1'),
     'ud': ('-c -e', '-s 1', '-l 1'),
     'srq': ('-q 1', '-q 64', '-s 20000', '-o -c', '-m 512', '-r 20', '-l 1'),
     'xsrq': ('-s 20000', '-o', '-m 256', '-n 100', '-l 1'),
 }
-PINGPONG_CI = ['rc_pingpong -O -c', 'rc_pingpong -t -e', 'rc_pingpong -j -c', 'rc_pingpong -N -c -e',
+PINGPONG_CI = ['rc_pingpong -O -c', 'rc_pingpong -t', 'rc_pingpong -j -c', 'rc_pingpong -N -c -e',
                'uc_pingpong -c -e', 'ud_pingpong -c -e', 'srq_pingpong -q 64']
 EXTRA = []
 for name, options in PINGPONG.items():
