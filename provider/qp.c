@@ -418,6 +418,14 @@ static void flush_rq(struct urxe_qp *qp)
 	urxe_spin_unlock(&rq->lock);
 }
 
+void urxe_qp_sq_error(struct urxe_qp *qp)
+{
+	qp->state = IBV_QPS_SQE;
+	flush_sq(qp);
+	/* A message that was under way is cut off there; the next one begins behind it. */
+	qp->req.psn = qp->req.una = qp->req.max_psn = qp->req.next_psn;
+}
+
 void urxe_qp_error(struct urxe_qp *qp)
 {
 	if (qp->state == IBV_QPS_RESET)

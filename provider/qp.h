@@ -350,6 +350,9 @@ void urxe_qp_destroy_common(struct urxe_qp *qp);
 void urxe_qp_await_events(struct ibv_qp *qp, struct urxe_context *ctx, uint32_t events);
 /** urxe_qp_error - to ERR, flushing both queues; qp->lock held. */
 void urxe_qp_error(struct urxe_qp *qp);
+/** urxe_qp_sq_error - to SQE: an error of the send queue alone, of all but connected reliable ones
+ * (IBTA 10.3.1.6). What is posted is flushed, the receive queue lives on. qp->lock held. */
+void urxe_qp_sq_error(struct urxe_qp *qp);
 /** urxe_qp_fatal - to ERR with an affiliated asynchronous error event; qp->lock held. */
 void urxe_qp_fatal(struct urxe_qp *qp, enum ibv_event_type event);
 /** urxe_qp_fail_users - the CQ lost a completion: all QPs that complete to it fail. Only RCU and no

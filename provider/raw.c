@@ -61,11 +61,8 @@ bool urxe_raw_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 		urxe_requester_complete(qp, !err	    ? IBV_WC_SUCCESS
 					    : err == EFAULT ? IBV_WC_LOC_PROT_ERR
 							    : IBV_WC_LOC_LEN_ERR);
-		if (err) {
-			qp->state = IBV_QPS_SQE; /* the receive queue lives on */
-			while (sq->done != sq->post)
-				urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);
-		}
+		if (err)
+			urxe_qp_sq_error(qp);
 	}
 	return false;
 }

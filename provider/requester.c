@@ -172,7 +172,10 @@ static void fail_local(struct urxe_qp *qp, enum ibv_wc_status status)
 	if (qp->sq.done != qp->sq.cur)
 		return;
 	urxe_requester_complete(qp, status);
-	urxe_qp_error(qp);
+	if (qp->type == IBV_QPT_UC)
+		urxe_qp_sq_error(qp);
+	else
+		urxe_qp_error(qp);
 }
 
 /* One packet to be built. */

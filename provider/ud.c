@@ -83,12 +83,8 @@ bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 		urxe_pace_sent(qp, now, wqe->length + URXE_PACE_HEADERS);
 		qp->req.deadline = URXE_NEVER;
 		urxe_requester_complete(qp, err ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
-		if (err) {
-			/* An error of the send queue alone (IBTA 10.3.1.6). */
-			qp->state = IBV_QPS_SQE;
-			while (sq->done != sq->post)
-				urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);
-		}
+		if (err)
+			urxe_qp_sq_error(qp);
 	}
 	return false;
 }

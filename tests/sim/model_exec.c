@@ -533,7 +533,9 @@ void m_exec(struct m_world *w, struct m_obj *qp, const struct m_wr *wr)
 	} else {
 		status = exec_connected(w, qp, wr, len);
 		complete(w, qp, wr, status);
-		if (status)
+		if (status && qp->qpt == IBV_QPT_UC)
+			qp->state = IBV_QPS_SQE;
+		else if (status)
 			m_qp_error(w, qp);
 	}
 }

@@ -96,6 +96,39 @@ static void test_uc_gap(void)
 	pair_close(&p);
 }
 
+/* A message that cannot be sent to its end stops the send queue alone, until it is told to go on.
+ */
+static void test_uc_send_error(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
+	struct ibv_send_wr wr = {.wr_id = 1, .num_sge = 2, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_sge sge[2];
+	struct ibv_wc wc;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_UC);
+	pair_meet(&p);
+	pair_recv(&p.a, 9, 0x1000, 100);
+	pair_recv(&p.b, 2, 0x1000, 4096);
+	sge[0] = (struct ibv_sge){(uintptr_t)p.a.buf, 1024, p.a.mr->lkey};
+	sge[1] = (struct ibv_sge){(uintptr_t)p.a.buf, 1024, p.a.mr->lkey ^ 1};
+	wr.sg_list = sge;
+	wr.opcode = IBV_WR_SEND;
+	CU_ASSERT_EQUAL(ibv_post_send(p.a.qp, &wr, &bad), 0);
+	CU_ASSERT(got(&p.a, 1, IBV_WC_LOC_PROT_ERR, 0));
+	CU_ASSERT_EQUAL(pair_state(p.a.qp), IBV_QPS_SQE);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 3, 0, 8, &p.b, 0, 0), 0);
+	CU_ASSERT(got(&p.a, 3, IBV_WC_WR_FLUSH_ERR, 0));
+	raw_send(&p.b, &p.a, &(struct raw_pkt){.opcode = UC(SEND_ONLY), .psn = PSN, .len = 8});
+	CU_ASSERT(got(&p.a, 9, IBV_WC_SUCCESS, 8));
+	CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &attr, IBV_QP_STATE), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 4, 0, 1500, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	pair_settle(&p, 1000000);
+	CU_ASSERT(ibv_poll_cq(p.a.cq, 1, &wc) == 1 && wc.wr_id == 4 && !wc.status);
+	CU_ASSERT(got(&p.b, 2, IBV_WC_SUCCESS, 1500));
+	pair_close(&p);
+}
+
 static void test_uc_drops(void)
 {
 	uint32_t psn = PSN;
@@ -329,5 +362,6 @@ static void test_ud_unreachable(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("uc_ud", T(test_uc_data), T(test_uc_gap), T(test_uc_drops), T(test_uc_recv_errors),
-	       T(test_ud_data), T(test_ud_drops), T(test_ud_send_errors), T(test_ud_unreachable))
+URXE_TEST_MAIN("uc_ud", T(test_uc_data), T(test_uc_gap), T(test_uc_send_error), T(test_uc_drops),
+	       T(test_uc_recv_errors), T(test_ud_data), T(test_ud_drops), T(test_ud_send_errors),
+	       T(test_ud_unreachable))
