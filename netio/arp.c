@@ -31,21 +31,18 @@ static void arp_send(struct urxe_lane *lane, const uint8_t dmac[6], uint16_t op,
 	urxe_ctl_end(lane, &f, p + ARP_LEN);
 }
 
-void urxe_arp_ask(struct urxe_lane *lane, unsigned sgid_index, const uint8_t gid[16],
+void urxe_arp_ask(struct urxe_lane *lane, const uint8_t own[16], const uint8_t gid[16],
 		  const uint8_t *mac)
 {
-	arp_send(lane, mac ? mac : broadcast, ARP_REQUEST, lane->port->gids[sgid_index].gid + 12,
-		 no_addr, gid + 12);
+	arp_send(lane, mac ? mac : broadcast, ARP_REQUEST, own + 12, no_addr, gid + 12);
 }
 
-void urxe_arp_announce(struct urxe_lane *lane, unsigned sgid_index, bool probe)
+void urxe_arp_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe)
 {
-	const uint8_t *own = lane->port->gids[sgid_index].gid + 12;
-
 	/* A probe has no sender address: another owner answers it, and nobody learns from it. */
 	if (probe)
-		arp_send(lane, broadcast, ARP_REQUEST, no_addr, no_addr, own);
-	arp_send(lane, broadcast, ARP_REQUEST, own, no_addr, own);
+		arp_send(lane, broadcast, ARP_REQUEST, no_addr, no_addr, own + 12);
+	arp_send(lane, broadcast, ARP_REQUEST, own + 12, no_addr, own + 12);
 }
 
 void urxe_arp_input(struct urxe_lane *lane, const uint8_t *eth, const uint8_t *arp, uint32_t len)

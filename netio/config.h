@@ -115,6 +115,12 @@ bool urxe_config_is_key(const char *key, bool *global);
 /** urxe_config_key_names - the names of all keys, device keys first; ends with NULL. */
 const char *const *urxe_config_key_names(void);
 
+/** urxe_config_ip_parse - ADDR/LEN; false: that is not an address that a host can have. */
+bool urxe_config_ip_parse(const char *s, struct urxe_config_ip *ip);
+
+/** urxe_config_ip_valid - can a host have this address, on a network with this prefix? */
+bool urxe_config_ip_valid(const struct urxe_config_ip *ip);
+
 /** urxe_config_l3_mtu - bytes of IP packet the port must carry for this configuration. */
 uint32_t urxe_config_l3_mtu(const struct urxe_port_config *cfg);
 

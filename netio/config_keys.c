@@ -69,25 +69,7 @@ static bool parse_addr(const char *s, uint8_t gid[16], bool *ipv4)
 	return inet_pton(AF_INET6, s, gid) == 1 && memcmp(gid, v4_mapped, 12) != 0;
 }
 
-static bool unicast4(const uint8_t *a, unsigned len)
-{
-	uint32_t v = (uint32_t)a[0] << 24 | (uint32_t)a[1] << 16 | (uint32_t)a[2] << 8 | a[3];
-	uint32_t host = len < 32 ? v & (0xffffffffu >> len) : 0;
-
-	if (a[0] == 0 || a[0] == 127 || a[0] >= 224)
-		return false;
-	/* neither the network's own address nor its broadcast address */
-	return len > 30 || (host != 0 && host != 0xffffffffu >> len);
-}
-
-static bool unicast6(const uint8_t *a)
-{
-	static const uint8_t zero[15];
-
-	return a[0] != 0xff && (memcmp(a, zero, 15) != 0 || a[15] > 1);
-}
-
-static bool parse_ip(const char *s, struct urxe_config_ip *ip)
+bool urxe_config_ip_parse(const char *s, struct urxe_config_ip *ip)
 {
 	const char *slash = strchr(s, '/');
 	char addr[64];
@@ -100,7 +82,7 @@ static bool parse_ip(const char *s, struct urxe_config_ip *ip)
 	    !parse_u64(slash + 1, 1, ip->ipv4 ? 32 : 128, &len))
 		return false;
 	ip->prefix_len = (uint8_t)len;
-	return ip->ipv4 ? unicast4(ip->gid + 12, (unsigned)len) : unicast6(ip->gid);
+	return urxe_config_ip_valid(ip);
 }
 
 const char *urxe_config_ip_print(const uint8_t gid[16], bool ipv4, char buf[64])
@@ -118,7 +100,8 @@ static bool key_port(struct urxe_config *cfg, struct urxe_port_config *dev, cons
 
 static bool key_ip(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
-	if (dev->num_ips == URXE_CONFIG_MAX_IPS || !parse_ip(v, &dev->ips[dev->num_ips]))
+	if (dev->num_ips == URXE_CONFIG_MAX_IPS ||
+	    !urxe_config_ip_parse(v, &dev->ips[dev->num_ips]))
 		return false;
 	dev->num_ips++;
 	return true;
@@ -126,18 +109,19 @@ static bool key_ip(struct urxe_config *cfg, struct urxe_port_config *dev, const 
 
 static bool key_gw(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
-	uint8_t gid[16];
-	bool ipv4, *has;
+	struct urxe_config_ip ip;
+	bool *has;
 
-	if (!parse_addr(v, gid, &ipv4))
+	if (!parse_addr(v, ip.gid, &ip.ipv4))
 		return false;
-	if (ipv4 ? !unicast4(gid + 12, 32) : !unicast6(gid))
+	ip.prefix_len = ip.ipv4 ? 32 : 128;
+	if (!urxe_config_ip_valid(&ip))
 		return false;
-	has = ipv4 ? &dev->has_gw4 : &dev->has_gw6;
+	has = ip.ipv4 ? &dev->has_gw4 : &dev->has_gw6;
 	if (*has)
 		return false;
 	*has = true;
-	memcpy(ipv4 ? dev->gw4 : dev->gw6, gid, 16);
+	memcpy(ip.ipv4 ? dev->gw4 : dev->gw6, ip.gid, 16);
 	return true;
 }
 

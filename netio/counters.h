@@ -52,6 +52,7 @@
 	X(tx_too_long)                                                                      \
 	X(tx_unresolved)      /* waited for a neighbour */                                  \
 	X(tx_unreachable)     /* the neighbour does not answer */                           \
+	X(tx_no_source)	      /* from an address that was removed: not sent */              \
 	X(tx_control_dropped) /* own ARP, ND, ICMP, and looped copies that found no room */ \
 	X(tx_link_down)	      /* waiting frames dropped without carrier */                  \
 	/* neighbours */                                                                    \

@@ -94,9 +94,11 @@ static bool udp_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 
 static int own_v4(const struct urxe_port *port, const uint8_t addr[4])
 {
-	/* IPv4 entries come first. */
-	for (unsigned i = 0; i < port->num_gids && port->gids[i].ipv4; i++) {
-		if (!memcmp(port->gids[i].gid + 12, addr, 4))
+	const struct urxe_gid_entry *own;
+
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		own = urxe_port_own(port, i);
+		if (own && own->ipv4 && !memcmp(own->gid + 12, addr, 4))
 			return (int)i;
 	}
 	return -1;
@@ -173,14 +175,16 @@ static bool ipv4_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop, 
 static bool nd_group(const struct urxe_port *port, const uint8_t dst[16])
 {
 	static const uint8_t all_nodes[16] = {0xff, 0x02, [15] = 1};
+	const struct urxe_gid_entry *own;
 	uint8_t group[16];
 
 	if (!memcmp(dst, all_nodes, 16))
 		return true;
-	for (unsigned i = 0; i < port->num_gids; i++) {
-		if (port->gids[i].ipv4)
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		own = urxe_port_own(port, i);
+		if (!own || own->ipv4)
 			continue;
-		urxe_nd_group(port->gids[i].gid, group);
+		urxe_nd_group(own->gid, group);
 		if (!memcmp(dst, group, 16))
 			return true;
 	}

@@ -57,15 +57,17 @@ static unsigned filter_macs(struct urxe_port *port, uint8_t (*macs)[6])
 {
 	static const uint8_t all_hosts[16] = {[10] = 0xff, [11] = 0xff, 224, 0, 0, 1};
 	static const uint8_t all_nodes[16] = {0xff, 0x02, [15] = 1};
+	const struct urxe_gid_entry *own;
 	uint8_t group[16];
 	unsigned n = 0;
 
 	urxe_mcast_mac(all_hosts, macs[n++]);
 	urxe_mcast_mac(all_nodes, macs[n++]);
-	for (unsigned i = 0; i < port->num_gids; i++) {
-		if (port->gids[i].ipv4)
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		own = urxe_port_own(port, i);
+		if (!own || own->ipv4)
 			continue;
-		urxe_nd_group(port->gids[i].gid, group);
+		urxe_nd_group(own->gid, group);
 		urxe_mcast_mac(group, macs[n++]);
 	}
 	urxe_spin_lock(&port->mcast.lock);
@@ -96,11 +98,19 @@ static void report_now(struct urxe_port *port)
 		urxe_neigh_schedule(port, 0);
 }
 
+int urxe_mcast_refilter(struct urxe_port *port)
+{
+	int err;
+
+	pthread_mutex_lock(&port->mcast.filter_lock);
+	err = filter_set(port);
+	pthread_mutex_unlock(&port->mcast.filter_lock);
+	return err;
+}
+
 void urxe_mcast_start(struct urxe_port *port)
 {
-	pthread_mutex_lock(&port->mcast.filter_lock);
-	filter_set(port);
-	pthread_mutex_unlock(&port->mcast.filter_lock);
+	urxe_mcast_refilter(port);
 	report_now(port);
 }
 
@@ -194,12 +204,12 @@ int urxe_port_mcast_leave(struct urxe_port *port, const uint8_t mgid[16])
 static void igmp_report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t type)
 {
 	static const uint8_t to[16] = {[10] = 0xff, [11] = 0xff, 224, 0, 0, 22};
-	struct urxe_port *port = lane->port;
+	const uint8_t *own = urxe_port_asker(lane->port, 0, to);
 	uint8_t mac[6], *ip, *p;
 	struct urxe_frame f;
 
 	urxe_mcast_mac(to, mac);
-	if (!port->num_gids || !port->gids[0].ipv4)
+	if (!own)
 		return;
 	ip = urxe_ctl_begin(lane, &f, mac, ETHERTYPE_IPV4);
 	if (!ip)
@@ -212,7 +222,7 @@ static void igmp_report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t 
 	ip[6] = 0x40;
 	ip[8] = 1;
 	ip[9] = PROTO_IGMP;
-	memcpy(ip + 12, port->gids[0].gid + 12, 4);
+	memcpy(ip + 12, own + 12, 4);
 	memcpy(ip + 16, to + 12, 4);
 	ip[20] = 0x94; /* router alert (RFC 2113) */
 	ip[21] = 4;

@@ -56,10 +56,9 @@ static void nd_send(struct urxe_lane *lane, const uint8_t dmac[6], const uint8_t
 	urxe_ctl_end(lane, &f, p + len);
 }
 
-void urxe_nd_ask(struct urxe_lane *lane, unsigned sgid_index, const uint8_t gid[16],
+void urxe_nd_ask(struct urxe_lane *lane, const uint8_t own[16], const uint8_t gid[16],
 		 const uint8_t *mac)
 {
-	const uint8_t *own = lane->port->gids[sgid_index].gid;
 	uint8_t group[16], gmac[6];
 
 	if (mac) {
@@ -71,9 +70,8 @@ void urxe_nd_ask(struct urxe_lane *lane, unsigned sgid_index, const uint8_t gid[
 	nd_send(lane, gmac, own, group, TYPE_NS, 0, gid, OPT_SLLA);
 }
 
-void urxe_nd_announce(struct urxe_lane *lane, unsigned sgid_index, bool probe)
+void urxe_nd_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe)
 {
-	const uint8_t *own = lane->port->gids[sgid_index].gid;
 	uint8_t group[16], mac[6];
 
 	if (probe) { /* as duplicate address detection does (RFC 4862 5.4.2) */

@@ -131,13 +131,15 @@ static void question_for(struct question *q, const struct urxe_neigh *n, bool un
 
 static void ask(struct urxe_lane *lane, const struct question *q)
 {
-	if (!q->ask)
+	const uint8_t *own = q->ask ? urxe_port_asker(lane->port, q->sgid_index, q->gid) : NULL;
+
+	if (!own)
 		return;
 	urxe_count(lane, URXE_CNT_neigh_asked, 1);
 	if (urxe_gid_is_v4(q->gid))
-		urxe_arp_ask(lane, q->sgid_index, q->gid, q->unicast ? q->mac : NULL);
+		urxe_arp_ask(lane, own, q->gid, q->unicast ? q->mac : NULL);
 	else
-		urxe_nd_ask(lane, q->sgid_index, q->gid, q->unicast ? q->mac : NULL);
+		urxe_nd_ask(lane, own, q->gid, q->unicast ? q->mac : NULL);
 }
 
 bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16])
@@ -282,9 +284,11 @@ static bool timeout(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t now, 
 static struct urxe_neigh *learn(struct urxe_lane *lane, const uint8_t gid[16])
 {
 	struct urxe_port *port = lane->port;
+	const struct urxe_gid_entry *own;
 
-	for (unsigned i = 0; i < port->num_gids; i++) {
-		if (!urxe_gid_on_link(&port->gids[i], gid))
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		own = urxe_port_own(port, i);
+		if (!own || !urxe_gid_on_link(own, gid))
 			continue;
 		if (port->neigh.count < NEIGH_MAX)
 			return add(&port->neigh, gid, i);
@@ -351,6 +355,7 @@ static void carrier_changed(struct urxe_port *port, uint64_t now)
 	struct urxe_neigh_table *t = &port->neigh;
 
 	t->announce_left = ANNOUNCEMENTS;
+	t->announce_who = UINT64_MAX;
 	t->announce_due = now;
 	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
 		for (struct urxe_neigh *n = t->bucket[b]; n; n = n->next) {
@@ -368,7 +373,7 @@ static void carrier_changed(struct urxe_port *port, uint64_t now)
 }
 
 /* One announcement is due: returns how many are left with this one, 0 for none. Locked. */
-static unsigned announce_due(struct urxe_port *port, uint64_t now)
+static unsigned announce_due(struct urxe_port *port, uint64_t now, uint64_t *who)
 {
 	struct urxe_neigh_table *t = &port->neigh;
 	bool up = port->ops->up(port->link);
@@ -382,19 +387,26 @@ static unsigned announce_due(struct urxe_port *port, uint64_t now)
 		t->announce_due = now + CARRIER_POLL;
 		return 0;
 	}
+	*who = t->announce_who;
+	if (t->announce_left == 1)
+		t->announce_who = 0;
 	t->announce_due = t->announce_left > 1 ? now + ANNOUNCE_GAP : URXE_NEVER;
 	return t->announce_left--;
 }
 
-static void announce(struct urxe_lane *lane, bool first)
+static void announce(struct urxe_lane *lane, uint64_t who, bool first)
 {
 	struct urxe_port *port = lane->port;
+	const struct urxe_gid_entry *own;
 
-	for (unsigned i = 0; i < port->num_gids; i++) {
-		if (port->gids[i].ipv4)
-			urxe_arp_announce(lane, i, first);
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		own = who >> i & 1 ? urxe_port_own(port, i) : NULL;
+		if (!own)
+			continue;
+		if (own->ipv4)
+			urxe_arp_announce(lane, own->gid, first);
 		else
-			urxe_nd_announce(lane, i, first);
+			urxe_nd_announce(lane, own->gid, first);
 	}
 }
 
@@ -427,7 +439,7 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_port *port = lane->port;
 	struct urxe_neigh_table *t = &port->neigh;
-	uint64_t next = atomic_load_explicit(&t->next_due, memory_order_relaxed), due;
+	uint64_t next = atomic_load_explicit(&t->next_due, memory_order_relaxed), due, who;
 	unsigned left;
 	bool more;
 
@@ -436,10 +448,10 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	    (atomic_load_explicit(&t->was_up, memory_order_relaxed) || !port->ops->up(port->link)))
 		return next;
 	urxe_spin_lock(&t->lock);
-	left = announce_due(port, now);
+	left = announce_due(port, now, &who);
 	urxe_spin_unlock(&t->lock);
 	if (left)
-		announce(lane, left == ANNOUNCEMENTS);
+		announce(lane, who, left == ANNOUNCEMENTS);
 	urxe_mcast_tick(lane, now);
 	do {
 		struct question q = {false};
@@ -460,10 +472,11 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	return next;
 }
 
-void urxe_neigh_announce(struct urxe_port *port)
+void urxe_neigh_announce(struct urxe_port *port, uint64_t who)
 {
 	urxe_spin_lock(&port->neigh.lock);
 	port->neigh.announce_left = ANNOUNCEMENTS;
+	port->neigh.announce_who |= who;
 	port->neigh.announce_due = 0;
 	schedule(port, 0);
 	urxe_spin_unlock(&port->neigh.lock);

@@ -60,7 +60,7 @@ static void put_headers(struct urxe_path *path, const struct urxe_path_attr *a)
 	struct urxe_port *port = path->port;
 	uint8_t *p = put_l2(path, port->cfg.vlan);
 
-	p = put_l3(path, a, port->gids[a->sgid_index].gid, p);
+	p = put_l3(path, a, path->own->entry.gid, p);
 	urxe_put16(p, a->udp_sport);
 	urxe_put16(p + 2, URXE_UDP_DPORT);
 	/* The checksum stays 0, over IPv6 too (RFC 6935), as kernel rxe's: the ICRC covers more. */
@@ -84,29 +84,33 @@ static int find_way(struct urxe_path *path, const struct urxe_path_attr *a)
 		return 0;
 	}
 	path->kind = PATH_WIRE;
-	err = urxe_port_next_hop(port, a->sgid_index, path->dgid, next);
+	err = urxe_port_next_hop(port, &path->own->entry, path->dgid, next);
 	return err ? err : urxe_neigh_get(port, next, a->sgid_index, &path->neigh);
 }
 
 int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 		     struct urxe_path **out)
 {
+	const struct urxe_own *own = NULL;
 	struct urxe_path *path;
-	unsigned own;
+	unsigned other;
 	int err;
 
-	if (attr->sgid_index >= port->num_gids || is_zero(attr->dgid, 16))
+	if (attr->sgid_index < URXE_PORT_MAX_GIDS)
+		own = atomic_load_explicit(&port->gids[attr->sgid_index], memory_order_acquire);
+	if (!own || is_zero(attr->dgid, 16))
 		return EINVAL;
-	if (urxe_gid_is_v4(attr->dgid) != port->gids[attr->sgid_index].ipv4)
+	if (urxe_gid_is_v4(attr->dgid) != own->entry.ipv4)
 		return ENETUNREACH;
 	path = calloc(1, sizeof(*path));
 	if (!path)
 		return ENOMEM;
 	path->port = port;
-	path->ipv4 = port->gids[attr->sgid_index].ipv4;
+	path->own = own;
+	path->ipv4 = own->entry.ipv4;
 	memcpy(path->dgid, attr->dgid, 16);
 	/* 127.0.0.1 and ::1 become an own address. */
-	err = urxe_port_route(port, attr->dgid, &own, path->dgid);
+	err = urxe_port_route(port, attr->dgid, &other, path->dgid);
 	if (!err)
 		err = find_way(path, attr);
 	if (err) {

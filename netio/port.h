@@ -83,9 +83,28 @@ void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info);
 /** urxe_port_carrier - the carrier has gone or come: soon neighbours are told, and doubted. */
 void urxe_port_carrier(struct urxe_port *port);
 
-/** urxe_port_gid - the GID table: IPv4 entries first. 0, ENODATA for an empty slot, EINVAL beyond.
+/** urxe_port_gid - the GID table: of the configuration, IPv4 entries first. 0, ENODATA for an empty
+ * slot, EINVAL beyond.
  */
 int urxe_port_gid(struct urxe_port *port, unsigned index, struct urxe_gid_entry *entry);
+
+/**
+ * urxe_port_addr_add - one more own address, in the first empty slot of the GID table
+ * @prefix_len: of the address family
+ *
+ * Announced, and asked for whether somebody else has it, as at start. 0; EEXIST: it is there;
+ * EINVAL: no host's address; ENOSPC: no slot is empty; ENOMEM; or the errno of the link, which does
+ * not take one more group. Thread-safe; call with no lane held.
+ */
+int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len);
+
+/**
+ * urxe_port_addr_del - an own address goes; its slot stays empty, the indices of others stay
+ *
+ * From now on nothing is received at nor sent from it: paths from it say EHOSTUNREACH until it
+ * comes back. 0, or EADDRNOTAVAIL: there is none such with this prefix. Thread-safe, as above.
+ */
+int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len);
 
 /** urxe_port_gid_find - index of an own address, or -1. Loopback addresses (127/8, ::1) are not
  * own. */
@@ -196,7 +215,8 @@ struct urxe_tx {
  *
  * Returns 0; EAGAIN: no room now, try after the next progress; EINPROGRESS: the neighbour
  * is being resolved, likewise; EHOSTUNREACH: resolution failed (it is tried again by later
- * calls, at a bounded rate); EMSGSIZE: longer than the port carries.
+ * calls, at a bounded rate), or the own address was removed; EMSGSIZE: longer than the port
+ * carries.
  */
 int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len);
 

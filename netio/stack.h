@@ -83,6 +83,7 @@ struct urxe_neigh_table {
 	struct urxe_neigh *bucket[NEIGH_BUCKETS];
 	/* announcements of our own addresses, also under lock */
 	unsigned announce_left;
+	uint64_t announce_who; /* a bit a GID index */
 	uint64_t announce_due;
 	atomic_bool was_up; /* written under lock */
 };
@@ -117,7 +118,8 @@ void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n);
 void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6],
 		      unsigned heard);
 uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now);
-void urxe_neigh_announce(struct urxe_port *port);
+/** urxe_neigh_announce - say who we are soon, with the addresses at the GID indices in @who. */
+void urxe_neigh_announce(struct urxe_port *port, uint64_t who);
 void urxe_neigh_schedule(struct urxe_port *port, uint64_t due);
 void urxe_neigh_destroy(struct urxe_port *port);
 /** urxe_neigh_duplicate - somebody else uses our address: count, and warn now and then. */
@@ -148,6 +150,8 @@ bool urxe_mcast_joined(struct urxe_port *port, const uint8_t mgid[16]);
 void urxe_mcast_mac(const uint8_t mgid[16], uint8_t mac[6]);
 /** urxe_mcast_start - the link is there: its filter, and reports for all groups. */
 void urxe_mcast_start(struct urxe_port *port);
+/** urxe_mcast_refilter - our addresses have changed. 0, or the link's errno. */
+int urxe_mcast_refilter(struct urxe_port *port);
 void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now);
 void urxe_mcast_query(struct urxe_lane *lane, bool ipv4);
 
@@ -234,12 +238,20 @@ static inline void urxe_count(struct urxe_lane *lane, enum urxe_counter c, uint6
 
 /* ---- ports ---- */
 
+/* An own address. Never changed nor freed before the port goes: paths and the table point to it. */
+struct urxe_own {
+	struct urxe_gid_entry entry;
+	atomic_bool live; /* it is in the table */
+	struct urxe_own *next;
+};
+
 struct urxe_port {
 	struct urxe_port_config cfg;
 	const struct urxe_link_ops *ops;
 	void *link_arg;
-	unsigned num_gids;
-	struct urxe_gid_entry gids[URXE_PORT_MAX_GIDS];
+	_Atomic(struct urxe_own *) gids[URXE_PORT_MAX_GIDS]; /* written under start_lock */
+	_Atomic unsigned gid_end; /* one past the last slot that was ever used */
+	struct urxe_own *owns;	  /* all there were; under start_lock */
 	struct urxe_ident *ident;
 
 	pthread_mutex_t start_lock;
@@ -263,6 +275,22 @@ struct urxe_port {
 	_Atomic uint64_t dup_warned; /* when the last duplicate address was reported */
 };
 
+static inline unsigned urxe_port_gid_end(const struct urxe_port *port)
+{
+	return atomic_load_explicit(&port->gid_end, memory_order_acquire);
+}
+
+/** urxe_port_own - the own address at a GID index, or NULL; good as long as the port. */
+static inline const struct urxe_gid_entry *urxe_port_own(const struct urxe_port *port, unsigned i)
+{
+	const struct urxe_own *own;
+
+	if (i >= URXE_PORT_MAX_GIDS)
+		return NULL;
+	own = atomic_load_explicit(&port->gids[i], memory_order_acquire);
+	return own ? &own->entry : NULL;
+}
+
 static inline bool urxe_gid_is_v4(const uint8_t gid[16])
 {
 	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -285,8 +313,15 @@ static inline bool urxe_gid_is_mcast(const uint8_t gid[16])
 /** urxe_gid_on_link - is @gid on the prefix of this own address? */
 bool urxe_gid_on_link(const struct urxe_gid_entry *own, const uint8_t gid[16]);
 /** urxe_port_next_hop - the on-link address that frames to @dgid go to; 0 or ENETUNREACH. */
-int urxe_port_next_hop(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16],
-		       uint8_t next[16]);
+int urxe_port_next_hop(struct urxe_port *port, const struct urxe_gid_entry *own,
+		       const uint8_t dgid[16], uint8_t next[16]);
+/** urxe_port_asker - the own address that asks for a neighbour: the one at @sgid_index or, should
+ * that be gone, one near it; NULL: there is none of its family. */
+const uint8_t *urxe_port_asker(const struct urxe_port *port, unsigned sgid_index,
+			       const uint8_t gid[16]);
+/** urxe_addr_init - the configuration's addresses. 0, EINVAL, ENOMEM. */
+int urxe_addr_init(struct urxe_port *port);
+void urxe_addr_fini(struct urxe_port *port);
 /** urxe_gid_print - for log lines; @buf of 46 bytes at least. */
 const char *urxe_gid_print(const uint8_t gid[16], char *buf, size_t len);
 
@@ -344,14 +379,14 @@ int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len);
 
 /* ---- questions and announcements ---- */
 
-/** urxe_arp_ask / urxe_nd_ask - who has @gid? @mac: ask this one alone, or NULL: all. */
-void urxe_arp_ask(struct urxe_lane *lane, unsigned sgid_index, const uint8_t gid[16],
+/** urxe_arp_ask / urxe_nd_ask - who has @gid? asks @own. @mac: ask this one alone, or NULL: all. */
+void urxe_arp_ask(struct urxe_lane *lane, const uint8_t own[16], const uint8_t gid[16],
 		  const uint8_t *mac);
-void urxe_nd_ask(struct urxe_lane *lane, unsigned sgid_index, const uint8_t gid[16],
+void urxe_nd_ask(struct urxe_lane *lane, const uint8_t own[16], const uint8_t gid[16],
 		 const uint8_t *mac);
 /** urxe_arp_announce / urxe_nd_announce - here we are; @probe: and is anybody else? */
-void urxe_arp_announce(struct urxe_lane *lane, unsigned sgid_index, bool probe);
-void urxe_nd_announce(struct urxe_lane *lane, unsigned sgid_index, bool probe);
+void urxe_arp_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe);
+void urxe_nd_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe);
 /** urxe_nd_group - the solicited-node group of an address (RFC 4291 2.7.1). */
 void urxe_nd_group(const uint8_t gid[16], uint8_t group[16]);
 
@@ -405,6 +440,7 @@ enum urxe_path_kind {
 
 struct urxe_path {
 	struct urxe_port *port;
+	const struct urxe_own *own;
 	struct urxe_neigh *neigh; /* PATH_WIRE only */
 	enum urxe_path_kind kind;
 	bool ipv4;

@@ -154,6 +154,10 @@ static int destination(struct urxe_lane *lane, struct urxe_path *path, uint8_t m
 	uint64_t word;
 	int err;
 
+	if (!atomic_load_explicit(&path->own->live, memory_order_relaxed)) {
+		urxe_count(lane, URXE_CNT_tx_no_source, 1);
+		return EHOSTUNREACH;
+	}
 	*flags = path->ipv4 ? TX_IPV4 : 0;
 	switch (path->kind) {
 	case PATH_WIRE:

@@ -94,7 +94,7 @@ static void peer_says(const uint8_t mac[6], bool to_us, bool request)
 	memcpy(f + 22, mac, 6);
 	memcpy(f + 28, peer + 12, 4);
 	memcpy(f + 32, mac1, request ? 0 : 6);
-	memcpy(f + 38, n.port->gids[0].gid + 12, 4);
+	memcpy(f + 38, urxe_port_own(n.port, 0)->gid + 12, 4);
 	urxe_sim_put(n.end, f, 42);
 	node_poll(&n);
 }
@@ -293,8 +293,8 @@ static void bad_macs(void)
 static void full_table(void)
 {
 	set_up("10.9.0.2");
-	memcpy(peer, n.port->gids[0].gid, 16);
-	n.port->gids[0].prefix_len = 8;
+	memcpy(peer, urxe_port_own(n.port, 0)->gid, 16);
+	atomic_load(&n.port->gids[0])->entry.prefix_len = 8;
 	for (unsigned i = 0; i < NEIGH_MAX + 100; i++) {
 		peer[13] = 200;
 		peer[14] = (uint8_t)(i >> 8);
@@ -316,7 +316,7 @@ static void resolve(void)
 	peer_says(mac2, true, false);
 	CU_ASSERT_EQUAL(urxe_port_resolve(n.port, 0, peer, mac), 0);
 	CU_ASSERT_EQUAL(memcmp(mac, mac2, 6), 0);
-	CU_ASSERT_EQUAL(urxe_port_resolve(n.port, 0, n.port->gids[0].gid, mac), 0);
+	CU_ASSERT_EQUAL(urxe_port_resolve(n.port, 0, urxe_port_own(n.port, 0)->gid, mac), 0);
 	CU_ASSERT_EQUAL(memcmp(mac, mac1, 6), 0);
 	gid_of("239.129.2.3", group);
 	CU_ASSERT_EQUAL(urxe_port_resolve(n.port, 0, group, mac), 0);

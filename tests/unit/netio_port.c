@@ -106,7 +106,7 @@ static void routes(void)
 		CU_ASSERT_EQUAL(memcmp(next, want, 16), 0);
 	}
 	gid_of("8.8.8.8", to);
-	CU_ASSERT_EQUAL(urxe_port_next_hop(port, 1, to, next), 0);
+	CU_ASSERT_EQUAL(urxe_port_next_hop(port, urxe_port_own(port, 1), to, next), 0);
 	CU_ASSERT_EQUAL(memcmp(next, cfg.gw4, 16), 0);
 	urxe_port_destroy(port);
 }

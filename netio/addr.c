@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The addresses of a port: who we are, and where a destination lies.
+ *
+ * The data path reads the table without a lock, and paths refer to their own address. So an entry,
+ * once made, stays as it is until the port goes; what comes and goes is the table's pointer to it.
+ */
+#include "netio/stack.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <stdlib.h>
+
+#include "urxe/log.h"
+
+const char *urxe_gid_print(const uint8_t gid[16], char *buf, size_t len)
+{
+	bool v4 = urxe_gid_is_v4(gid);
+
+	return inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, buf, (socklen_t)len);
+}
+
+static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+	if (memcmp(a, b, bits / 8))
+		return false;
+	return !(bits % 8) || !((a[bits / 8] ^ b[bits / 8]) >> (8 - bits % 8));
+}
+
+bool urxe_gid_on_link(const struct urxe_gid_entry *own, const uint8_t gid[16])
+{
+	if (urxe_gid_is_v4(gid) != own->ipv4)
+		return false;
+	return same_prefix(own->gid, gid, own->prefix_len + (own->ipv4 ? 96u : 0u));
+}
+
+static bool is_loopback(const uint8_t gid[16])
+{
+	static const uint8_t one[16] = {[15] = 1};
+
+	return urxe_gid_is_v4(gid) ? gid[12] == 127 : !memcmp(gid, one, 16);
+}
+
+/* The last address of an IPv4 prefix, and 255.255.255.255: nobody to talk RDMA to. */
+static bool is_broadcast(const struct urxe_gid_entry *own, const uint8_t gid[16])
+{
+	uint32_t addr = urxe_get32(gid + 12);
+
+	if (!urxe_gid_is_v4(gid))
+		return false;
+	if (addr == 0xffffffff || addr >> 24 == 0)
+		return true;
+	return own->prefix_len < 31 && urxe_gid_on_link(own, gid) &&
+	       !(~addr & (0xffffffffu >> own->prefix_len));
+}
+
+int urxe_port_gid(struct urxe_port *port, unsigned index, struct urxe_gid_entry *entry)
+{
+	const struct urxe_gid_entry *own;
+
+	if (index >= URXE_PORT_MAX_GIDS)
+		return EINVAL;
+	own = urxe_port_own(port, index);
+	if (!own)
+		return ENODATA;
+	*entry = *own;
+	return 0;
+}
+
+int urxe_port_gid_find(struct urxe_port *port, const uint8_t gid[16])
+{
+	const struct urxe_gid_entry *own;
+
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		own = urxe_port_own(port, i);
+		if (own && !memcmp(own->gid, gid, 16))
+			return (int)i;
+	}
+	return -1;
+}
+
+static bool has_gateway(const struct urxe_port *port, bool ipv4, const uint8_t **gw)
+{
+	*gw = ipv4 ? port->cfg.gw4 : port->cfg.gw6;
+	return ipv4 ? port->cfg.has_gw4 : port->cfg.has_gw6;
+}
+
+/* The first own address of the family, on whose prefix @gid lies when one is given. */
+static int own_near(const struct urxe_port *port, bool ipv4, const uint8_t *gid)
+{
+	const struct urxe_gid_entry *own;
+
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		own = urxe_port_own(port, i);
+		if (own && own->ipv4 == ipv4 && (!gid || urxe_gid_on_link(own, gid)))
+			return (int)i;
+	}
+	return -1;
+}
+
+static int source_for(const struct urxe_port *port, const uint8_t dgid[16])
+{
+	bool ipv4 = urxe_gid_is_v4(dgid);
+	const uint8_t *gw;
+	int i;
+
+	if (urxe_gid_is_mcast(dgid) || is_loopback(dgid))
+		return own_near(port, ipv4, NULL);
+	i = own_near(port, ipv4, dgid);
+	if (i >= 0 || !has_gateway(port, ipv4, &gw))
+		return i;
+	i = own_near(port, ipv4, gw);
+	return i >= 0 ? i : own_near(port, ipv4, NULL);
+}
+
+int urxe_port_route(struct urxe_port *port, const uint8_t dgid[16], unsigned *sgid_index,
+		    uint8_t next[16])
+{
+	static const uint8_t zero[16];
+	int i = urxe_port_gid_find(port, dgid);
+	const struct urxe_gid_entry *own;
+
+	if (!memcmp(dgid, zero, 16))
+		return ENETUNREACH;
+	if (i < 0)
+		i = source_for(port, dgid);
+	own = i < 0 ? NULL : urxe_port_own(port, (unsigned)i);
+	if (!own || is_broadcast(own, dgid))
+		return ENETUNREACH;
+	*sgid_index = (unsigned)i;
+	if (next)
+		memcpy(next, is_loopback(dgid) ? own->gid : dgid, 16);
+	return 0;
+}
+
+const uint8_t *urxe_port_asker(const struct urxe_port *port, unsigned sgid_index,
+			       const uint8_t gid[16])
+{
+	bool ipv4 = urxe_gid_is_v4(gid);
+	const struct urxe_gid_entry *own = urxe_port_own(port, sgid_index);
+	int i;
+
+	if (own && own->ipv4 == ipv4)
+		return own->gid;
+	i = own_near(port, ipv4, gid);
+	if (i < 0)
+		i = own_near(port, ipv4, NULL);
+	own = i < 0 ? NULL : urxe_port_own(port, (unsigned)i);
+	return own ? own->gid : NULL;
+}
+
+int urxe_port_next_hop(struct urxe_port *port, const struct urxe_gid_entry *own,
+		       const uint8_t dgid[16], uint8_t next[16])
+{
+	const uint8_t *gw;
+
+	if (is_broadcast(own, dgid) || urxe_gid_is_v4(dgid) != own->ipv4)
+		return ENETUNREACH;
+	if (urxe_gid_on_link(own, dgid) || own_near(port, own->ipv4, dgid) >= 0) {
+		memcpy(next, dgid, 16);
+		return 0;
+	}
+	if (!has_gateway(port, own->ipv4, &gw))
+		return ENETUNREACH;
+	memcpy(next, gw, 16);
+	return 0;
+}
+
+bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
+{
+	const struct urxe_gid_entry *own = urxe_port_own(port, sgid_index);
+	uint8_t next[16];
+
+	if (!own || !atomic_load(&port->started))
+		return false;
+	if (urxe_port_gid_find(port, dgid) >= 0 || is_loopback(dgid) || urxe_gid_is_mcast(dgid))
+		return true;
+	return !urxe_port_next_hop(port, own, dgid, next) && urxe_neigh_known(port, next);
+}
+
+int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16],
+		      uint8_t dmac[6])
+{
+	const struct urxe_gid_entry *own = urxe_port_own(port, sgid_index);
+	struct urxe_lane *lane;
+	struct urxe_neigh *n;
+	uint8_t next[16];
+	uint64_t word;
+	int err;
+
+	if (!own || !atomic_load(&port->started))
+		return ENETUNREACH;
+	if (urxe_port_gid_find(port, dgid) >= 0 || is_loopback(dgid)) {
+		memcpy(dmac, port->mac, 6);
+		return 0;
+	}
+	if (urxe_gid_is_mcast(dgid)) {
+		urxe_mcast_mac(dgid, dmac);
+		return 0;
+	}
+	err = urxe_port_next_hop(port, own, dgid, next);
+	if (!err)
+		err = urxe_neigh_get(port, next, sgid_index, &n);
+	if (err)
+		return err;
+	lane = &port->lanes[0];
+	urxe_lane_lock(lane);
+	word = atomic_load_explicit(&n->word, memory_order_relaxed);
+	if (urxe_neigh_word_state(word) < NEIGH_DELAY)
+		err = urxe_neigh_use(lane, n, &word);
+	urxe_lane_unlock(lane);
+	urxe_neigh_put(port, n);
+	if (!err)
+		urxe_neigh_word_mac(word, dmac);
+	return err;
+}
+
+/* ---- coming and going ---- */
+
+/* The entry for an address: the one from before, should it come back, so that its paths live on. */
+static struct urxe_own *entry_for(struct urxe_port *port, const uint8_t gid[16],
+				  unsigned prefix_len)
+{
+	struct urxe_own *own = port->owns;
+
+	while (own && (memcmp(own->entry.gid, gid, 16) || own->entry.prefix_len != prefix_len))
+		own = own->next;
+	if (own)
+		return own;
+	own = calloc(1, sizeof(*own));
+	if (!own)
+		return NULL;
+	memcpy(own->entry.gid, gid, 16);
+	own->entry.prefix_len = (uint8_t)prefix_len;
+	own->entry.ipv4 = urxe_gid_is_v4(gid);
+	own->entry.vlan = port->cfg.vlan;
+	own->next = port->owns;
+	port->owns = own;
+	return own;
+}
+
+static bool unicast4(const uint8_t *a, unsigned len)
+{
+	uint32_t v = (uint32_t)a[0] << 24 | (uint32_t)a[1] << 16 | (uint32_t)a[2] << 8 | a[3];
+	uint32_t host = len < 32 ? v & (0xffffffffu >> len) : 0;
+
+	if (a[0] == 0 || a[0] == 127 || a[0] >= 224)
+		return false;
+	/* neither the network's own address nor its broadcast address */
+	return len > 30 || (host != 0 && host != 0xffffffffu >> len);
+}
+
+static bool unicast6(const uint8_t *a)
+{
+	static const uint8_t zero[15];
+
+	return a[0] != 0xff && (memcmp(a, zero, 15) != 0 || a[15] > 1);
+}
+
+bool urxe_config_ip_valid(const struct urxe_config_ip *ip)
+{
+	if (ip->prefix_len > (ip->ipv4 ? 32 : 128))
+		return false;
+	return ip->ipv4 ? unicast4(ip->gid + 12, ip->prefix_len) : unicast6(ip->gid);
+}
+
+static bool is_host(const uint8_t gid[16], unsigned prefix_len)
+{
+	struct urxe_config_ip ip = {.ipv4 = urxe_gid_is_v4(gid), .prefix_len = (uint8_t)prefix_len};
+
+	memcpy(ip.gid, gid, sizeof(ip.gid));
+	return prefix_len <= UINT8_MAX && urxe_config_ip_valid(&ip);
+}
+
+/* Others' indices stay, so the first empty slot it is. start_lock held, or nobody knows the port.
+ */
+static int publish(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len, unsigned *at)
+{
+	struct urxe_own *own;
+	unsigned i = 0;
+
+	if (!is_host(gid, prefix_len))
+		return EINVAL;
+	if (urxe_port_gid_find(port, gid) >= 0)
+		return EEXIST;
+	while (i < URXE_PORT_MAX_GIDS && urxe_port_own(port, i))
+		i++;
+	if (i == URXE_PORT_MAX_GIDS)
+		return ENOSPC;
+	own = entry_for(port, gid, prefix_len);
+	if (!own)
+		return ENOMEM;
+	atomic_store(&own->live, true);
+	atomic_store_explicit(&port->gids[i], own, memory_order_release);
+	if (i >= urxe_port_gid_end(port))
+		atomic_store_explicit(&port->gid_end, i + 1, memory_order_release);
+	*at = i;
+	return 0;
+}
+
+static void retract(struct urxe_port *port, unsigned i)
+{
+	struct urxe_own *own = atomic_load(&port->gids[i]);
+
+	atomic_store(&own->live, false);
+	atomic_store_explicit(&port->gids[i], NULL, memory_order_release);
+}
+
+static void log_change(const struct urxe_port *port, const uint8_t gid[16], const char *what)
+{
+	char buf[46];
+
+	urxe_info("%s: address %s %s", port->cfg.name, urxe_gid_print(gid, buf, sizeof(buf)), what);
+}
+
+int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len)
+{
+	unsigned i;
+	int err;
+
+	pthread_mutex_lock(&port->start_lock);
+	err = publish(port, gid, prefix_len, &i);
+	if (!err) {
+		/* IPv6: its solicited-node group is to be heard before anybody asks. */
+		err = urxe_mcast_refilter(port);
+		if (err)
+			retract(port, i);
+		else if (atomic_load(&port->started))
+			urxe_neigh_announce(port, 1ull << i);
+	}
+	pthread_mutex_unlock(&port->start_lock);
+	if (!err)
+		log_change(port, gid, "added");
+	return err;
+}
+
+int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len)
+{
+	int i, err = 0;
+
+	pthread_mutex_lock(&port->start_lock);
+	i = urxe_port_gid_find(port, gid);
+	if (i < 0 || urxe_port_own(port, (unsigned)i)->prefix_len != prefix_len) {
+		err = EADDRNOTAVAIL;
+	} else {
+		retract(port, (unsigned)i);
+		/* A filter that lets more in than it need does no harm. */
+		urxe_mcast_refilter(port);
+	}
+	pthread_mutex_unlock(&port->start_lock);
+	if (!err)
+		log_change(port, gid, "removed");
+	return err;
+}
+
+static_assert(URXE_PORT_MAX_GIDS == URXE_CONFIG_MAX_IPS, "the GID table can be filled");
+static_assert(URXE_PORT_MAX_GIDS <= 64, "a bit for each, of who is to be announced");
+
+/* IPv4 first: clients take the first GID that is not zero. */
+int urxe_addr_init(struct urxe_port *port)
+{
+	const struct urxe_port_config *cfg = &port->cfg;
+	unsigned at;
+	int err;
+
+	if (cfg->num_ips > URXE_CONFIG_MAX_IPS)
+		return EINVAL;
+	for (int ipv4 = 1; ipv4 >= 0; ipv4--) {
+		for (unsigned i = 0; i < cfg->num_ips; i++) {
+			const struct urxe_config_ip *ip = &cfg->ips[i];
+
+			if (urxe_gid_is_v4(ip->gid) != ip->ipv4)
+				return EINVAL;
+			if (ip->ipv4 != ipv4)
+				continue;
+			err = publish(port, ip->gid, ip->prefix_len, &at);
+			if (err && err != EEXIST)
+				return err;
+		}
+	}
+	return 0;
+}
+
+void urxe_addr_fini(struct urxe_port *port)
+{
+	for (struct urxe_own *own = port->owns, *next; own; own = next) {
+		next = own->next;
+		free(own);
+	}
+}
