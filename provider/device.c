@@ -153,6 +153,25 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 	dev->was_up = info.link_up;
 }
 
+int urxe_device_addr(struct urxe_device *dev, bool add, const union ibv_gid *gid,
+		     unsigned prefix_len)
+{
+	int err = urxe_device_check(dev);
+
+	if (err)
+		return err;
+	if (add)
+		err = urxe_port_addr_add(dev->port, gid->raw, prefix_len);
+	else
+		err = urxe_port_addr_del(dev->port, gid->raw, prefix_len);
+	if (err)
+		return err;
+	urxe_event_device(dev, IBV_EVENT_GID_CHANGE);
+	/* The CM may wait for a neighbour of this address. */
+	urxe_service_gsi(dev);
+	return 0;
+}
+
 struct urxe_port *urxe_context_port(struct ibv_context *ctx)
 {
 	return to_urxe_dev(ctx)->port;

@@ -225,6 +225,10 @@ static inline int urxe_device_claim(const struct urxe_device *dev, atomic_int *c
 int urxe_device_create(struct urxe_device **dev, const struct urxe_port_config *cfg,
 		       const struct urxe_link_ops *ops, void *link_arg, bool threaded);
 
+/** urxe_device_addr - add an own address or remove it, and tell all contexts. 0, EIO (dead), or
+ * urxe_port_addr_add()'s and urxe_port_addr_del()'s. */
+int urxe_device_addr(struct urxe_device *dev, bool add, const union ibv_gid *gid,
+		     unsigned prefix_len);
 /**
  * urxe_device_watch - look at the carrier now and then, and tell contexts what has changed
  * By one thread; no lock held. When the port is dead, so is the device: nothing of it works but

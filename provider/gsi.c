@@ -174,6 +174,11 @@ int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gi
 	return err;
 }
 
+int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, unsigned prefix_len)
+{
+	return urxe_device_addr(to_urxe_dev(ctx), add, gid, prefix_len);
+}
+
 int urxe_gsi_log_level(void)
 {
 	int level = URXE_LOG_DEBUG;

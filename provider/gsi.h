@@ -128,6 +128,15 @@ int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);
 /** urxe_gsi_gid - own GID at an index: 0, ENODATA for an empty slot, EINVAL beyond the table. */
 int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gid);
 
+/**
+ * urxe_gsi_addr - the device gets one more own address, or loses one, as urxe_port_addr_add() and
+ * urxe_port_addr_del() say
+ *
+ * All contexts are told (IBV_EVENT_GID_CHANGE). Also EIO: the device is dead. Thread-safe; not from
+ * within poll.
+ */
+int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, unsigned prefix_len);
+
 /** urxe_gsi_log_level - the configured enum urxe_log_level, for the CM's own log lines. */
 int urxe_gsi_log_level(void);
 

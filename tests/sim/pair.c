@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -360,6 +361,19 @@ int pair_recv(struct side *s, uint64_t wr_id, uint32_t off, uint32_t len)
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	return ibv_post_recv(s->qp, &wr, &bad);
+}
+
+int pair_ctx_event(struct ibv_context *ctx)
+{
+	struct pollfd pfd = {.fd = ctx->async_fd, .events = POLLIN};
+	struct ibv_async_event ev;
+
+	if (poll(&pfd, 1, 0) != 1)
+		return -1;
+	REQUIRE(!ibv_get_async_event(ctx, &ev));
+	REQUIRE(ev.event_type == IBV_EVENT_DEVICE_FATAL || ev.element.port_num == 1);
+	ibv_ack_async_event(&ev);
+	return (int)ev.event_type;
 }
 
 int pair_event(struct side *s)

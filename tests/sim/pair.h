@@ -92,6 +92,8 @@ int pair_post(struct side *s, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t of
 	      struct side *to, uint32_t remote_off, unsigned flags);
 /** pair_event - the next asynchronous event of a side, acknowledged; -1 when there is none. */
 int pair_event(struct side *s);
+/** pair_ctx_event - the next event of a context, of its port or device; -1 when there is none. */
+int pair_ctx_event(struct ibv_context *ctx);
 /** pair_no_wc - there is no completion on a side's CQ, nor will there be in @ns. */
 bool pair_no_wc(struct pair *p, struct side *s, uint64_t ns);
 /** pair_state - state of a QP as queried. */

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 
 #include "harness.h"
@@ -22,20 +21,6 @@ static void watch(struct side *s)
 {
 	clock_ns += LOOK;
 	urxe_device_watch(s->dev, clock_ns);
-}
-
-/* The one event that waits, or -1. */
-static int event_of(struct ibv_context *ctx)
-{
-	struct pollfd pfd = {.fd = ctx->async_fd, .events = POLLIN};
-	struct ibv_async_event ev;
-
-	if (poll(&pfd, 1, 0) != 1)
-		return -1;
-	CU_ASSERT_EQUAL(ibv_get_async_event(ctx, &ev), 0);
-	CU_ASSERT(ev.event_type == IBV_EVENT_DEVICE_FATAL || ev.element.port_num == 1);
-	ibv_ack_async_event(&ev);
-	return (int)ev.event_type;
 }
 
 static enum ibv_port_state port_state(struct side *s)
@@ -55,20 +40,20 @@ static void test_carrier(void)
 	second = ibv_open_device(&p.a.dev->vdev.device);
 	watch(&p.a);
 	watch(&p.a);
-	CU_ASSERT_EQUAL(event_of(p.a.ctx), -1);
+	CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), -1);
 	urxe_sim_end_up(p.a.end, false);
 	watch(&p.a);
 	watch(&p.a);
-	CU_ASSERT_EQUAL(event_of(p.a.ctx), IBV_EVENT_PORT_ERR);
-	CU_ASSERT_EQUAL(event_of(second), IBV_EVENT_PORT_ERR);
-	CU_ASSERT_EQUAL(event_of(p.a.ctx), -1); /* once */
+	CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), IBV_EVENT_PORT_ERR);
+	CU_ASSERT_EQUAL(pair_ctx_event(second), IBV_EVENT_PORT_ERR);
+	CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), -1); /* once */
 	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_DOWN);
 	urxe_sim_end_up(p.a.end, true);
 	watch(&p.a);
-	CU_ASSERT_EQUAL(event_of(p.a.ctx), IBV_EVENT_PORT_ACTIVE);
-	CU_ASSERT_EQUAL(event_of(second), IBV_EVENT_PORT_ACTIVE);
+	CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), IBV_EVENT_PORT_ACTIVE);
+	CU_ASSERT_EQUAL(pair_ctx_event(second), IBV_EVENT_PORT_ACTIVE);
 	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_ACTIVE);
-	CU_ASSERT_EQUAL(event_of(p.b.ctx), -1);
+	CU_ASSERT_EQUAL(pair_ctx_event(p.b.ctx), -1);
 	ibv_close_device(second);
 	pair_close(&p);
 }
@@ -120,8 +105,8 @@ static void test_death(void)
 	urxe_sim_end_die(p.a.end);
 	watch(&p.a);
 	watch(&p.a);
-	CU_ASSERT_EQUAL(event_of(p.a.ctx), IBV_EVENT_DEVICE_FATAL);
-	CU_ASSERT_EQUAL(event_of(p.a.ctx), -1);
+	CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), IBV_EVENT_DEVICE_FATAL);
+	CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), -1);
 	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_DOWN);
 	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 100, &p.b, 0, 0), EIO);
 	CU_ASSERT_EQUAL(pair_recv(&p.a, 2, 0, 100), EIO);
