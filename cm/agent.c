@@ -34,7 +34,7 @@
 /* An address handle for MADs, kept for the next one to the same place. */
 struct agent_ah {
 	struct ibv_ah *ah;
-	union ibv_gid dgid;
+	union ibv_gid sgid, dgid; /* an index may be another address' now */
 	uint8_t sgid_index, traffic_class;
 	uint64_t used;
 };
@@ -133,6 +133,7 @@ static struct ibv_ah *get_ah(struct urxe_agent *a, const struct urxe_cm_path *pa
 		struct agent_ah *e = &a->ahs[h][i];
 
 		if (e->ah && !memcmp(&e->dgid, &path->dgid, sizeof(e->dgid)) &&
+		    !memcmp(&e->sgid, &path->sgid, sizeof(e->sgid)) &&
 		    e->sgid_index == path->sgid_index && e->traffic_class == path->traffic_class) {
 			e->used = ++a->tick;
 			return e->ah;
@@ -147,6 +148,7 @@ static struct ibv_ah *get_ah(struct urxe_agent *a, const struct urxe_cm_path *pa
 	if (way->ah)
 		ibv_destroy_ah(way->ah);
 	way->ah = ibv_create_ah(a->pd, &attr);
+	way->sgid = path->sgid;
 	way->dgid = path->dgid;
 	way->sgid_index = path->sgid_index;
 	way->traffic_class = path->traffic_class;
@@ -252,6 +254,16 @@ static int cm_own_gid(void *arg, const union ibv_gid *gid)
 }
 
 static const struct urxe_cm_ops cm_ops = {cm_send, cm_now, cm_random, cm_comm_id, cm_own_gid};
+
+void urxe_agent_readdress(struct urxe_agent *a)
+{
+	for (unsigned i = 0; i < a->n_deferred; i++) {
+		struct urxe_cm_path *p = &a->deferred[i].path;
+
+		p->sgid_index = (uint8_t)cm_own_gid(a, &p->sgid);
+	}
+	urxe_cm_readdress(a->cm);
+}
 
 /* ---- receiving ---- */
 

@@ -352,6 +352,9 @@ struct urxe_cm_info {
 	const struct urxe_cm_path *path;
 };
 
+/** urxe_cm_readdress - own addresses have come or gone: paths have the GID indices of now. */
+void urxe_cm_readdress(struct urxe_cm *cm);
+
 void urxe_cm_get_info(const struct urxe_cm_id *id, struct urxe_cm_info *info);
 /** urxe_cm_for_each - @fn for every id, in no order; it changes nothing. */
 void urxe_cm_for_each(struct urxe_cm *cm, void (*fn)(const struct urxe_cm_info *info, void *arg),

@@ -524,6 +524,31 @@ void urxe_cm_for_each(struct urxe_cm *cm, void (*fn)(const struct urxe_cm_info *
 	rcu_read_unlock();
 }
 
+static void readdress(struct urxe_cm *cm, struct urxe_cm_path *path)
+{
+	/* Of an address that is gone: no index at all, until it is back. */
+	path->sgid_index = (uint8_t)cm->ops->own_gid(cm->arg, &path->sgid);
+}
+
+void urxe_cm_readdress(struct urxe_cm *cm)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *node;
+
+	rcu_read_lock();
+	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
+	     cds_lfht_next(cm->by_local, &iter)) {
+		struct urxe_cm_id *id = caa_container_of(node, struct urxe_cm_id, by_local);
+
+		readdress(cm, &id->path);
+		if (id->alt) {
+			readdress(cm, &id->alt->path);
+			readdress(cm, &id->alt->offer);
+		}
+	}
+	rcu_read_unlock();
+}
+
 void urxe_cm_goodbye(struct urxe_cm *cm)
 {
 	struct cds_lfht_iter iter;

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <infiniband/ib.h>
 #include <infiniband/verbs.h>
@@ -240,6 +241,8 @@ void urxe_agent_resolve_cancel(struct urxe_cma_id *id);
 void urxe_agent_kick(struct urxe_agent *agent);
 /** urxe_agent_own_gid - index of an own GID, or -1. Locked. */
 int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid);
+/** urxe_agent_readdress - own addresses have come or gone. Locked. */
+void urxe_agent_readdress(struct urxe_agent *agent);
 /** What an agent itself lost of MADs. */
 struct urxe_agent_drops {
 	uint64_t received;  /* broken, or not ours */
@@ -249,6 +252,21 @@ struct urxe_agent_drops {
 void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops);
 /** urxe_agent_stop - say goodbye to all peers and free everything. Not locked; at exit. */
 void urxe_agent_stop(struct urxe_cma_dev *dev);
+
+/* ---- readdress.c: addresses that come and go, `urxe ip` ---- */
+
+/**
+ * urxe_cma_readdress - add an own address to a device or remove it, and tell the ids bound to it
+ * (ADDR_CHANGE). Locked. urxe_gsi_addr()'s errno, ENODEV when the device is lost.
+ */
+int urxe_cma_readdress(struct urxe_cma_dev *dev, bool add, const union ibv_gid *gid,
+		       unsigned prefix_len);
+/** urxe_cma_ip_list - the devices and their addresses, a line each, as cm/report_path.h says.
+ * Locked. */
+void urxe_cma_ip_list(FILE *out, const char *command);
+/** urxe_cma_ip_change - what `urxe ip` asks for, in words of cm/report_path.h; says how it went.
+ * Locked. */
+void urxe_cma_ip_change(FILE *out, const char *line);
 
 /* ---- report.c: what `urxe status --cm` is told ---- */
 

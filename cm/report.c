@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * What `urxe status --cm` is told: each id with its state, peer, comm ids, retries and last event,
- * and what became of MADs. A thread that sleeps in accept() hands out the state as it is (DPDK's
- * telemetry ends at 16 KiB a reply, and is there only with EAL, which no link_loop has).
+ * and what became of MADs; what `urxe ip` wants is done (readdress.c). A thread that sleeps in
+ * accept() hands out the state as it is (DPDK's telemetry ends at 16 KiB a reply, and is there only
+ * with EAL, which no link_loop has).
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -303,21 +304,48 @@ static void put_all(struct reply *r)
 	fprintf(r->out, "\n    ]\n  }");
 }
 
+/* The folder keeps others out, unless somebody has opened it; they might change our addresses. */
+static bool may_ask(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
+	       (!peer.uid || peer.uid == geteuid());
+}
+
+static void reply(struct reply *r, const char *line)
+{
+	switch (line[0]) {
+	case URXE_REPORT_IPS:
+		urxe_cma_ip_list(r->out, report.command);
+		break;
+	case URXE_REPORT_ADD:
+	case URXE_REPORT_DEL:
+		urxe_cma_ip_change(r->out, line);
+		break;
+	default:
+		r->json = line[0] == URXE_REPORT_JSON;
+		put_all(r);
+	}
+}
+
 static void answer(int fd)
 {
 	struct timeval patience = {.tv_sec = PATIENCE_S};
 	struct reply r = {.sep = ""};
-	char *text, word[16];
+	char *text, line[256];
 	size_t len, sent = 0;
 	ssize_t n;
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (recv(fd, word, sizeof(word), 0) <= 0 || !(r.out = open_memstream(&text, &len)))
+	n = recv(fd, line, sizeof(line) - 1, 0);
+	if (n <= 0 || !may_ask(fd) || !(r.out = open_memstream(&text, &len)))
 		return;
-	r.json = word[0] == URXE_REPORT_JSON;
+	line[n] = '\0';
 	if (!urxe_cma_enter()) {
-		put_all(&r);
+		reply(&r, line);
 		urxe_cma_leave();
 	}
 	if (fclose(r.out))

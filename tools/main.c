@@ -15,6 +15,7 @@ static const struct {
 } commands[] = {
 	{"run", tool_run_usage, tool_run},
 	{"status", tool_status_usage, tool_status},
+	{"ip", tool_ip_usage, tool_ip},
 };
 
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -22,12 +23,13 @@ static const struct {
 static const char usage[] =
 	"usage: urxe run [OPTIONS] [--] CMD [ARG]...   run CMD with urxe devices\n"
 	"       urxe status [--json] [--no-start]      show the configured devices\n"
+	"       urxe ip add|del ADDR/LEN [OPTIONS]     change addresses of a running CMD's device\n"
 	"       urxe help [COMMAND]\n"
 	"       urxe --version\n"
 	"\n"
 	"urxe is RoCEv2 in userspace: RDMA devices for programs that use libibverbs and "
 	"librdmacm,\n"
-	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1).\n";
+	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1), urxe-ip(1).\n";
 
 int tool_fail(const char *fmt, ...)
 {
@@ -53,7 +55,7 @@ static int help(const char *topic)
 			return 0;
 		}
 	}
-	return tool_fail("help: found '%s', accepted: run, status", topic);
+	return tool_fail("help: found '%s', accepted: run, status, ip", topic);
 }
 
 static bool is(const char *s, const char *a, const char *b)
@@ -82,5 +84,5 @@ int main(int argc, char **argv)
 			return help(argv[1]);
 		return commands[i].main(argc - 1, argv + 1);
 	}
-	return tool_fail("found command '%s', accepted: run, status, help", argv[1]);
+	return tool_fail("found command '%s', accepted: run, status, ip, help", argv[1]);
 }

@@ -27,10 +27,19 @@ int tool_places_find(struct tool_places *p);
 /* The subcommands: argv[0] is the subcommand's name. They return the exit status. */
 int tool_run(int argc, char **argv);
 int tool_status(int argc, char **argv);
+int tool_ip(int argc, char **argv);
 
 /** tool_status_cm - the connections of running processes, as a table or as JSON; exit status. */
 int tool_status_cm(bool json);
 
+/** tool_process_each - @fn for the socket of each process that has a CM: the user's, root: all. */
+void tool_process_each(void (*fn)(const char *path, void *arg), void *arg);
+
+/** tool_process_ask - say @line to a process: the socket that the answer comes from, or -1, and who
+ * is there and does not take it was named on stderr. */
+int tool_process_ask(const char *path, const char *line);
+
+extern const char tool_ip_usage[];
 extern const char tool_run_usage[];
 extern const char tool_status_usage[];
 

@@ -350,5 +350,35 @@ def ib_cm(report, _kind, _why_not):
     report.result(title, problem, result)
 
 
+# ---- addresses that come and go ----
+
+ADDRESS_SERVER = '''
+: >"$URXE_READY_FILE"
+export URXE_STATUS_DIR={dir}
+URXE_READY_FILE={dir}/ready rping -s -V -C 20 &
+pid=$!
+until [ -e {dir}/ready ]; do sleep 0.02; done
+LD_PRELOAD= {urxe} ip add {addr} || kill $pid
+: >{dir}/added
+wait $pid
+'''
+
+
+def address(report, _kind, _why_not):
+    """A server listens on the wildcard; `urxe ip` gives its device an address, and a client finds it there."""
+    for name, v6, addr, length in (('IPv4', False, '10.0.0.7', 24), ('IPv6', True, 'fd00::7', 64)):
+        title = 'address: one that is added while rping listens, ' + name
+        if not report.wanted(title):
+            continue
+        server = ADDRESS_SERVER.replace('{urxe}', node.BUILD + '/tools/urxe')
+        server = server.replace('{addr}', '%s/%d' % (addr, length))
+        if v6:
+            server = server.replace('rping -s', 'rping -s -a ::')
+        result = node.two_node(server, wait_for('{dir}/added') + '; rping -c -a %s -V -C 20' % addr,
+                               v6=v6, timeout=60)
+        report.result(title, verdict(result), result)
+
+
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
-         'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm}
+         'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
+         'address': address}

@@ -36,6 +36,10 @@ void with_qp(struct rdma_cm_id *id);
 /** drop - destroy the id, and its QP if it has one. */
 void drop(struct rdma_cm_id *id);
 
+/** urxe_command - run the built `urxe` with @args: its exit status, or -1; what it says, in @text.
+ */
+int urxe_command(const char *args, char *text, size_t size);
+
 /* Both ends of a connection: server's channel, client's channel. */
 struct pair {
 	struct rdma_event_channel *sch, *cch;

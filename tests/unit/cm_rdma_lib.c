@@ -2,7 +2,10 @@
 #include "cm_rdma.h"
 
 #include <arpa/inet.h>
+#include <libgen.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static union {
 	struct sockaddr sa;
@@ -120,4 +123,23 @@ void pair_close(struct pair *p)
 	drop(p->listen);
 	rdma_destroy_event_channel(p->sch);
 	rdma_destroy_event_channel(p->cch);
+}
+
+int urxe_command(const char *args, char *text, size_t size)
+{
+	char exe[1024], line[1200];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	size_t len;
+	int status;
+	FILE *p;
+
+	CU_ASSERT_FATAL(n > 0);
+	exe[n] = '\0';
+	snprintf(line, sizeof(line), "%s/../../tools/urxe %s 2>&1", dirname(exe), args);
+	p = popen(line, "r");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+	len = fread(text, 1, size - 1, p);
+	text[len] = '\0';
+	status = pclose(p);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -5,7 +5,6 @@
  */
 #include "cm_rdma.h"
 
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,19 +18,10 @@ static char dir[64], text[1 << 16];
 /* What the command prints, in a static buffer. */
 static const char *status(const char *args)
 {
-	char exe[1024], line[1200];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	size_t len;
-	FILE *p;
+	char line[64];
 
-	CU_ASSERT_FATAL(n > 0);
-	exe[n] = '\0';
-	snprintf(line, sizeof(line), "%s/../../tools/urxe status --cm %s 2>&1", dirname(exe), args);
-	p = popen(line, "r");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
-	len = fread(text, 1, sizeof(text) - 1, p);
-	text[len] = '\0';
-	CU_ASSERT_EQUAL(pclose(p), 0);
+	snprintf(line, sizeof(line), "status --cm %s", args);
+	CU_ASSERT_EQUAL(urxe_command(line, text, sizeof(text)), 0);
 	return text;
 }
 

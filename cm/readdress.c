@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Own addresses that come and go while the process runs: what that means to ids, and `urxe ip`,
+ * which asks for it over the socket of report.c.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cm/cma.h"
+#include "cm/report_path.h"
+#include "provider/gsi.h"
+
+/*
+ * Does the application want to hear that the id's address went? While it resolves or has a request
+ * it hears of that anyway; who calls synchronously would take the event for an answer.
+ */
+static bool hears(const struct urxe_cma_id *id)
+{
+	switch (id->state) {
+	case URXE_CMA_BOUND:
+	case URXE_CMA_ADDR_RESOLVED:
+	case URXE_CMA_ROUTE_RESOLVED:
+	case URXE_CMA_CONNECT:
+	case URXE_CMA_LISTEN:
+		return !id->sync;
+	default:
+		return false;
+	}
+}
+
+int urxe_cma_readdress(struct urxe_cma_dev *dev, bool add, const union ibv_gid *gid,
+		       unsigned prefix_len)
+{
+	struct urxe_cma_id *id;
+	int err = dev->lost ? ENODEV : urxe_gsi_addr(dev->verbs, add, gid, prefix_len);
+
+	if (err)
+		return err;
+	if (dev->agent)
+		urxe_agent_readdress(dev->agent);
+	cds_list_for_each_entry (id, &urxe_cma_ids, all) {
+		if (id->dev != dev || memcmp(&id->sgid, gid, sizeof(*gid)))
+			continue;
+		/* Gone: an index beyond the table, which no call takes. */
+		id->sgid_index = (uint8_t)urxe_agent_own_gid(dev, gid);
+		if (!add && hears(id))
+			urxe_cma_tell(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	}
+	return 0;
+}
+
+/* ---- urxe ip ---- */
+
+static void put_addresses(FILE *out, const struct urxe_cma_dev *dev)
+{
+	const char *sep = "";
+	union ibv_gid gid;
+	char buf[INET6_ADDRSTRLEN];
+	int err = 0;
+
+	for (unsigned i = 0; err != EINVAL; i++) {
+		err = urxe_gsi_gid(dev->verbs, i, &gid);
+		if (err)
+			continue;
+		if (urxe_cma_gid_v4(&gid))
+			inet_ntop(AF_INET, gid.raw + 12, buf, sizeof(buf));
+		else
+			inet_ntop(AF_INET6, gid.raw, buf, sizeof(buf));
+		fprintf(out, "%s%s/%d", sep, buf, urxe_gsi_prefix(dev->verbs, i));
+		sep = ",";
+	}
+	fputs(*sep ? "" : "-", out);
+}
+
+void urxe_cma_ip_list(FILE *out, const char *command)
+{
+	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {
+		int err;
+		const struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
+
+		if (!dev || dev->lost)
+			continue;
+		fprintf(out, "%s %d ", ibv_get_device_name(dev->device), (int)getpid());
+		put_addresses(out, dev);
+		fprintf(out, " %s\n", command);
+	}
+}
+
+static struct urxe_cma_dev *find_device(const char *name)
+{
+	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {
+		int err;
+		struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
+
+		if (dev && !strcmp(ibv_get_device_name(dev->device), name))
+			return dev;
+	}
+	return NULL;
+}
+
+static const char *why(int err)
+{
+	switch (err) {
+	case EEXIST:
+		return "the device has this address";
+	case EADDRNOTAVAIL:
+		return "the device has no such address";
+	case ENOSPC:
+		return "the GID table is full";
+	case ENODEV:
+	case EIO:
+		return "the device is gone";
+	default:
+		return strerror(err);
+	}
+}
+
+void urxe_cma_ip_change(FILE *out, const char *line)
+{
+	struct urxe_cma_dev *dev;
+	char name[64], addr[64];
+	union ibv_gid gid;
+	unsigned len;
+	int err = EINVAL;
+
+	if (sscanf(line + 1, " %63s %63s %u", name, addr, &len) == 3 &&
+	    inet_pton(AF_INET6, addr, &gid) == 1) {
+		dev = find_device(name);
+		err = dev ? urxe_cma_readdress(dev, line[0] == URXE_REPORT_ADD, &gid, len) : ENODEV;
+	}
+	fprintf(out, "%s\n", err ? why(err) : URXE_REPORT_DONE);
+}
