@@ -218,8 +218,9 @@ bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
 /** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if a lane is free. */
 void urxe_progress_kick(struct urxe_qp *qp);
 /**
- * urxe_progress_flush - send what the responder still owes, before the QP goes or is reset
- * A NIC would have acknowledged by now what the application has seen. No lock held.
+ * urxe_progress_flush - send what the QP still owes, before it goes or is reset
+ * A NIC would have acknowledged by now what the application has seen, and sent what was posted to a
+ * QP that waits for no ACK. No lock held.
  */
 void urxe_progress_flush(struct urxe_qp *qp);
 /** urxe_progress_finish - the process ends: send what waits for a turn. */

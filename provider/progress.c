@@ -356,6 +356,12 @@ int urxe_progress_poll(struct urxe_device *dev)
 	return n;
 }
 
+/* A sender of what nobody acknowledges need not wait: it posts, and goes. */
+static bool has_unsent(const struct urxe_qp *qp)
+{
+	return !urxe_qp_acked(qp) && qp->sq.cur != qp->sq.post;
+}
+
 void urxe_progress_flush(struct urxe_qp *qp)
 {
 	struct urxe_device *dev = qp->dev;
@@ -363,7 +369,7 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	bool due;
 
 	urxe_spin_lock(&qp->lock);
-	due = qp->resp.ack_due || urxe_responder_urgent(qp);
+	due = qp->resp.ack_due || urxe_responder_urgent(qp) || has_unsent(qp);
 	urxe_spin_unlock(&qp->lock);
 	if (!due || atomic_load_explicit(&dev->dead, memory_order_relaxed))
 		return;
@@ -375,6 +381,8 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	}
 	urxe_rcu_read_lock();
 	urxe_spin_lock(&qp->lock);
+	if (has_unsent(qp))
+		urxe_requester_run(qp, lane, urxe_port_now(dev->port));
 	urxe_responder_run(qp, lane);
 	urxe_spin_unlock(&qp->lock);
 	urxe_rcu_read_unlock();

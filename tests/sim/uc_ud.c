@@ -338,6 +338,29 @@ static void test_ud_send_errors(void)
 	pair_close(&p);
 }
 
+/* Who posts, and goes at once: what could not be sent in the call is sent before the QP is gone. */
+static void test_ud_goes(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	struct urxe_lane *lane;
+	struct ibv_ah *ah;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_UD);
+	pair_meet(&p);
+	ah = ah_to(&p.a, &p.b);
+	lane = urxe_port_lane(p.a.dev->port, 0);
+	pair_recv(&p.b, 1, 0x1000, 100);
+	urxe_lane_lock(lane); /* as another thread may have it */
+	CU_ASSERT_EQUAL(ud_post(&p.a, ah, &p.b, 1, 8, QKEY, p.a.mr->lkey), 0);
+	urxe_lane_unlock(lane);
+	CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &attr, IBV_QP_STATE), 0);
+	pair_settle(&p, 1000000);
+	CU_ASSERT(got(&p.b, 1, IBV_WC_SUCCESS, 48));
+	ibv_destroy_ah(ah);
+	pair_close(&p);
+}
+
 /* Nobody answers at the address: complete all the same, and the next is not held up for long. */
 static void test_ud_unreachable(void)
 {
@@ -364,4 +387,4 @@ static void test_ud_unreachable(void)
 
 URXE_TEST_MAIN("uc_ud", T(test_uc_data), T(test_uc_gap), T(test_uc_send_error), T(test_uc_drops),
 	       T(test_uc_recv_errors), T(test_ud_data), T(test_ud_drops), T(test_ud_send_errors),
-	       T(test_ud_unreachable))
+	       T(test_ud_goes), T(test_ud_unreachable))
