@@ -123,15 +123,19 @@ ACTION(rej_own_req)
 	return 0;
 }
 
-/* The peer asks for time: 4.096 us * 2^n, then a round trip more. */
-ACTION(mra)
+uint64_t urxe_cm_heard_mra(const struct urxe_cm_id *id, struct urxe_cm_step *s)
 {
 	uint8_t n = (uint8_t)urxe_mad_get(s->mad, URXE_MRA_SERVICE_TIMEOUT);
 
-	urxe_cm_arm(id, (4096ull << n) + id->cm->cfg.first_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_MRA_RECEIVED;
 	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_MRA_PRIVATE_DATA);
 	s->ev.private_len = URXE_MRA_PRIVATE_LEN;
+	return (4096ull << n) + id->cm->cfg.first_ms * URXE_CM_MS;
+}
+
+ACTION(mra)
+{
+	urxe_cm_arm(id, urxe_cm_heard_mra(id, s));
 	return 0;
 }
 

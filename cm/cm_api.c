@@ -52,20 +52,25 @@ int urxe_cm_send_rtu(struct urxe_cm_id *id, const void *private_data, uint8_t le
 	return reply(id, URXE_CM_IN_SEND_RTU, &r, URXE_RTU_PRIVATE_LEN);
 }
 
+/* One that gives a reason, and more information on it. */
+static int verdict(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_reply *r,
+		   uint8_t max_info, uint8_t max_private)
+{
+	if (r->ari_len > max_info || (r->ari_len && !r->ari))
+		return EINVAL;
+	return reply(id, in, r, max_private);
+}
+
 int urxe_cm_send_rej(struct urxe_cm_id *id, uint16_t reason, const void *ari, uint8_t ari_len,
 		     const void *private_data, uint8_t len)
 {
-	struct urxe_cm_reply r = {
-		.reason = reason,
-		.ari = ari,
-		.ari_len = ari_len,
-		.private_data = private_data,
-		.private_len = len,
-	};
+	struct urxe_cm_reply r = {.reason = reason,
+				  .ari = ari,
+				  .ari_len = ari_len,
+				  .private_data = private_data,
+				  .private_len = len};
 
-	if (ari_len > URXE_REJ_ARI_LEN || (ari_len && !ari))
-		return EINVAL;
-	return reply(id, URXE_CM_IN_SEND_REJ, &r, URXE_REJ_PRIVATE_LEN);
+	return verdict(id, URXE_CM_IN_SEND_REJ, &r, URXE_REJ_ARI_LEN, URXE_REJ_PRIVATE_LEN);
 }
 
 int urxe_cm_send_mra(struct urxe_cm_id *id, uint8_t service_timeout, const void *private_data,
@@ -109,17 +114,13 @@ int urxe_cm_send_lap(struct urxe_cm_id *id, const struct urxe_cm_path *path,
 int urxe_cm_send_apr(struct urxe_cm_id *id, uint8_t status, const void *info, uint8_t info_len,
 		     const void *private_data, uint8_t len)
 {
-	struct urxe_cm_reply r = {
-		.reason = status,
-		.ari = info,
-		.ari_len = info_len,
-		.private_data = private_data,
-		.private_len = len,
-	};
+	struct urxe_cm_reply r = {.reason = status,
+				  .ari = info,
+				  .ari_len = info_len,
+				  .private_data = private_data,
+				  .private_len = len};
 
-	if (info_len > URXE_INFO_LEN || (info_len && !info))
-		return EINVAL;
-	return reply(id, URXE_CM_IN_SEND_APR, &r, URXE_APR_PRIVATE_LEN);
+	return verdict(id, URXE_CM_IN_SEND_APR, &r, URXE_INFO_LEN, URXE_APR_PRIVATE_LEN);
 }
 
 int urxe_cm_notify_migrated(struct urxe_cm_id *id)

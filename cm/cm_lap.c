@@ -90,15 +90,9 @@ ACTION(send_lap)
 	return 0;
 }
 
-/* The peer asks for time. */
 ACTION(mra_lap)
 {
-	uint8_t n = (uint8_t)urxe_mad_get(s->mad, URXE_MRA_SERVICE_TIMEOUT);
-
-	arm(id, (4096ull << n) + id->cm->cfg.first_ms * URXE_CM_MS);
-	s->ev.type = URXE_CM_EV_MRA_RECEIVED;
-	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_MRA_PRIVATE_DATA);
-	s->ev.private_len = URXE_MRA_PRIVATE_LEN;
+	arm(id, urxe_cm_heard_mra(id, s));
 	return 0;
 }
 

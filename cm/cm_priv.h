@@ -257,6 +257,9 @@ void urxe_cm_answer_drep(struct urxe_cm *cm, const struct urxe_cm_source *src, c
 void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *path);
 
 /* cm_act.c: the actions of the table */
+/** urxe_cm_heard_mra - the peer asks for time: the event says so. Returns the ns to wait: 4.096 us
+ * * 2^n (IBTA 12.6.6), then a round trip more. */
+uint64_t urxe_cm_heard_mra(const struct urxe_cm_id *id, struct urxe_cm_step *s);
 #define URXE_CM_ACTIONS(A) \
 	A(listen)          \
 	A(send_req)        \
