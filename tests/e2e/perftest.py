@@ -10,8 +10,8 @@ messages by its nature (-r 1 without a connection).
 
 TRANSPORTS = {'send': ('RC', 'UC', 'UD', 'XRC'), 'write': ('RC', 'UC', 'XRC'), 'read': ('RC', 'XRC'),
               'atomic': ('RC', 'XRC')}
-# Row of a table: bytes, iterations, and at least three figures.
-ROW = r'(?m)^ *\d+ +\d+ +[\d.]+ +[\d.]+\s+[\d.]+'
+# Row of a table: bytes, iterations, and at least three figures; inf or nan where its own clock failed it.
+ROW = r'(?m)^ *\d+ +\d+ +(?:[\d.]+|-?inf|-?nan) +(?:[\d.]+|-?inf|-?nan)\s+(?:[\d.]+|-?inf|-?nan)'
 SIZES = 23  # of -a: 2 to 8 MiB, in powers of two
 GROUP = '-M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:1'
 
