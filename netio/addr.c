@@ -166,6 +166,13 @@ int urxe_port_next_hop(struct urxe_port *port, const struct urxe_gid_entry *own,
 	return 0;
 }
 
+enum urxe_path_kind urxe_port_way(struct urxe_port *port, const uint8_t dgid[16])
+{
+	if (urxe_port_gid_find(port, dgid) >= 0 || is_loopback(dgid))
+		return PATH_LOOP;
+	return urxe_gid_is_mcast(dgid) ? PATH_MCAST : PATH_WIRE;
+}
+
 bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
 {
 	const struct urxe_gid_entry *own = urxe_port_own(port, sgid_index);
@@ -173,7 +180,7 @@ bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t 
 
 	if (!own || !atomic_load(&port->started))
 		return false;
-	if (urxe_port_gid_find(port, dgid) >= 0 || is_loopback(dgid) || urxe_gid_is_mcast(dgid))
+	if (urxe_port_way(port, dgid) != PATH_WIRE)
 		return true;
 	return !urxe_port_next_hop(port, own, dgid, next) && urxe_neigh_known(port, next);
 }
@@ -190,13 +197,15 @@ int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t
 
 	if (!own || !atomic_load(&port->started))
 		return ENETUNREACH;
-	if (urxe_port_gid_find(port, dgid) >= 0 || is_loopback(dgid)) {
+	switch (urxe_port_way(port, dgid)) {
+	case PATH_LOOP:
 		memcpy(dmac, port->mac, 6);
 		return 0;
-	}
-	if (urxe_gid_is_mcast(dgid)) {
+	case PATH_MCAST:
 		urxe_mcast_mac(dgid, dmac);
 		return 0;
+	case PATH_WIRE:
+		break;
 	}
 	err = urxe_port_next_hop(port, own, dgid, next);
 	if (!err)
@@ -241,8 +250,7 @@ static struct urxe_own *entry_for(struct urxe_port *port, const uint8_t gid[16],
 
 static bool unicast4(const uint8_t *a, unsigned len)
 {
-	uint32_t v = (uint32_t)a[0] << 24 | (uint32_t)a[1] << 16 | (uint32_t)a[2] << 8 | a[3];
-	uint32_t host = len < 32 ? v & (0xffffffffu >> len) : 0;
+	uint32_t host = len < 32 ? urxe_get32(a) & (0xffffffffu >> len) : 0;
 
 	if (a[0] == 0 || a[0] == 127 || a[0] >= 224)
 		return false;

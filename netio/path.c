@@ -74,16 +74,11 @@ static int find_way(struct urxe_path *path, const struct urxe_path_attr *a)
 	uint8_t next[16];
 	int err;
 
-	if (urxe_gid_is_mcast(path->dgid)) {
-		path->kind = PATH_MCAST;
+	path->kind = urxe_port_way(port, path->dgid);
+	if (path->kind == PATH_MCAST)
 		urxe_mcast_mac(path->dgid, path->mac);
+	if (path->kind != PATH_WIRE)
 		return 0;
-	}
-	if (urxe_port_gid_find(port, path->dgid) >= 0) {
-		path->kind = PATH_LOOP;
-		return 0;
-	}
-	path->kind = PATH_WIRE;
 	err = urxe_port_next_hop(port, &path->own->entry, path->dgid, next);
 	return err ? err : urxe_neigh_get(port, next, a->sgid_index, &path->neigh);
 }

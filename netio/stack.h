@@ -310,6 +310,16 @@ static inline bool urxe_gid_is_mcast(const uint8_t gid[16])
 	return gid[0] == 0xff || (urxe_gid_is_v4(gid) && (gid[12] & 0xf0) == 0xe0);
 }
 
+/** Which way packets to a destination go. */
+enum urxe_path_kind {
+	PATH_WIRE,
+	PATH_LOOP,
+	PATH_MCAST
+};
+
+/** urxe_port_way - to a neighbour, back to us (own and loopback addresses), or to a group? */
+enum urxe_path_kind urxe_port_way(struct urxe_port *port, const uint8_t dgid[16]);
+
 /** urxe_gid_on_link - is @gid on the prefix of this own address? */
 bool urxe_gid_on_link(const struct urxe_gid_entry *own, const uint8_t gid[16]);
 /** urxe_port_next_hop - the on-link address that frames to @dgid go to; 0 or ENETUNREACH. */
@@ -429,12 +439,6 @@ static inline uint32_t urxe_icrc_get(const uint8_t *p)
 }
 
 /* ---- paths (path.c) ---- */
-
-enum urxe_path_kind {
-	PATH_WIRE,
-	PATH_LOOP,
-	PATH_MCAST
-};
 
 #define PATH_HDR_ROOM 72 /* Ethernet, VLAN, IPv6, UDP: 66, copied whole */
 
