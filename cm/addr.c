@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cm/cma.h"
+#include "urxe/gid.h"
 
 socklen_t urxe_cma_addr_len(const struct sockaddr *sa)
 {
@@ -45,18 +46,12 @@ void urxe_cma_addr_gid(const struct sockaddr *sa, union ibv_gid *gid)
 {
 	memset(gid, 0, sizeof(*gid));
 	if (sa->sa_family == AF_INET) {
-		gid->raw[10] = gid->raw[11] = 0xff;
-		memcpy(gid->raw + 12, &v4(sa)->sin_addr, 4);
+		urxe_gid_from_v4(gid->raw, (const uint8_t *)&v4(sa)->sin_addr);
 	} else if (sa->sa_family == AF_IB) {
 		memcpy(gid->raw, &ib(sa)->sib_addr, 16);
 	} else {
 		memcpy(gid->raw, &v6(sa)->sin6_addr, 16);
 	}
-}
-
-bool urxe_cma_gid_v4(const union ibv_gid *gid)
-{
-	return !memcmp(gid->raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12);
 }
 
 void urxe_cma_gid_addr(const union ibv_gid *gid, int family, uint16_t port, struct sockaddr *sa)
@@ -145,7 +140,7 @@ bool urxe_cma_addr_mix(const struct sockaddr *a, const struct sockaddr *b)
 	/* The GID that stands for any is of no family. */
 	urxe_cma_addr_gid(a, &ga);
 	urxe_cma_addr_gid(b, &gb);
-	return urxe_cma_gid_v4(&ga) != urxe_cma_gid_v4(&gb) && memcmp(&ga, &any, sizeof(any)) &&
+	return urxe_gid_is_v4(ga.raw) != urxe_gid_is_v4(gb.raw) && memcmp(&ga, &any, sizeof(any)) &&
 	       memcmp(&gb, &any, sizeof(any));
 }
 
@@ -158,7 +153,7 @@ static bool mapped(const struct sockaddr *sa, uint32_t *ip)
 	union ibv_gid gid;
 
 	urxe_cma_addr_gid(sa, &gid);
-	if (!urxe_cma_gid_v4(&gid))
+	if (!urxe_gid_is_v4(gid.raw))
 		return false;
 	memcpy(ip, gid.raw + 12, 4);
 	*ip = be32toh(*ip);

@@ -8,6 +8,7 @@
 
 #include "cm/cma.h"
 #include "provider/gsi.h"
+#include "urxe/gid.h"
 #include "urxe/log.h"
 
 /* A REQ or SIDR_REQ on its way to a listener. */
@@ -23,7 +24,7 @@ static unsigned suits(const struct urxe_cma_id *id, const struct urxe_cma_dev *d
 		      const struct request *r)
 {
 	bool v4 = urxe_cma_addr_v4(&id->id.route.addr.src_addr);
-	bool r4 = urxe_cma_gid_v4(&r->path->sgid);
+	bool r4 = urxe_gid_is_v4(r->path->sgid.raw);
 
 	if (!r->has_hdr && !urxe_cma_addr_ib(&id->id.route.addr.src_addr))
 		return 0;
@@ -60,9 +61,9 @@ static void set_addresses(struct urxe_cma_id *id, const struct urxe_cma_id *list
 {
 	const struct sockaddr *bound = &listener->id.route.addr.src_addr;
 	struct rdma_addr *a = &id->id.route.addr;
-	int family = urxe_cma_addr_ib(bound)	       ? AF_IB
-		     : urxe_cma_gid_v4(&r->path->sgid) ? AF_INET
-						       : AF_INET6;
+	int family = urxe_cma_addr_ib(bound)		 ? AF_IB
+		     : urxe_gid_is_v4(r->path->sgid.raw) ? AF_INET
+							 : AF_INET6;
 
 	urxe_cma_gid_addr(&r->path->sgid, family, urxe_cma_addr_port(bound), &a->src_addr);
 	urxe_cma_gid_addr(&r->path->dgid, family, r->has_hdr ? r->hdr.src_port : 0, &a->dst_addr);

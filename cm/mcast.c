@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cm/cma.h"
+#include "urxe/gid.h"
 
 #define MCAST_QPN 0xffffff
 
@@ -121,7 +122,7 @@ static int join(struct urxe_cma_id *id, const struct join *j)
 	mc->send_only = j->send_only;
 	urxe_cma_addr_gid(j->addr, &mc->mgid);
 	/* The packets' source is of the group's family. */
-	if (urxe_cma_addr_v4(j->addr) != urxe_cma_gid_v4(&id->sgid))
+	if (urxe_cma_addr_v4(j->addr) != urxe_gid_is_v4(id->sgid.raw))
 		err = EADDRNOTAVAIL;
 	else
 		err = tell(mc, RDMA_CM_EVENT_MULTICAST_JOIN, 0);

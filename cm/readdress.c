@@ -12,6 +12,7 @@
 #include "cm/cma.h"
 #include "cm/report_path.h"
 #include "provider/gsi.h"
+#include "urxe/gid.h"
 
 /*
  * Does the application want to hear that the id's address went? While it resolves or has a request
@@ -58,18 +59,15 @@ static void put_addresses(FILE *out, const struct urxe_cma_dev *dev)
 {
 	const char *sep = "";
 	union ibv_gid gid;
-	char buf[INET6_ADDRSTRLEN];
+	char buf[URXE_GID_STRLEN];
 	int err = 0;
 
 	for (unsigned i = 0; err != EINVAL; i++) {
 		err = urxe_gsi_gid(dev->verbs, i, &gid);
 		if (err)
 			continue;
-		if (urxe_cma_gid_v4(&gid))
-			inet_ntop(AF_INET, gid.raw + 12, buf, sizeof(buf));
-		else
-			inet_ntop(AF_INET6, gid.raw, buf, sizeof(buf));
-		fprintf(out, "%s%s/%d", sep, buf, urxe_gsi_prefix(dev->verbs, i));
+		fprintf(out, "%s%s/%d", sep, urxe_gid_print(gid.raw, buf, sizeof(buf)),
+			urxe_gsi_prefix(dev->verbs, i));
 		sep = ",";
 	}
 	fputs(*sep ? "" : "-", out);

@@ -21,6 +21,7 @@
 
 #include "cm/cma.h"
 #include "cm/report_path.h"
+#include "urxe/gid.h"
 #include "urxe/log.h"
 
 #define ADDR_LEN   64 /* of an address and a port number */
@@ -55,14 +56,6 @@ static const char *const cma_states[] = {
 
 /* ---- addresses ---- */
 
-static void print_gid(const union ibv_gid *gid, char *buf)
-{
-	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
-	bool is_v4 = !memcmp(gid->raw, v4, sizeof(v4));
-
-	inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? gid->raw + 12 : gid->raw, buf, ADDR_LEN);
-}
-
 static void print_addr(const struct sockaddr *sa, const union ibv_gid *gid, char *buf)
 {
 	char host[INET6_ADDRSTRLEN];
@@ -78,7 +71,7 @@ static void print_addr(const struct sockaddr *sa, const union ibv_gid *gid, char
 		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
 		snprintf(buf, ADDR_LEN, "[%s]:%u", host, ntohs(in6->sin6_port));
 	} else {
-		print_gid(gid, buf);
+		urxe_gid_print(gid->raw, buf, ADDR_LEN);
 	}
 	if (!strcmp(buf, "::"))
 		snprintf(buf, ADDR_LEN, "-");
@@ -165,8 +158,8 @@ static void put_ib_id(const struct urxe_cm_info *info, void *arg)
 
 	if (info->handler == urxe_cma_conn_handler || info->handler == urxe_cma_request_handler)
 		return;
-	print_gid(&info->path->sgid, row.local);
-	print_gid(&info->path->dgid, row.peer);
+	urxe_gid_print(info->path->sgid.raw, row.local, ADDR_LEN);
+	urxe_gid_print(info->path->dgid.raw, row.peer, ADDR_LEN);
 	put_row(r, &row);
 }
 

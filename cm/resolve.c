@@ -8,12 +8,13 @@
 
 #include "cm/cma.h"
 #include "provider/gsi.h"
+#include "urxe/gid.h"
 
 /* How near a destination is by a device; -1: cannot be reached by it. */
 static int nearness(struct urxe_cma_dev *dev, const union ibv_gid *dgid, unsigned *index,
 		    union ibv_gid *next)
 {
-	bool v4 = urxe_cma_gid_v4(dgid);
+	bool v4 = urxe_gid_is_v4(dgid->raw);
 	unsigned bit = v4 ? 96 : 0, len;
 	union ibv_gid own;
 	int prefix;

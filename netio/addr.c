@@ -7,18 +7,10 @@
  */
 #include "netio/stack.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <stdlib.h>
 
 #include "urxe/log.h"
-
-const char *urxe_gid_print(const uint8_t gid[16], char *buf, size_t len)
-{
-	bool v4 = urxe_gid_is_v4(gid);
-
-	return inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, buf, (socklen_t)len);
-}
 
 static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
@@ -316,7 +308,7 @@ static void retract(struct urxe_port *port, unsigned i)
 
 static void log_change(const struct urxe_port *port, const uint8_t gid[16], const char *what)
 {
-	char buf[46];
+	char buf[URXE_GID_STRLEN];
 
 	urxe_info("%s: address %s %s", port->cfg.name, urxe_gid_print(gid, buf, sizeof(buf)), what);
 }

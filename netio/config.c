@@ -13,6 +13,7 @@
 #include "netio/devargs.h"
 #include "netio/eal.h"
 #include "netio/port.h"
+#include "urxe/gid.h"
 
 #define DEFAULT_DEVICE "urxe0"
 
@@ -195,14 +196,14 @@ static int check_gw(const struct urxe_port_config *dev, const uint8_t gw[16], bo
 			return fail(err, errlen,
 				    "%s: gw: found its own address %s, accepted: another "
 				    "host's",
-				    dev->name, urxe_config_ip_print(gw, ipv4, buf));
+				    dev->name, urxe_gid_print(gw, buf, sizeof(buf)));
 		found |= dev->ips[i].ipv4 == ipv4 && on_link(&dev->ips[i], gw);
 	}
 	if (!found)
 		return fail(err, errlen,
 			    "%s: gw: found %s, accepted: an address on the prefix of an "
 			    "ip of this device",
-			    dev->name, urxe_config_ip_print(gw, ipv4, buf));
+			    dev->name, urxe_gid_print(gw, buf, sizeof(buf)));
 	return 0;
 }
 
@@ -253,13 +254,12 @@ static int check_pair(const struct urxe_port_config *a, const struct urxe_port_c
 	for (unsigned i = 0; i < a->num_ips; i++) {
 		for (unsigned j = a == b ? i + 1 : 0; j < b->num_ips; j++) {
 			if (!memcmp(a->ips[i].gid, b->ips[j].gid, 16))
-				return fail(
-					err, errlen,
-					"%s: ip: found %s twice, accepted: an "
-					"address once (first with %s)",
-					b->name,
-					urxe_config_ip_print(b->ips[j].gid, b->ips[j].ipv4, buf),
-					a->name);
+				return fail(err, errlen,
+					    "%s: ip: found %s twice, accepted: an "
+					    "address once (first with %s)",
+					    b->name,
+					    urxe_gid_print(b->ips[j].gid, buf, sizeof(buf)),
+					    a->name);
 		}
 	}
 	return 0;
@@ -292,12 +292,12 @@ static void print_device(FILE *f, const struct urxe_port_config *d)
 
 	fprintf(f, "[%s]\nport = %s\n", d->name, d->port);
 	for (unsigned i = 0; i < d->num_ips; i++)
-		fprintf(f, "ip = %s/%u\n", urxe_config_ip_print(d->ips[i].gid, d->ips[i].ipv4, buf),
+		fprintf(f, "ip = %s/%u\n", urxe_gid_print(d->ips[i].gid, buf, sizeof(buf)),
 			d->ips[i].prefix_len);
 	if (d->has_gw4)
-		fprintf(f, "gw = %s\n", urxe_config_ip_print(d->gw4, true, buf));
+		fprintf(f, "gw = %s\n", urxe_gid_print(d->gw4, buf, sizeof(buf)));
 	if (d->has_gw6)
-		fprintf(f, "gw = %s\n", urxe_config_ip_print(d->gw6, false, buf));
+		fprintf(f, "gw = %s\n", urxe_gid_print(d->gw6, buf, sizeof(buf)));
 	if (d->has_mac)
 		fprintf(f, "mac = %02x:%02x:%02x:%02x:%02x:%02x\n", d->mac[0], d->mac[1], d->mac[2],
 			d->mac[3], d->mac[4], d->mac[5]);

@@ -12,8 +12,7 @@
 
 #include "netio/config_keys.h"
 #include "netio/port.h"
-
-static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+#include "urxe/gid.h"
 
 static bool parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
 {
@@ -57,16 +56,15 @@ static bool parse_string(const char *s, char *out, size_t len)
 
 static bool parse_addr(const char *s, uint8_t gid[16], bool *ipv4)
 {
-	struct in_addr a4;
+	uint8_t a4[4];
 
-	if (inet_pton(AF_INET, s, &a4) == 1) {
-		memcpy(gid, v4_mapped, 12);
-		memcpy(gid + 12, &a4, 4);
+	if (inet_pton(AF_INET, s, a4) == 1) {
+		urxe_gid_from_v4(gid, a4);
 		*ipv4 = true;
 		return true;
 	}
 	*ipv4 = false;
-	return inet_pton(AF_INET6, s, gid) == 1 && memcmp(gid, v4_mapped, 12) != 0;
+	return inet_pton(AF_INET6, s, gid) == 1 && !urxe_gid_is_v4(gid);
 }
 
 bool urxe_config_ip_parse(const char *s, struct urxe_config_ip *ip)
@@ -83,11 +81,6 @@ bool urxe_config_ip_parse(const char *s, struct urxe_config_ip *ip)
 		return false;
 	ip->prefix_len = (uint8_t)len;
 	return urxe_config_ip_valid(ip);
-}
-
-const char *urxe_config_ip_print(const uint8_t gid[16], bool ipv4, char buf[64])
-{
-	return ipv4 ? inet_ntop(AF_INET, gid + 12, buf, 64) : inet_ntop(AF_INET6, gid, buf, 64);
 }
 
 /* ---- one function a key ---- */

@@ -23,7 +23,4 @@ const struct urxe_config_key *urxe_config_key_find(const char *name);
 /** urxe_config_check - what concerns several keys or devices. 0 or EINVAL (@err). */
 int urxe_config_check(const struct urxe_config *cfg, char *err, size_t errlen);
 
-/** urxe_config_ip_print - "10.0.0.1" or "fd00::1" of a GID. */
-const char *urxe_config_ip_print(const uint8_t gid[16], bool ipv4, char buf[64]);
-
 #endif

@@ -19,6 +19,7 @@
 #include "netio/counters.h"
 #include "netio/link.h"
 #include "netio/port.h"
+#include "urxe/gid.h"
 #include "urxe/lock.h"
 #include "urxe/wire.h"
 
@@ -291,25 +292,6 @@ static inline const struct urxe_gid_entry *urxe_port_own(const struct urxe_port 
 	return own ? &own->entry : NULL;
 }
 
-static inline bool urxe_gid_is_v4(const uint8_t gid[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(gid, prefix, sizeof(prefix));
-}
-
-static inline void urxe_gid_from_v4(uint8_t gid[16], const uint8_t addr[4])
-{
-	memset(gid, 0, 10);
-	gid[10] = gid[11] = 0xff;
-	memcpy(gid + 12, addr, 4);
-}
-
-static inline bool urxe_gid_is_mcast(const uint8_t gid[16])
-{
-	return gid[0] == 0xff || (urxe_gid_is_v4(gid) && (gid[12] & 0xf0) == 0xe0);
-}
-
 /** Which way packets to a destination go. */
 enum urxe_path_kind {
 	PATH_WIRE,
@@ -332,8 +314,6 @@ const uint8_t *urxe_port_asker(const struct urxe_port *port, unsigned sgid_index
 /** urxe_addr_init - the configuration's addresses. 0, EINVAL, ENOMEM. */
 int urxe_addr_init(struct urxe_port *port);
 void urxe_addr_fini(struct urxe_port *port);
-/** urxe_gid_print - for log lines; @buf of 46 bytes at least. */
-const char *urxe_gid_print(const uint8_t gid[16], char *buf, size_t len);
 
 /** urxe_random64 - 64 random bits of the kernel's. Thread-safe, may be called with any lock held.
  */

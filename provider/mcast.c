@@ -10,6 +10,7 @@
 
 #include "provider.h"
 #include "rcu.h"
+#include "urxe/gid.h"
 
 struct urxe_mcast_group {
 	struct urxe_rlist node; /* on dev->mcast_groups */
@@ -37,13 +38,6 @@ static void member_free(struct rcu_head *head)
 {
 	URXE_RCU_ACQUIRE();
 	free(urxe_container_of(head, struct urxe_mcast_member, rcu));
-}
-
-static bool is_mcast(const uint8_t gid[16])
-{
-	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
-
-	return gid[0] == 0xff || (!memcmp(gid, v4, sizeof(v4)) && (gid[12] & 0xf0) == 0xe0);
 }
 
 static struct urxe_mcast_group *find_group(struct urxe_device *dev, const uint8_t mgid[16])
@@ -141,7 +135,7 @@ int urxe_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 	if (urxe_device_check(qp->dev))
 		return EIO;
 	/* The MLID means nothing on RoCE (IBTA A16.5.7). */
-	if (qp->type != IBV_QPT_UD || qp->gsi || !is_mcast(gid->raw))
+	if (qp->type != IBV_QPT_UD || qp->gsi || !urxe_gid_is_mcast(gid->raw))
 		return EINVAL;
 	pthread_mutex_lock(&qp->dev->mutex);
 	err = attach(qp, gid->raw);

@@ -2,7 +2,6 @@
 /*
  * urxe status: the configured devices, as a table or as JSON.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "netio/link_ethdev.h"
 #include "netio/port.h"
 #include "tool.h"
+#include "urxe/gid.h"
 
 const char tool_status_usage[] =
 	"usage: urxe status [--json] [--no-start | --start] [--config FILE]\n"
@@ -75,10 +75,9 @@ static int gather(struct device *d, enum start start)
 
 static const char *addr(const struct urxe_gid_entry *g, char buf[80])
 {
-	char a[64];
+	char a[URXE_GID_STRLEN];
 
-	inet_ntop(g->ipv4 ? AF_INET : AF_INET6, g->ipv4 ? g->gid + 12 : g->gid, a, sizeof(a));
-	snprintf(buf, 80, "%s/%u", a, g->prefix_len);
+	snprintf(buf, 80, "%s/%u", urxe_gid_print(g->gid, a, sizeof(a)), g->prefix_len);
 	return buf;
 }
 
