@@ -5,10 +5,10 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "cm/ibcm.h"
+#include "urxe/thread.h"
 
 /* One for all ids, for they have nothing else in common. Guarded by urxe_cma_lock. */
 static struct {
@@ -73,16 +73,11 @@ static void *run(void *arg)
 
 int urxe_ibcm_start(void)
 {
-	sigset_t all, old;
 	int err;
 
 	if (caller.started)
 		return 0;
-	/* Signals are the application's own threads'. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&caller.thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = urxe_thread_start(&caller.thread, run, NULL);
 	if (err)
 		return err;
 	pthread_detach(caller.thread);

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "cm/report_path.h"
 #include "urxe/gid.h"
 #include "urxe/log.h"
+#include "urxe/thread.h"
 
 #define ADDR_LEN   64 /* of an address and a port number */
 #define PATIENCE_S 2  /* with who asks */
@@ -416,7 +416,6 @@ static int listen_at(void)
 
 void urxe_report_start(void)
 {
-	sigset_t all, old;
 	pthread_t t;
 	int fd, err;
 
@@ -430,10 +429,7 @@ void urxe_report_start(void)
 			urxe_info("rdma_cm: no report to `urxe status --cm`: %s", strerror(errno));
 		return;
 	}
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t, NULL, report_main, (void *)(intptr_t)fd);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = urxe_thread_start(&t, report_main, (void *)(intptr_t)fd);
 	report.fd = fd;
 	if (err)
 		urxe_report_stop(false);

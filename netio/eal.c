@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "netio/devargs.h"
 #include "netio/eal.h"
 #include "urxe/log.h"
+#include "urxe/thread.h"
 
 #define EAL_MAX_ARGS 64
 #define EAL_BASE_MB  32
@@ -135,8 +135,6 @@ static int ctl_start(void)
 {
 	static bool once;
 	pthread_condattr_t attr;
-	pthread_attr_t tattr;
-	sigset_t all, old;
 	pthread_t thread;
 	int ret;
 
@@ -154,16 +152,12 @@ static int ctl_start(void)
 		pin_library();
 		once = true;
 	}
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pthread_attr_init(&tattr);
-	pthread_attr_setdetachstate(&tattr, PTHREAD_CREATE_DETACHED);
-	ret = pthread_create(&thread, &tattr, ctl_main, NULL);
-	pthread_attr_destroy(&tattr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!ret)
-		ctl_running = true;
-	return ret;
+	ret = urxe_thread_start(&thread, ctl_main, NULL);
+	if (ret)
+		return ret;
+	pthread_detach(thread);
+	ctl_running = true;
+	return 0;
 }
 
 int urxe_eal_call(int (*fn)(void *arg), void *arg)

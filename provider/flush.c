@@ -6,7 +6,6 @@
  * are kept, and executed afterwards. All other QPs go on.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "urxe/thread.h"
 
 #define HELD_MAX 256 /* packets; more than that nobody has out without an answer */
 
@@ -137,15 +137,11 @@ bool urxe_flush_run(struct urxe_device *dev)
 static int flusher_start(struct urxe_device *dev)
 {
 	struct urxe_flusher *fl = &dev->flusher;
-	sigset_t all, old;
 	int err;
 
 	if (fl->running || !dev->threaded)
 		return 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&fl->thread, NULL, flusher_main, dev);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = urxe_thread_start(&fl->thread, flusher_main, dev);
 	fl->running = !err;
 	return err;
 }

@@ -6,12 +6,12 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include "provider.h"
+#include "urxe/thread.h"
 
 #define SPIN_NS	      200000ull	 /* look without a pause for so long after traffic */
 #define BACKOFF_NS    1000000ull /* while callers drive */
@@ -198,20 +198,13 @@ static void *service_main(void *arg)
 int urxe_service_start(struct urxe_device *dev)
 {
 	struct urxe_service_thread *s = &dev->service;
-	sigset_t all, old;
 	int err;
 
 	if (s->running)
 		return 0;
-	/* Signals are the application's business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&s->thread, NULL, service_main, dev);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
-		return err;
-	s->running = true;
-	return 0;
+	err = urxe_thread_start(&s->thread, service_main, dev);
+	s->running = !err;
+	return err;
 }
 
 void urxe_service_stop(struct urxe_device *dev)
