@@ -63,6 +63,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	dev->service.running = !threaded; /* nothing to start then */
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);
+	CDS_INIT_LIST_HEAD(&dev->wqs);
 	CDS_INIT_LIST_HEAD(&dev->sched.pending);
 	atomic_init(&dev->sched.next_timer, URXE_NEVER);
 	if (urxe_table_init(&dev->qps, URXE_IDENT_QPN_INDEX_BITS) ||
@@ -140,6 +141,7 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 		atomic_store(&dev->dead, true);
 		/* What is posted from now on is refused, what was posted before is flushed. */
 		urxe_qp_flush_all(dev);
+		urxe_wq_flush_all(dev);
 		urxe_event_device(dev, IBV_EVENT_DEVICE_FATAL);
 		urxe_service_gsi(dev);
 		return;

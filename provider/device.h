@@ -148,6 +148,7 @@ struct urxe_device {
 	struct urxe_table srqs; /* of XRC, by number */
 	uint32_t srqn_next;
 	struct cds_list_head xrcds;
+	struct cds_list_head wqs; /* receive work queues; under mutex */
 	_Atomic(struct urxe_qp *) gsi;
 	struct urxe_rlist flows; /* rules of raw packet QPs; read under RCU */
 	unsigned num_flows;

@@ -38,6 +38,9 @@ void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post);
 struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr);
 int urxe_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
 int urxe_destroy_wq(struct ibv_wq *wq);
+/** urxe_wq_flush_all - the device is dead: all work queues go to ERR, without an event each. No
+ * lock may be held. */
+void urxe_wq_flush_all(struct urxe_device *dev);
 struct ibv_rwq_ind_table *urxe_create_rwq_ind_table(struct ibv_context *ctx,
 						    struct ibv_rwq_ind_table_init_attr *attr);
 int urxe_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);

@@ -474,17 +474,24 @@ void urxe_qp_fail_users(struct urxe_cq *cq)
 	urxe_rcu_read_unlock();
 }
 
+static void flush_one(struct urxe_qp *qp)
+{
+	urxe_spin_lock(&qp->lock);
+	if (!qp->destroyed)
+		urxe_qp_error(qp);
+	urxe_spin_unlock(&qp->lock);
+}
+
 void urxe_qp_flush_all(struct urxe_device *dev)
 {
 	struct urxe_qp *qp;
 
 	urxe_rcu_read_lock();
-	for (unsigned i = 0; (qp = urxe_table_next(&dev->qps, &i)); i++) {
-		urxe_spin_lock(&qp->lock);
-		if (!qp->destroyed)
-			urxe_qp_error(qp);
-		urxe_spin_unlock(&qp->lock);
-	}
+	for (unsigned i = 0; (qp = urxe_table_next(&dev->qps, &i)); i++)
+		flush_one(qp);
+	qp = atomic_load_explicit(&dev->gsi, memory_order_acquire);
+	if (qp)
+		flush_one(qp);
 	urxe_rcu_read_unlock();
 }
 

@@ -358,7 +358,8 @@ void urxe_qp_fatal(struct urxe_qp *qp, enum ibv_event_type event);
 /** urxe_qp_fail_users - the CQ lost a completion: all QPs that complete to it fail. Only RCU and no
  * lock of a QP or CQ may be held. */
 void urxe_qp_fail_users(struct urxe_cq *cq);
-/** urxe_qp_flush_all - the device is dead: all QPs go to ERR, without an event each. Likewise. */
+/** urxe_qp_flush_all - the device is dead: all QPs, the GSI's too, go to ERR, without an event
+ * each. Likewise. */
 void urxe_qp_flush_all(struct urxe_device *dev);
 /** urxe_qp_wc - a completion with what is common to all of this QP filled in. */
 void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,

@@ -26,7 +26,8 @@ struct urxe_wq {
 	struct urxe_rq rq; /* its lock guards state as well */
 	uint8_t state;
 	uint32_t async_events;
-	atomic_int users; /* tables */
+	atomic_int users;	   /* tables */
+	struct cds_list_head node; /* on dev->wqs */
 };
 
 struct urxe_rwq_table {
@@ -85,13 +86,13 @@ static void wq_error(struct urxe_wq *wq)
 static int wq_post_recv(struct ibv_wq *ibwq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct urxe_wq *wq = to_urxe_wq(ibwq);
-	int err = 0;
+	int err = urxe_device_check(wq->dev);
 
 	urxe_spin_lock(&wq->rq.lock);
-	if (wq->state == IBV_WQS_RESET) {
+	if (!err && wq->state == IBV_WQS_RESET)
 		err = EINVAL;
+	if (err)
 		*bad = wr;
-	}
 	for (; wr && !err; wr = wr->next) {
 		err = urxe_rq_post(&wq->rq, wr);
 		if (err)
@@ -135,6 +136,8 @@ struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *
 	/* A number that no QP has: completions tell by it whose they are. */
 	pthread_mutex_lock(&dev->mutex);
 	err = urxe_ident_qpn_alloc(urxe_port_ident(dev->port), &wq->wq.wq_num);
+	if (!err)
+		cds_list_add_tail(&wq->node, &dev->wqs);
 	pthread_mutex_unlock(&dev->mutex);
 	if (err)
 		goto fail;
@@ -165,6 +168,8 @@ int urxe_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 	struct urxe_wq *wq = to_urxe_wq(ibwq);
 	int err = 0;
 
+	if (urxe_device_check(wq->dev))
+		return EIO;
 	if (attr->attr_mask & ~(uint32_t)(IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE))
 		return attr->attr_mask & IBV_WQ_ATTR_FLAGS ? EOPNOTSUPP : EINVAL;
 	urxe_spin_lock(&wq->rq.lock);
@@ -204,6 +209,10 @@ int urxe_destroy_wq(struct ibv_wq *ibwq)
 
 	if (atomic_load(&wq->users))
 		return EBUSY;
+	pthread_mutex_lock(&wq->dev->mutex);
+	cds_list_del(&wq->node);
+	urxe_ident_qpn_free(urxe_port_ident(wq->dev->port), ibwq->wq_num);
+	pthread_mutex_unlock(&wq->dev->mutex);
 	urxe_cq_clean(wq->cq, ibwq->wq_num);
 	events = wq->async_events - urxe_event_purge(to_urxe_ctx(ibwq->context), ibwq);
 	pthread_mutex_lock(&ibwq->mutex);
@@ -212,15 +221,26 @@ int urxe_destroy_wq(struct ibv_wq *ibwq)
 	pthread_mutex_unlock(&ibwq->mutex);
 	pthread_mutex_destroy(&ibwq->mutex);
 	pthread_cond_destroy(&ibwq->cond);
-	pthread_mutex_lock(&wq->dev->mutex);
-	urxe_ident_qpn_free(urxe_port_ident(wq->dev->port), ibwq->wq_num);
-	pthread_mutex_unlock(&wq->dev->mutex);
 	urxe_rq_fini(&wq->rq);
 	atomic_fetch_sub(&wq->cq->users, 1);
 	atomic_fetch_sub(&wq->pd->users, 1);
 	atomic_fetch_sub(&wq->dev->num_wq, 1);
 	free(wq);
 	return 0;
+}
+
+void urxe_wq_flush_all(struct urxe_device *dev)
+{
+	struct urxe_wq *wq;
+
+	pthread_mutex_lock(&dev->mutex);
+	cds_list_for_each_entry (wq, &dev->wqs, node) {
+		urxe_spin_lock(&wq->rq.lock);
+		if (wq->state != IBV_WQS_RESET)
+			wq_error(wq);
+		urxe_spin_unlock(&wq->rq.lock);
+	}
+	pthread_mutex_unlock(&dev->mutex);
 }
 
 /* A frame for the queue; without room it is lost, as for a raw packet QP. */
@@ -261,6 +281,7 @@ struct ibv_rwq_ind_table *urxe_create_rwq_ind_table(struct ibv_context *ctx,
 	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_rwq_table *t;
 	uint32_t n;
+	int err;
 
 	if (attr->comp_mask || attr->log_ind_tbl_size > MAX_LOG_TABLE) {
 		errno = EINVAL;
@@ -272,12 +293,11 @@ struct ibv_rwq_ind_table *urxe_create_rwq_ind_table(struct ibv_context *ctx,
 			errno = EINVAL;
 			return NULL;
 		}
-	t = calloc(1, sizeof(*t) + n * sizeof(t->wqs[0]));
-	if (!t || atomic_fetch_add(&dev->num_rwq_table, 1) >= URXE_MAX_RWQ_TABLES) {
-		if (t)
-			atomic_fetch_sub(&dev->num_rwq_table, 1);
-		free(t);
-		errno = ENOMEM;
+	err = urxe_device_claim(dev, &dev->num_rwq_table, URXE_MAX_RWQ_TABLES);
+	t = err ? NULL : calloc(1, sizeof(*t) + n * sizeof(t->wqs[0]));
+	if (!t) {
+		atomic_fetch_sub(&dev->num_rwq_table, 1);
+		errno = err ? err : ENOMEM;
 		return NULL;
 	}
 	t->dev = dev;
