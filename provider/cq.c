@@ -13,6 +13,7 @@
 
 /* After so many empty polls in a row a spinning caller yields: its peer may share the core. */
 #define CQ_YIELD_AFTER 32
+#define LEFT_NS	       20000ull /* who has just asked for an event is given so long to poll */
 
 static uint32_t cq_round_up(uint32_t n)
 {
@@ -121,7 +122,7 @@ static void cq_stop_timer(struct urxe_cq *cq)
 {
 	struct urxe_sched *s = &cq->dev->sched;
 
-	if (!cq->mod_period && !cq->overrun)
+	if (!cq->timer_used)
 		return;
 	urxe_spin_lock(&cq->lock);
 	cq->mod_period = 0;
@@ -231,6 +232,7 @@ static void cq_set_timer(struct urxe_cq *cq, uint64_t when)
 {
 	struct urxe_sched *s = &cq->dev->sched;
 
+	cq->timer_used = true;
 	urxe_spin_lock(&s->lock);
 	urxe_timer_set(&s->timers, &cq->timer, when);
 	atomic_store_explicit(&s->next_timer, urxe_timer_first(&s->timers)->when,
@@ -238,12 +240,16 @@ static void cq_set_timer(struct urxe_cq *cq, uint64_t when)
 	urxe_spin_unlock(&s->lock);
 }
 
+/* One completion after which to tell is no moderation, a count of 0 no limit. */
+static bool cq_moderated(const struct urxe_cq *cq)
+{
+	return cq->mod_period && cq->mod_count != 1;
+}
+
 /* An event is due for a completion; true: a timer was set. cq->lock held. */
 static bool cq_notify(struct urxe_cq *cq, bool urgent)
 {
-	/* One completion after which to tell is no moderation, a count of 0 no limit. */
-	if (urgent || !cq->mod_period || cq->mod_count == 1 ||
-	    (++cq->mod_waiting >= cq->mod_count && cq->mod_count)) {
+	if (urgent || !cq_moderated(cq) || (++cq->mod_waiting >= cq->mod_count && cq->mod_count)) {
 		cq_fire(cq);
 		return false;
 	}
@@ -267,15 +273,30 @@ static bool cq_overrun(struct urxe_cq *cq)
 	return first;
 }
 
+/* Is there an unpolled completion of the kind that @arm waits for? cq->lock held. */
+static bool cq_left(const struct urxe_cq *cq, int arm)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	if (arm == URXE_CQ_ARM_ANY)
+		return cq->tail != head;
+	for (uint32_t i = cq->tail; arm == URXE_CQ_ARM_SOLICITED && i != head; i++)
+		if (cq->ring[i & (cq->size - 1)].solicited)
+			return true;
+	return false;
+}
+
 void urxe_cq_timer(struct urxe_cq *cq)
 {
 	bool failing;
+	int armed;
 
 	urxe_spin_lock(&cq->lock);
 	failing = cq->failing;
 	cq->failing = false;
-	if (cq->mod_waiting &&
-	    atomic_load_explicit(&cq->armed, memory_order_relaxed) != URXE_CQ_UNARMED)
+	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+	/* Still armed: what is there, and no moderation holds it back, was there before. */
+	if (armed != URXE_CQ_UNARMED && (cq->mod_waiting || cq_left(cq, armed)))
 		cq_fire(cq);
 	urxe_spin_unlock(&cq->lock);
 	if (failing)
@@ -301,10 +322,10 @@ bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicite
 		e->when = cq->timed ? urxe_port_now(cq->dev->port) : 0;
 		e->flow_tag = flow_tag;
 		e->cvlan = cvlan;
+		e->solicited = solicited || error;
 		atomic_store_explicit(&cq->head, head + 1, memory_order_relaxed);
 		armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
-		if (armed == URXE_CQ_ARM_ANY ||
-		    (armed == URXE_CQ_ARM_SOLICITED && (solicited || error)))
+		if (armed == URXE_CQ_ARM_ANY || (armed == URXE_CQ_ARM_SOLICITED && e->solicited))
 			timer = cq_notify(cq, error);
 	}
 	urxe_spin_unlock(&cq->lock);
@@ -416,6 +437,14 @@ int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 		atomic_store_explicit(&cq->armed,
 				      solicited_only ? URXE_CQ_ARM_SOLICITED : URXE_CQ_ARM_ANY,
 				      memory_order_relaxed);
+	/*
+	 * Of what came before the request the standard promises no event, but adapters tell of it,
+	 * and programs count on that: perftest -e polls once for an event, and arms after its peer
+	 * may have begun. Who polls after arming, as one should, has emptied the CQ by then.
+	 */
+	if (!cq->mod_waiting && cq_left(cq, atomic_load_explicit(&cq->armed, memory_order_relaxed)))
+		cq_set_timer(cq, urxe_port_now(cq->dev->port) +
+					 (cq_moderated(cq) ? cq->mod_period : LEFT_NS));
 	urxe_spin_unlock(&cq->lock);
 	/* From now on the caller may sleep: somebody else must drive. */
 	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))

@@ -20,6 +20,7 @@ struct urxe_cqe {
 	uint64_t when;	   /* the port's clock; of CQs that tell it */
 	uint32_t flow_tag; /* raw packets */
 	uint16_t cvlan;
+	bool solicited; /* or failed: wakes who waits for such only */
 };
 
 enum urxe_cq_arm {
@@ -50,8 +51,10 @@ struct urxe_cq {
 	/* moderation of events, under lock: after so many completions, or so long after the first
 	 */
 	uint32_t mod_count, mod_waiting;
-	uint64_t mod_period;	 /* ns; 0: none */
-	struct urxe_timer timer; /* of moderation, and of failing; under sched.lock */
+	uint64_t mod_period; /* ns; 0: none */
+	/* of moderation, of what an arming request found unpolled, of failing; under sched.lock */
+	struct urxe_timer timer;
+	bool timer_used; /* ever; under lock */
 	/* ibv_start_poll ... ibv_end_poll */
 	struct urxe_spin poll_lock;
 	struct urxe_cqe cur;
@@ -88,8 +91,8 @@ bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited);
 /** urxe_cq_push_raw - the same with what only raw packets have. */
 bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
 		      uint32_t flow_tag);
-/** urxe_cq_timer - its timer has come: a moderated event is due, or the QPs that use it fail. RCU
- * at the most is held. */
+/** urxe_cq_timer - its timer has come: a moderated event is due, or one for completions that are
+ * older than the request for it, or the QPs that use it fail. RCU at the most is held. */
 void urxe_cq_timer(struct urxe_cq *cq);
 /** urxe_cq_take - one completion into cq->cur, driving the device if there is none. 0, ENOENT, EIO.
  */

@@ -5,7 +5,8 @@ rows() gives each as (name, command, rows of figures in the client's table). Lef
 4.5 refuses (UC, XRC with -R; -b and -q of latency programs; -e of the write programs; a HW rate limit on
 Ethernet), what it cannot do (raw_ethernet_* never arm their CQs, so not with -e; ib_send_lat -R --use-srq
 posts to a UD QP that has an SRQ; ib_send_lat -g -e takes an event for a completion), and what loses
-messages by its nature (-r 1 without a connection).
+messages by its nature (-r 1 without a connection). What has no flow control, many QPs and one SRQ sends
+no more than the SRQ holds: on a busy machine a receiver may get its turn when all has been sent.
 """
 
 TRANSPORTS = {'send': ('RC', 'UC', 'UD', 'XRC'), 'write': ('RC', 'UC', 'XRC'), 'read': ('RC', 'XRC'),
@@ -34,8 +35,10 @@ OPTIONS = [
     ('-e -X 0', 'send read bw'),
     ('-e -a', 'send read'),
     ('--use-srq', 'send RC UD'),
-    ('--use-srq -q 16', 'send bw RC UD'),
-    ('--use-srq -b -q 4 -e', 'send bw RC UD'),
+    ('--use-srq -q 16', 'send bw RC'),
+    ('--use-srq -q 16 -n 30', 'send bw UD'),
+    ('--use-srq -b -q 4 -e', 'send bw RC'),
+    ('--use-srq -b -q 4 -e -n 100', 'send bw UD'),
     ('--use-srq -a', 'send RC UD'),
     ('-g ' + GROUP, 'send UD'),
     ('-g -e ' + GROUP, 'send bw UD'),

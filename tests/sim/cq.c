@@ -249,6 +249,66 @@ static void test_moderation(void)
 	rig_close(&r);
 }
 
+static void drain(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(cq, 1, &wc) == 1)
+		;
+}
+
+/* What an arming request finds unpolled is told of, but not to who polls at once. */
+static void test_armed_late(void)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 64};
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	struct rig r;
+
+	rig_open(&r, &attr, true);
+	cq = ibv_cq_ex_to_cq(r.cq);
+	/* Armed after all has come, as perftest may be. */
+	sends(&r, 3, 0);
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(cq, 0), 0);
+	CU_ASSERT_EQUAL(events(&r), 0);
+	idle(&r, 30);
+	CU_ASSERT_EQUAL(events(&r), 1);
+	/* One completion an event; the last one leaves nothing to tell of. */
+	for (int i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(ibv_req_notify_cq(cq, 0), 0);
+		CU_ASSERT_EQUAL(ibv_poll_cq(cq, 1, &wc), 1);
+		idle(&r, 30);
+		CU_ASSERT_EQUAL(events(&r), i < 2);
+	}
+	sends(&r, 1, 0);
+	CU_ASSERT_EQUAL(events(&r), 1);
+	/* Armed, then emptied: nothing but the next one. */
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(cq, 0), 0);
+	drain(cq);
+	idle(&r, 1000);
+	CU_ASSERT_EQUAL(events(&r), 0);
+	sends(&r, 1, 0);
+	CU_ASSERT_EQUAL(events(&r), 1);
+	/* Who waits for solicited ones hears of such. */
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(cq, 1), 0);
+	idle(&r, 1000);
+	CU_ASSERT_EQUAL(events(&r), 0);
+	sends(&r, 1, IBV_SEND_SOLICITED);
+	CU_ASSERT_EQUAL(events(&r), 1);
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(cq, 1), 0);
+	idle(&r, 30);
+	CU_ASSERT_EQUAL(events(&r), 1);
+	/* Moderation holds them back as it does the others. */
+	moderate(&r, 4, 1000);
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(cq, 0), 0);
+	idle(&r, 900);
+	CU_ASSERT_EQUAL(events(&r), 0);
+	idle(&r, 200);
+	CU_ASSERT_EQUAL(events(&r), 1);
+	drain(cq);
+	rig_close(&r);
+}
+
 static void test_overrun(void)
 {
 	for (int ignore = 0; ignore <= 1; ignore++) {
@@ -279,4 +339,5 @@ static void test_overrun(void)
 	}
 }
 
-URXE_TEST_MAIN("cq", T(test_fields), T(test_create), T(test_moderation), T(test_overrun))
+URXE_TEST_MAIN("cq", T(test_fields), T(test_create), T(test_moderation), T(test_armed_late),
+	       T(test_overrun))
