@@ -18,59 +18,6 @@
  */
 #define SHORT_RING 256
 
-static const struct urxe_driver_kind kinds[] = {
-	{.prefix = "net_vhost",
-	 .alias = "eth_vhost",
-	 .driver = "net_vhost",
-	 .own_mac = true,
-	 .any_mtu = true,
-	 .rx_intr = true,
-	 .same_queues = true},
-	{.prefix = "net_virtio_user",
-	 .alias = "virtio_user",
-	 .driver = "net_virtio_user",
-	 .own_mac = true,
-	 .any_mtu = true,
-	 .revive = URXE_REVIVE_REPLUG,
-	 .gated = true,
-	 .rx_intr = true,
-	 .desc = SHORT_RING,
-	 .same_queues = true},
-	{.prefix = "net_memif",
-	 .driver = "net_memif",
-	 .own_mac = true,
-	 .any_mtu = true,
-	 .revive = URXE_REVIVE_RESTART,
-	 .gated = true,
-	 .same_queues = true},
-	{.prefix = "net_af_packet", .driver = "net_af_packet", .any_mtu = true},
-	/* The port and the kernel's interface share a MAC: we are the other end, so take another.
-	 */
-	{.prefix = "net_tap",
-	 .driver = "net_tap",
-	 .own_mac = true,
-	 .rx_intr = true,
-	 .max_l3_mtu = 1500},
-	{.prefix = "net_pcap", .driver = "net_pcap", .own_mac = true, .any_mtu = true},
-	{.prefix = "net_ring", .driver = "net_ring", .own_mac = true, .any_mtu = true},
-	{.prefix = "net_null", .driver = "net_null", .own_mac = true, .any_mtu = true},
-	{.prefix = "", .driver = "", .rx_intr = true},
-};
-
-static bool starts_with(const char *s, const char *prefix)
-{
-	return !strncmp(s, prefix, strlen(prefix));
-}
-
-const struct urxe_driver_kind *urxe_devargs_kind(const char *port)
-{
-	const struct urxe_driver_kind *k = kinds;
-
-	while (!starts_with(port, k->prefix) && !(k->alias && starts_with(port, k->alias)))
-		k++;
-	return k;
-}
-
 bool urxe_devargs_pci(const char *port, char *addr, size_t len)
 {
 	unsigned domain = 0, bus, dev, fn;
@@ -120,12 +67,12 @@ static uint32_t frame_room(uint32_t l3_mtu)
 
 uint32_t urxe_devargs_data_room(const char *devargs, uint32_t l3_mtu)
 {
+	const char *arg = urxe_devargs_kind(devargs)->frame_arg;
 	uint32_t room = frame_room(l3_mtu);
 	char val[16];
 
-	/* af_packet wants room for whatever its ring could hold. */
-	if (!strcmp(urxe_devargs_kind(devargs)->driver, "net_af_packet") &&
-	    urxe_devargs_get(devargs, "framesz", val, sizeof(val)) && (uint32_t)atoi(val) > room)
+	/* The driver wants room for whatever its ring could hold. */
+	if (arg && urxe_devargs_get(devargs, arg, val, sizeof(val)) && (uint32_t)atoi(val) > room)
 		room = (uint32_t)atoi(val);
 	return room;
 }
@@ -145,14 +92,14 @@ unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mt
 
 /* ---- completion ---- */
 
-struct args {
+struct urxe_devargs_out {
 	const char *port;
 	char *out;
 	size_t len, used;
 };
 
-__attribute__((format(printf, 3, 4))) static void args_default(struct args *a, const char *key,
-							       const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void
+args_default(struct urxe_devargs_out *a, const char *key, const char *fmt, ...)
 {
 	char given[256];
 	va_list ap;
@@ -170,9 +117,45 @@ __attribute__((format(printf, 3, 4))) static void args_default(struct args *a, c
 	a->used += (size_t)n;
 }
 
+static int complete_vhost(struct urxe_devargs_out *a, const struct urxe_port_config *cfg,
+			  uint32_t l3_mtu, char *err, size_t errlen)
+{
+	args_default(a, "queues", "%u", lanes_wanted(cfg));
+	return 0;
+}
+
+static int complete_virtio_user(struct urxe_devargs_out *a, const struct urxe_port_config *cfg,
+				uint32_t l3_mtu, char *err, size_t errlen)
+{
+	char val[16];
+
+	if (urxe_devargs_get(a->port, "server", val, sizeof(val)) && atoi(val)) {
+		/* It would wait in accept() inside the driver's probe, for ever. */
+		snprintf(err, errlen,
+			 "net_virtio_user with server=1 is not offered: let "
+			 "net_vhost be the server");
+		return EOPNOTSUPP;
+	}
+	args_default(a, "queue_size", "%u", SHORT_RING);
+	if (lanes_wanted(cfg) > 1) {
+		args_default(a, "queues", "%u", lanes_wanted(cfg));
+		args_default(a, "cq", "1");
+	}
+	return 0;
+}
+
+static int complete_memif(struct urxe_devargs_out *a, const struct urxe_port_config *cfg,
+			  uint32_t l3_mtu, char *err, size_t errlen)
+{
+	args_default(a, "bsize", "%u", frame_room(l3_mtu));
+	args_default(a, "rsize", "10"); /* log2 */
+	return 0;
+}
+
 /* TPACKET_V2 frames do not cross blocks, and both are to be multiples of the page size's factors.
  */
-static void args_af_packet(struct args *a, uint32_t l3_mtu)
+static int complete_af_packet(struct urxe_devargs_out *a, const struct urxe_port_config *cfg,
+			      uint32_t l3_mtu, char *err, size_t errlen)
 {
 	uint32_t frame = 2048, block;
 
@@ -187,76 +170,57 @@ static void args_af_packet(struct args *a, uint32_t l3_mtu)
 	args_default(a, "framecnt", "%u",
 		     block / frame * (512 / (block / frame) ? 512 / (block / frame) : 1));
 	args_default(a, "qdisc_bypass", "1");
+	if (lanes_wanted(cfg) > 1)
+		args_default(a, "qpairs", "%u", lanes_wanted(cfg));
+	return 0;
 }
 
 int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, char *out,
 			  size_t len, char *err, size_t errlen)
 {
 	const struct urxe_driver_kind *k = urxe_devargs_kind(cfg->port);
-	struct args a = {.port = cfg->port, .out = out, .len = len};
-	unsigned lanes = lanes_wanted(cfg);
-	char val[256];
+	struct urxe_devargs_out a = {.port = cfg->port, .out = out, .len = len};
+	int ret = 0;
 
 	a.used = (size_t)snprintf(out, len, "%s", cfg->port);
-	if (!strcmp(k->driver, "net_vhost")) {
-		args_default(&a, "queues", "%u", lanes);
-	} else if (!strcmp(k->driver, "net_virtio_user")) {
-		if (urxe_devargs_get(cfg->port, "server", val, sizeof(val)) && atoi(val)) {
-			/* It would wait in accept() inside the driver's probe, for ever. */
-			snprintf(err, errlen,
-				 "net_virtio_user with server=1 is not offered: let "
-				 "net_vhost be the server");
-			return EOPNOTSUPP;
-		}
-		args_default(&a, "queue_size", "%u", k->desc);
-		if (lanes > 1) {
-			args_default(&a, "queues", "%u", lanes);
-			args_default(&a, "cq", "1");
-		}
-	} else if (!strcmp(k->driver, "net_memif")) {
-		args_default(&a, "bsize", "%u", frame_room(l3_mtu));
-		args_default(&a, "rsize", "10"); /* log2 */
-	} else if (!strcmp(k->driver, "net_af_packet")) {
-		args_af_packet(&a, l3_mtu);
-		if (lanes > 1)
-			args_default(&a, "qpairs", "%u", lanes);
-	}
-	if (a.used >= len) {
+	if (k->complete)
+		ret = k->complete(&a, cfg, l3_mtu, err, errlen);
+	if (!ret && a.used >= len) {
 		snprintf(err, errlen, "its arguments are longer than %zu bytes", len - 1);
-		return E2BIG;
+		ret = E2BIG;
 	}
-	return 0;
+	return ret;
 }
 
 /* ---- sockets ---- */
 
-/* The path that this port will bind, with the socket's type; 0 when it binds none. */
-static int listen_path(const char *port, char *path, size_t len)
+static int listens_vhost(const char *port, char *path, size_t len)
 {
-	const struct urxe_driver_kind *k = urxe_devargs_kind(port);
 	char val[16];
 
-	if (!strcmp(k->driver, "net_vhost")) {
-		if (urxe_devargs_get(port, "client", val, sizeof(val)) && atoi(val))
-			return 0;
-		return urxe_devargs_get(port, "iface", path, len) ? SOCK_STREAM : 0;
-	}
-	if (!strcmp(k->driver, "net_memif")) {
-		if (urxe_devargs_get(port, "role", val, sizeof(val)) &&
-		    (!strcmp(val, "client") || !strcmp(val, "slave")))
-			return 0;
-		if (!urxe_devargs_get(port, "socket-abstract", val, sizeof(val)) ||
-		    strcmp(val, "no")) /* abstract is the driver's default */
-			return 0;
-		return urxe_devargs_get(port, "socket", path, len) ? SOCK_SEQPACKET : 0;
-	}
-	return 0;
+	if (urxe_devargs_get(port, "client", val, sizeof(val)) && atoi(val))
+		return 0;
+	return urxe_devargs_get(port, "iface", path, len) ? SOCK_STREAM : 0;
+}
+
+static int listens_memif(const char *port, char *path, size_t len)
+{
+	char val[16];
+
+	if (urxe_devargs_get(port, "role", val, sizeof(val)) &&
+	    (!strcmp(val, "client") || !strcmp(val, "slave")))
+		return 0;
+	if (!urxe_devargs_get(port, "socket-abstract", val, sizeof(val)) ||
+	    strcmp(val, "no")) /* abstract is the driver's default */
+		return 0;
+	return urxe_devargs_get(port, "socket", path, len) ? SOCK_SEQPACKET : 0;
 }
 
 void urxe_devargs_unstale(const char *port, char *path, size_t len)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	int type = listen_path(port, path, len);
+	const struct urxe_driver_kind *k = urxe_devargs_kind(port);
+	int type = k->listens ? k->listens(port, path, len) : 0;
 	struct stat st;
 	int fd;
 
@@ -273,4 +237,73 @@ void urxe_devargs_unstale(const char *port, char *path, size_t len)
 	if (connect(fd, (struct sockaddr *)&un, sizeof(un)) && errno == ECONNREFUSED)
 		unlink(path);
 	close(fd);
+}
+
+/* ---- drivers ---- */
+
+static const struct urxe_driver_kind kinds[] = {
+	{.prefix = "net_vhost",
+	 .alias = "eth_vhost",
+	 .driver = "net_vhost",
+	 .own_mac = true,
+	 .any_mtu = true,
+	 .rx_intr = true,
+	 .same_queues = true,
+	 .nudge = true,
+	 .complete = complete_vhost,
+	 .listens = listens_vhost},
+	{.prefix = "net_virtio_user",
+	 .alias = "virtio_user",
+	 .driver = "net_virtio_user",
+	 .own_mac = true,
+	 .any_mtu = true,
+	 .revive = URXE_REVIVE_REPLUG,
+	 .gated = true,
+	 .rx_intr = true,
+	 .desc = SHORT_RING,
+	 .same_queues = true,
+	 .hoards = true,
+	 .complete = complete_virtio_user},
+	/* A card's, whose port is a PCI address. */
+	{.prefix = "net_virtio", .driver = "net_virtio", .rx_intr = true, .hoards = true},
+	{.prefix = "net_memif",
+	 .driver = "net_memif",
+	 .own_mac = true,
+	 .any_mtu = true,
+	 .revive = URXE_REVIVE_RESTART,
+	 .gated = true,
+	 .same_queues = true,
+	 .complete = complete_memif,
+	 .listens = listens_memif},
+	{.prefix = "net_af_packet",
+	 .driver = "net_af_packet",
+	 .any_mtu = true,
+	 .kernel_if = "iface",
+	 .frame_arg = "framesz",
+	 .complete = complete_af_packet},
+	/* The port and the kernel's interface share a MAC: we are the other end, so take another.
+	 */
+	{.prefix = "net_tap",
+	 .driver = "net_tap",
+	 .own_mac = true,
+	 .rx_intr = true,
+	 .max_l3_mtu = 1500},
+	{.prefix = "net_pcap", .driver = "net_pcap", .own_mac = true, .any_mtu = true},
+	{.prefix = "net_ring", .driver = "net_ring", .own_mac = true, .any_mtu = true},
+	{.prefix = "net_null", .driver = "net_null", .own_mac = true, .any_mtu = true},
+	{.prefix = "", .driver = "", .rx_intr = true},
+};
+
+static bool starts_with(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
+const struct urxe_driver_kind *urxe_devargs_kind(const char *port)
+{
+	const struct urxe_driver_kind *k = kinds;
+
+	while (!starts_with(port, k->prefix) && !(k->alias && starts_with(port, k->alias)))
+		k++;
+	return k;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct urxe_port_config;
+struct urxe_devargs_out;
 
 /** What a driver needs from us, measured with DPDK 22.11. */
 struct urxe_driver_kind {
@@ -32,9 +33,26 @@ struct urxe_driver_kind {
 	uint32_t max_l3_mtu; /* what it carries at most, where that is little; 0: no such limit */
 	uint16_t desc;	     /* descriptors per queue; 0: URXE_LANE_DESC */
 	bool same_queues;    /* queue i talks to queue i of the peer: lanes without RSS */
+	/* Takes sent frames back when its ring is full, unless told to do so sooner. */
+	bool hoards;
+	/* Its thread does not hear of a new listening socket (netio/vhost_nudge.c). */
+	bool nudge;
+	const char *kernel_if; /* argument: the kernel's interface that it shares; NULL: none */
+	const char *frame_arg; /* argument: bytes of a frame in its ring; NULL: none */
+	/* Private to devargs.c. Add what the user did not give; NULL: nothing. As
+	 * urxe_devargs_complete(). */
+	int (*complete)(struct urxe_devargs_out *out, const struct urxe_port_config *cfg,
+			uint32_t l3_mtu, char *err, size_t errlen);
+	/* Private to devargs.c. The path of the socket it binds, and its type; 0 when it binds
+	 * none; NULL: never. */
+	int (*listens)(const char *port, char *path, size_t len);
 };
 
-/** urxe_devargs_kind - never NULL: a generic entry for drivers that we do not know. */
+/**
+ * urxe_devargs_kind - by a port string, or by the name of a driver (a PCI address says none)
+ *
+ * Never NULL: a generic entry for drivers that we do not know.
+ */
 const struct urxe_driver_kind *urxe_devargs_kind(const char *port);
 
 /** urxe_devargs_pci - is it a PCI address? Then its full form ("0000:03:00.0") in @addr. */

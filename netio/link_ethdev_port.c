@@ -86,8 +86,8 @@ static void find_kernel_interface(struct ethdev *e)
 {
 	char name[64];
 
-	if (!strcmp(e->kind->driver, "net_af_packet") &&
-	    urxe_devargs_get(e->devargs, "iface", name, sizeof(name)))
+	if (e->kind->kernel_if &&
+	    urxe_devargs_get(e->devargs, e->kind->kernel_if, name, sizeof(name)))
 		e->ifindex = if_nametoindex(name);
 }
 
@@ -155,7 +155,7 @@ static void set_mac(struct ethdev *e)
 	struct rte_ether_addr mac;
 
 	/* What is shared with a kernel interface stays as it is: promiscuous mode will do. */
-	if (!e->cfg.has_mac || e->kind->own_mac || !strcmp(e->kind->driver, "net_af_packet"))
+	if (!e->cfg.has_mac || e->kind->own_mac || e->kind->kernel_if)
 		return;
 	memcpy(mac.addr_bytes, e->cfg.mac, 6);
 	if (rte_eth_dev_default_mac_addr_set(e->port, &mac))
@@ -232,7 +232,7 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
 }
 
 /*
- * The virtio PMD takes sent frames back when fewer descriptors than its threshold are free, by
+ * A driver that takes sent frames back when fewer descriptors than its threshold are free, by
  * default when the ring is full: all its frames would go through the processor's cache, which
  * they do not fit in. So it is to take them back as soon as a few bursts are out.
  */
@@ -248,7 +248,7 @@ static int setup_queues(struct ethdev *e, const struct rte_eth_dev_info *di, uin
 	txc.offloads = tx_offloads;
 	rxc.offloads = 0;
 	ret = rte_eth_dev_adjust_nb_rx_tx_desc(e->port, &rxd, &txd);
-	if (strstr(di->driver_name, "virtio"))
+	if (urxe_devargs_kind(di->driver_name)->hoards)
 		txc.tx_free_thresh = (uint16_t)(txd - TX_UNFREED);
 	for (unsigned i = 0; !ret && i < e->info.lanes; i++) {
 		ret = rte_eth_rx_queue_setup(e->port, (uint16_t)i, rxd,
@@ -271,7 +271,7 @@ static int start(struct ethdev *e)
 	ret = rte_eth_dev_start(e->port);
 	if (e->kind->gated)
 		urxe_gate_unlock();
-	if (!ret && !strcmp(e->kind->driver, "net_vhost"))
+	if (!ret && e->kind->nudge)
 		ethdev_nudge_vhost();
 	e->since_ns = mono_ns();
 	return -ret;

@@ -319,6 +319,11 @@ static void devargs(void)
 	CU_ASSERT_FALSE(urxe_devargs_pci("net_vhost0,iface=0000:03:00.0", out, sizeof(out)));
 	CU_ASSERT_STRING_EQUAL(urxe_devargs_kind("net_memif3,x")->driver, "net_memif");
 	CU_ASSERT_STRING_EQUAL(urxe_devargs_kind("0000:00:03.0")->driver, "");
+	/* By the driver's name: what a PCI address turns out to be. */
+	CU_ASSERT(urxe_devargs_kind("net_virtio")->hoards);
+	CU_ASSERT(!urxe_devargs_kind("net_virtio")->revive);
+	CU_ASSERT(urxe_devargs_kind("net_virtio_user")->hoards);
+	CU_ASSERT(!urxe_devargs_kind("net_ixgbe")->hoards);
 }
 
 URXE_TEST_MAIN("config", T(whole_file), T(print_and_read_again), T(errors), T(accepted),
