@@ -63,7 +63,7 @@ struct ethdev {
 };
 
 /** ethdev_plug - probe, configure and start the port; control thread. 0, or errno and a line in
- * @err; ENOTCONN: the peer is not there, later may do. */
+ * @err, and nothing is left of it; ENOTCONN: the peer is not there, later may do. */
 int ethdev_plug(struct ethdev *e, char *err, size_t errlen);
 
 /** ethdev_unplug - stop and remove the port, with the data path held. Control thread. */
@@ -77,6 +77,16 @@ void ethdev_hold(struct ethdev *e, bool hold);
 
 /** ethdev_nudge_vhost - make DPDK's vhost thread look at its sockets now. Control thread. */
 void ethdev_nudge_vhost(void);
+
+/** ethdev_peer_absent - is nobody there for the port to connect to (yet)? */
+bool ethdev_peer_absent(const struct ethdev *e);
+
+/** ethdev_peer_mark - what tells the peer's socket file from the one that was there before; 0:
+ * none. */
+uint64_t ethdev_peer_mark(const struct ethdev *e);
+
+/** ethdev_peer_hang_up - end the connection: the driver sees its peer dead. */
+void ethdev_peer_hang_up(const struct ethdev *e);
 
 /** ethdev_wait - as in netio/link.h. */
 void ethdev_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt);

@@ -296,7 +296,6 @@ static int open_job(void *arg)
 	if (ret && ret != ENOTCONN) {
 		urxe_err("%s: cannot start port '%s': %s%s%s", e->cfg.name, e->cfg.port, err,
 			 err[0] ? ": " : "", strerror(ret));
-		ethdev_unplug(e);
 		ethdev_release(e);
 		return ret;
 	}

@@ -10,7 +10,6 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -319,18 +318,6 @@ static int bring_up(struct ethdev *e, const char **step)
 
 /* ---- plug ---- */
 
-/* Why did the probe fail: because nobody listens (yet)? */
-static bool peer_absent(const struct ethdev *e)
-{
-	char path[256];
-	struct stat st;
-
-	if (e->kind->revive != URXE_REVIVE_REPLUG ||
-	    !urxe_devargs_get(e->devargs, "path", path, sizeof(path)))
-		return false;
-	return stat(path, &st) ? errno == ENOENT : S_ISSOCK(st.st_mode);
-}
-
 static int probe(struct ethdev *e, char *err, size_t errlen)
 {
 	char sock[sizeof(e->sock)];
@@ -349,7 +336,7 @@ static int probe(struct ethdev *e, char *err, size_t errlen)
 		if (ret || rte_eth_dev_get_port_by_name(e->name, &e->port)) {
 			ret = ret ? -ret : ENODEV;
 			urxe_eal_error(err, errlen);
-			if (peer_absent(e))
+			if (ethdev_peer_absent(e))
 				return ENOTCONN;
 			/* EAL says EPERM (-1) and EEXIST where it means "no driver took it". */
 			return ret == EPERM || ret == ENOENT ? ENODEV : ret;
@@ -382,6 +369,7 @@ int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
 
 		urxe_eal_error(why, sizeof(why));
 		snprintf(err, errlen, "cannot %s the port%s%s", step, why[0] ? ": " : "", why);
+		ethdev_unplug(e);
 		return ret;
 	}
 	if (e->capture && urxe_capture_start(e->capture, e->port))
@@ -432,11 +420,13 @@ void ethdev_unplug(struct ethdev *e)
 		if (e->kind->own_mac && __atomic_load_n(&e->carrier, __ATOMIC_RELAXED))
 			poll(NULL, 0, DRAIN_MS);
 		stop(e);
+	} else {
+		ethdev_peer_hang_up(e);
 	}
 	/* virtio_user's handler sets an alarm when it finds its peer dead, and none may outlive the
-	 * port. The stop took the handler away. A port that was not started has it still, if its
-	 * peer has died since: then it has run, and set one, by the end of the first barrier, and
-	 * that alarm, which takes it away, has by the end of the second. */
+	 * port. The stop took the handler away. A port that was not started has it still, and no
+	 * call takes it away but that alarm: so its peer is dead now. It has run, and set one, by
+	 * the end of the first barrier, and the alarm has by the end of the second. */
 	urxe_eal_alarm_barrier();
 	urxe_eal_alarm_barrier();
 	if (e->kind->gated)
@@ -456,22 +446,9 @@ void ethdev_unplug(struct ethdev *e)
 
 /* ---- watch ---- */
 
-/* What tells a socket file from the one that was there before; 0: none. */
-static uint64_t peer_mark(const struct ethdev *e)
-{
-	char path[256];
-	struct stat st;
-
-	if (e->kind->revive != URXE_REVIVE_REPLUG ||
-	    !urxe_devargs_get(e->devargs, "path", path, sizeof(path)) || stat(path, &st))
-		return 0;
-	return (uint64_t)st.st_ino << 20 ^ (uint64_t)st.st_ctim.tv_sec << 30 ^
-	       (uint64_t)st.st_ctim.tv_nsec ^ 1;
-}
-
 static void seek(struct ethdev *e, uint64_t now)
 {
-	uint64_t mark = peer_mark(e);
+	uint64_t mark = ethdev_peer_mark(e);
 	char err[256];
 	int ret = ENOTCONN;
 

@@ -153,43 +153,62 @@ static void *mortal_main(void *arg)
 	while ((fd = accept(m->listener, NULL, NULL)) >= 0) {
 		while ((m->left || m->sullen) && mortal_answer(fd, !m->left))
 			m->left -= !!m->left;
-		if (!m->clients++)
+		if (!m->clients)
 			m->outlived = m->left;
 		m->left = 0;
 		m->sullen = false;
 		close(fd);
+		__atomic_fetch_add(&m->clients, 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
+}
+
+static void mortal_path(char *path, size_t len)
+{
+	snprintf(path, len, "%s/d", dir);
+}
+
+static void mortal_start(struct mortal *m, pthread_t *thread)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+	mortal_path(un.sun_path, sizeof(un.sun_path));
+	m->listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	CU_ASSERT_FATAL(!bind(m->listener, (struct sockaddr *)&un, sizeof(un)) &&
+			!listen(m->listener, 8) && !pthread_create(thread, NULL, mortal_main, m));
+}
+
+static void mortal_stop(struct mortal *m, pthread_t thread)
+{
+	char path[108];
+
+	shutdown(m->listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(m->listener);
+	mortal_path(path, sizeof(path));
+	unlink(path);
 }
 
 /* At every step of the making of a port. */
 static void peer_fails(bool sullen)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	int spare = eventfd(0, EFD_NONBLOCK);
 	struct mortal m = {0};
 	pthread_t thread = 0;
 	struct end b;
 	int ret;
 
-	snprintf(un.sun_path, sizeof(un.sun_path), "%s/d", dir);
 	for (unsigned n = 0; !m.outlived && n < 200; n++) {
 		m.left = n;
 		m.clients = 0;
 		m.sullen = sullen;
-		m.listener = socket(AF_UNIX, SOCK_STREAM, 0);
-		CU_ASSERT_FATAL(!bind(m.listener, (struct sockaddr *)&un, sizeof(un)) &&
-				!listen(m.listener, 8) &&
-				!pthread_create(&thread, NULL, mortal_main, &m));
+		mortal_start(&m, &thread);
 		ret = end_open(&b, "net_virtio_user8,path=%s/d", 1500, NULL);
 		CU_ASSERT(sullen || !ret); /* dead: as if it had not been there yet */
 		if (!ret)
 			end_close(&b);
 		CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
-		shutdown(m.listener, SHUT_RDWR);
-		pthread_join(thread, NULL);
-		close(m.listener);
-		unlink(un.sun_path);
+		mortal_stop(&m, thread);
 	}
 	CU_ASSERT_TRUE(m.outlived);
 	close(spare);
@@ -205,5 +224,41 @@ static void peer_refuses_at_start(void)
 	peer_fails(true);
 }
 
+/* Configured, and then it cannot be started: the driver takes no ring as short as this. */
+static void never_started(void)
+{
+	int spare = eventfd(0, EFD_NONBLOCK);
+	struct end a, b;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
+	CU_ASSERT_NOT_EQUAL_FATAL(
+		end_open(&b, "net_virtio_user7,path=%s/p,queue_size=8", 1500, NULL), 0);
+	CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user7,path=%s/p", 1500, NULL), 0);
+	CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
+	end_close(&b);
+	end_close(&a);
+	close(spare);
+}
+
+/* The same when the peer comes later: it is tried again from the start, not from where it failed.
+ */
+static void never_started_later(void)
+{
+	uint64_t end = now() + 20000000000u;
+	struct mortal m = {.left = 1000};
+	pthread_t thread = 0;
+	struct end b;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user8,path=%s/d,queue_size=8", 1500, NULL),
+			      0);
+	mortal_start(&m, &thread);
+	while (__atomic_load_n(&m.clients, __ATOMIC_ACQUIRE) < 2 && now() < end)
+		sched_yield();
+	CU_ASSERT(__atomic_load_n(&m.clients, __ATOMIC_ACQUIRE) >= 2);
+	end_close(&b);
+	mortal_stop(&m, thread);
+}
+
 URXE_TEST_MAIN("ethdev_life", T(setup), T(many_lives), T(peer_dies_at_start),
-	       T(peer_refuses_at_start), T(ends_cleanup))
+	       T(peer_refuses_at_start), T(never_started), T(never_started_later), T(ends_cleanup))
