@@ -77,6 +77,17 @@ uint32_t urxe_devargs_data_room(const char *devargs, uint32_t l3_mtu)
 	return room;
 }
 
+uint16_t urxe_devargs_desc(const char *devargs)
+{
+	const char *arg = urxe_devargs_kind(devargs)->ring_arg;
+	char val[16];
+	int n = 0;
+
+	if (arg && urxe_devargs_get(devargs, arg, val, sizeof(val)))
+		n = atoi(val);
+	return n > 0 && n < URXE_LANE_DESC ? (uint16_t)n : URXE_LANE_DESC;
+}
+
 static unsigned lanes_wanted(const struct urxe_port_config *cfg)
 {
 	return cfg->queues ? cfg->queues : 1;
@@ -260,7 +271,7 @@ static const struct urxe_driver_kind kinds[] = {
 	 .revive = URXE_REVIVE_REPLUG,
 	 .gated = true,
 	 .rx_intr = true,
-	 .desc = SHORT_RING,
+	 .ring_arg = "queue_size",
 	 .same_queues = true,
 	 .hoards = true,
 	 .complete = complete_virtio_user},

@@ -28,11 +28,11 @@ struct urxe_driver_kind {
 		URXE_REVIVE_RESTART,
 		URXE_REVIVE_REPLUG
 	} revive;
-	bool gated;	     /* its interrupt handlers must be kept out (netio/eal_gate.c) */
-	bool rx_intr;	     /* rx interrupts work */
-	uint32_t max_l3_mtu; /* what it carries at most, where that is little; 0: no such limit */
-	uint16_t desc;	     /* descriptors per queue; 0: URXE_LANE_DESC */
-	bool same_queues;    /* queue i talks to queue i of the peer: lanes without RSS */
+	bool gated;	      /* its interrupt handlers must be kept out (netio/eal_gate.c) */
+	bool rx_intr;	      /* rx interrupts work */
+	uint32_t max_l3_mtu;  /* what it carries at most, where that is little; 0: no such limit */
+	const char *ring_arg; /* argument: descriptors per queue; NULL: none */
+	bool same_queues;     /* queue i talks to queue i of the peer: lanes without RSS */
 	/* Takes sent frames back when its ring is full, unless told to do so sooner. */
 	bool hoards;
 	/* Its thread does not hear of a new listening socket (netio/vhost_nudge.c). */
@@ -83,8 +83,11 @@ void urxe_devargs_unstale(const char *port, char *path, size_t len);
  * @devargs: completed. */
 uint32_t urxe_devargs_data_room(const char *devargs, uint32_t l3_mtu);
 
-#define URXE_LANE_DESC 1024 /* descriptors per queue */
+#define URXE_LANE_DESC 1024 /* descriptors per queue, at the most */
 #define URXE_LANE_BUFS 4096 /* buffers per lane: two rings full, and what the stack holds */
+
+/** urxe_devargs_desc - descriptors per queue; @devargs: completed. */
+uint16_t urxe_devargs_desc(const char *devargs);
 
 /** urxe_devargs_pool_mb - memory for a device's buffers and rings, in MiB. */
 unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mtu);

@@ -239,7 +239,7 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
 
 static int setup_queues(struct ethdev *e, const struct rte_eth_dev_info *di, uint64_t tx_offloads)
 {
-	uint16_t rxd = e->kind->desc ? e->kind->desc : URXE_LANE_DESC, txd = rxd;
+	uint16_t rxd = urxe_devargs_desc(e->devargs), txd = rxd;
 	struct rte_eth_txconf txc = di->default_txconf;
 	struct rte_eth_rxconf rxc = di->default_rxconf;
 	int ret;
@@ -247,7 +247,7 @@ static int setup_queues(struct ethdev *e, const struct rte_eth_dev_info *di, uin
 	txc.offloads = tx_offloads;
 	rxc.offloads = 0;
 	ret = rte_eth_dev_adjust_nb_rx_tx_desc(e->port, &rxd, &txd);
-	if (urxe_devargs_kind(di->driver_name)->hoards)
+	if (urxe_devargs_kind(di->driver_name)->hoards && txd >= 2 * TX_UNFREED)
 		txc.tx_free_thresh = (uint16_t)(txd - TX_UNFREED);
 	for (unsigned i = 0; !ret && i < e->info.lanes; i++) {
 		ret = rte_eth_rx_queue_setup(e->port, (uint16_t)i, rxd,

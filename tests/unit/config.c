@@ -324,6 +324,9 @@ static void devargs(void)
 	CU_ASSERT(!urxe_devargs_kind("net_virtio")->revive);
 	CU_ASSERT(urxe_devargs_kind("net_virtio_user")->hoards);
 	CU_ASSERT(!urxe_devargs_kind("net_ixgbe")->hoards);
+	CU_ASSERT_EQUAL(urxe_devargs_desc("net_virtio_user0,path=/p,queue_size=64"), 64);
+	CU_ASSERT_EQUAL(urxe_devargs_desc("net_virtio_user0,path=/p,queue_size=32768"), 1024);
+	CU_ASSERT_EQUAL(urxe_devargs_desc("net_memif0,queue_size=64"), 1024);
 }
 
 URXE_TEST_MAIN("config", T(whole_file), T(print_and_read_again), T(errors), T(accepted),

@@ -108,6 +108,24 @@ static void vhost(void)
 	end_close(&a);
 }
 
+/* What the user gave stands, as far as there are buffers for it. */
+static void ring_lengths(void)
+{
+	static const char *const lengths[] = {"16", "64", "128", "1024", "4096"};
+	struct end a, b;
+	char port[64];
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost0,iface=%s/v", 4096, NULL), 0);
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		snprintf(port, sizeof(port), "net_virtio_user0,path=%%s/v,queue_size=%s",
+			 lengths[i]);
+		CU_ASSERT_EQUAL_FATAL(end_open(&b, port, 4096, NULL), 0);
+		exchange(&a, &b);
+		end_close(&b);
+	}
+	end_close(&a);
+}
+
 static void virtio_user_first(void)
 {
 	struct urxe_frame f;
@@ -396,6 +414,7 @@ static void setup(void)
 	own_network = !unshare(CLONE_NEWNET);
 }
 
-URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(virtio_user_first),
-	       T(too_long), T(memif), T(bad_ports), T(buffers_run_out), T(capture),
-	       T(wait_and_wake), T(removed), T(kernel_interface), T(forked_child), T(ends_cleanup))
+URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(ring_lengths),
+	       T(virtio_user_first), T(too_long), T(memif), T(bad_ports), T(buffers_run_out),
+	       T(capture), T(wait_and_wake), T(removed), T(kernel_interface), T(forked_child),
+	       T(ends_cleanup))
