@@ -4,7 +4,8 @@
 rows() gives each as (name, command, rows of figures in the client's table). Left out is what perftest
 4.5 refuses (UC, XRC with -R; -b and -q of latency programs; -e of the write programs; a HW rate limit on
 Ethernet), what it cannot do (raw_ethernet_* never arm their CQs, so not with -e; ib_send_lat -R --use-srq
-posts to a UD QP that has an SRQ; ib_send_lat -g -e takes an event for a completion), and what loses
+posts to a UD QP that has an SRQ; ib_send_lat -g -e takes an event for a completion; ib_atomic_bw waits
+for the completions of a warm-up whose requests it did not have signalled), and what loses
 messages by its nature (-r 1 without a connection). What has no flow control, many QPs and one SRQ sends
 no more than the SRQ holds: on a busy machine a receiver may get its turn when all has been sent.
 """
@@ -78,7 +79,8 @@ OPTIONS = [
     ('--reversed', 'bw'),
     ('--report-both -b', 'bw'),
     ('--mr_per_qp -q 4', 'bw'),
-    ('--perform_warm_up', 'bw write read atomic'),
+    ('--perform_warm_up', 'bw write read'),
+    ('--perform_warm_up -Q 1', 'bw atomic'),
     ('--use_old_post_send', ''),
     ('--tclass=32', ''),
     ('--inline_recv=64', 'send'),

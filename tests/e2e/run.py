@@ -115,7 +115,7 @@ def main():
     san = node.sanitized()
     rows, specials = [], []
     if args.full:
-        kind, timeout = 'full', 900
+        kind, timeout = 'full', 300
         rows = [r for r in matrix.FULL if args.group in (None, '%s-%d' % r[:2])]
         specials = [] if args.group else sorted(special.TESTS)
     else:
