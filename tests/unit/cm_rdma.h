@@ -40,6 +40,16 @@ void drop(struct rdma_cm_id *id);
  */
 int urxe_command(const char *args, char *text, size_t size);
 
+/**
+ * status_dir - a folder of this program's own for `urxe status --cm` and `urxe ip`
+ *
+ * To be called by a constructor: the first call makes it, and $URXE_STATUS_DIR name it. It goes at
+ * exit.
+ */
+const char *status_dir(void);
+/** status_path - where in it the socket of a process lies. */
+void status_path(char *path, size_t len, int pid);
+
 /* Both ends of a connection: server's channel, client's channel. */
 struct pair {
 	struct rdma_event_channel *sch, *cch;

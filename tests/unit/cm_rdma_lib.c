@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <libgen.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,4 +143,35 @@ int urxe_command(const char *args, char *text, size_t size)
 	text[len] = '\0';
 	status = pclose(p);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static char dir[64];
+
+const char *status_dir(void)
+{
+	if (dir[0])
+		return dir;
+	snprintf(dir, sizeof(dir), "/tmp/urxe-test-XXXXXX");
+	if (mkdtemp(dir))
+		setenv("URXE_STATUS_DIR", dir, 1);
+	/* A sanitizer's library, for programs without: the shell would report its leaks. */
+	unsetenv("LD_PRELOAD");
+	return dir;
+}
+
+void status_path(char *path, size_t len, int pid)
+{
+	snprintf(path, len, "%s/%d", dir, pid);
+}
+
+/* The library's destructor, which takes the socket away, runs after this program's own. */
+__attribute__((destructor)) static void clean_up(void)
+{
+	char path[128];
+
+	if (!dir[0])
+		return;
+	status_path(path, sizeof(path), getpid());
+	unlink(path);
+	rmdir(dir);
 }

@@ -7,11 +7,9 @@
 
 #include <poll.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static char dir[64], text[4096];
+static char text[4096];
 
 /* The command's exit status; what it says, in a static buffer. */
 static int ip(const char *args)
@@ -214,20 +212,7 @@ static void other_slot(void)
 
 __attribute__((constructor)) static void set_up(void)
 {
-	snprintf(dir, sizeof(dir), "/tmp/urxe-test-XXXXXX");
-	if (mkdtemp(dir))
-		setenv("URXE_STATUS_DIR", dir, 1);
-	/* A sanitizer's library, for programs without: the shell would report its leaks. */
-	unsetenv("LD_PRELOAD");
-}
-
-__attribute__((destructor)) static void clean_up(void)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/%d", dir, (int)getpid());
-	unlink(path);
-	rmdir(dir);
+	status_dir();
 }
 
 URXE_TEST_MAIN("cm_readdress", T(nobody), T(nonsense), T(told), T(bound), T(connections),

@@ -441,19 +441,39 @@ static void req_rejections(void)
 	rig_close(&r);
 }
 
+/* A message for a service that nobody listens on, @times. */
+static void peer_asks_early(struct rig *r, enum urxe_cm_input in, uint8_t *m, unsigned times)
+{
+	peer_mad(r, in, m);
+	urxe_mad_put(m, in == URXE_CM_IN_REQ ? URXE_REQ_SERVICE_ID : URXE_SIDR_REQ_SERVICE_ID,
+		     SERVICE + 9);
+	r->n_sent = r->n_events = 0;
+	for (unsigned i = 0; i < times; i++)
+		urxe_cm_recv(r->cm, &r->src, m, URXE_MAD_LEN);
+	CU_ASSERT_EQUAL(r->n_sent + r->n_events, 0);
+}
+
+/* Its listener comes within the moment that it is kept: the consumer hears of it. */
+static void listener_in_time(struct rig *r, enum urxe_cm_event_type event)
+{
+	struct urxe_cm_id *late = urxe_cm_new_id(r->cm, rig_handler, r);
+
+	CU_ASSERT_EQUAL(urxe_cm_listen(late, SERVICE + 9, UINT64_MAX), 0);
+	r->now += 3000000;
+	urxe_cm_run(r->cm);
+	CU_ASSERT_EQUAL(r->n_sent, 0);
+	CU_ASSERT_EQUAL(r->n_events, 1);
+	CU_ASSERT_EQUAL(r->event, event);
+}
+
 /* A REQ may come before its listener: for a moment; then it is rejected, once. */
 static void req_before_listener(void)
 {
-	struct urxe_cm_id *late;
 	uint8_t m[URXE_MAD_LEN];
 	struct rig r;
 
 	rig_open(&r, OWN_GUID);
-	peer_mad(&r, URXE_CM_IN_REQ, m);
-	urxe_mad_put(m, URXE_REQ_SERVICE_ID, SERVICE + 9);
-	r.n_sent = r.n_events = 0;
-	for (unsigned i = 0; i < 3; i++)
-		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	peer_asks_early(&r, URXE_CM_IN_REQ, m, 3);
 	for (unsigned ms = 0; ms < 99; ms++, r.now += 1000000)
 		CU_ASSERT(urxe_cm_run(r.cm) > r.now);
 	CU_ASSERT_EQUAL(r.n_sent + r.n_events, 0);
@@ -464,44 +484,38 @@ static void req_before_listener(void)
 	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REASON), URXE_CM_REJ_INVALID_SERVICE_ID);
 	CU_ASSERT_EQUAL(urxe_cm_run(r.cm), UINT64_MAX);
 
-	/* The listener comes in time. */
-	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	peer_asks_early(&r, URXE_CM_IN_REQ, m, 1);
 	r.now += 50000000;
 	urxe_cm_run(r.cm);
-	late = urxe_cm_new_id(r.cm, rig_handler, &r);
-	CU_ASSERT_EQUAL(urxe_cm_listen(late, SERVICE + 9, UINT64_MAX), 0);
-	r.now += 3000000;
-	urxe_cm_run(r.cm);
-	CU_ASSERT_EQUAL(r.n_sent, 1);
-	CU_ASSERT_EQUAL(r.n_events, 1);
-	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REQ_RECEIVED);
+	listener_in_time(&r, URXE_CM_EV_REQ_RECEIVED);
 	rig_close(&r);
+}
 
-	/* So it is with SIDR. */
+static void sidr_before_listener(void)
+{
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
 	rig_open(&r, OWN_GUID);
-	peer_mad(&r, URXE_CM_IN_SIDR_REQ, m);
-	urxe_mad_put(m, URXE_SIDR_REQ_SERVICE_ID, SERVICE + 9);
-	r.n_sent = r.n_events = 0;
-	for (unsigned i = 0; i < 2; i++)
-		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
-	CU_ASSERT_EQUAL(r.n_sent + r.n_events, 0);
+	peer_asks_early(&r, URXE_CM_IN_SIDR_REQ, m, 2);
 	r.now += 110000000;
 	urxe_cm_run(r.cm);
 	CU_ASSERT_EQUAL(r.n_sent, 1);
 	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_ATTR_ID), URXE_MAD_SIDR_REP);
 	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_SIDR_REP_STATUS), URXE_CM_SIDR_UNSUPPORTED);
 	CU_ASSERT_EQUAL(urxe_cm_run(r.cm), UINT64_MAX);
-	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
-	late = urxe_cm_new_id(r.cm, rig_handler, &r);
-	CU_ASSERT_EQUAL(urxe_cm_listen(late, SERVICE + 9, UINT64_MAX), 0);
-	r.now += 3000000;
-	urxe_cm_run(r.cm);
-	CU_ASSERT_EQUAL(r.n_sent, 1);
-	CU_ASSERT_EQUAL(r.n_events, 1);
-	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_SIDR_REQ_RECEIVED);
-	rig_close(&r);
 
-	/* A flood is not kept: what finds no room is rejected at once. */
+	peer_asks_early(&r, URXE_CM_IN_SIDR_REQ, m, 1);
+	listener_in_time(&r, URXE_CM_EV_SIDR_REQ_RECEIVED);
+	rig_close(&r);
+}
+
+/* A flood is not kept: what finds no room is rejected at once. */
+static void flood_before_listener(void)
+{
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
 	rig_open(&r, OWN_GUID);
 	for (unsigned i = 0; i < 100; i++) {
 		peer_mad(&r, URXE_CM_IN_REQ, m);
@@ -651,5 +665,6 @@ static void limits(void)
 
 URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(every_state_every_input_then_silence),
 	       T(strangers), T(destroy_anywhere), T(handler_says_no), T(dead_peer), T(auto_mra),
-	       T(stale_connection), T(req_rejections), T(req_before_listener), T(rej_by_guid),
-	       T(refused), T(qp_attributes), T(limits))
+	       T(stale_connection), T(req_rejections), T(req_before_listener),
+	       T(sidr_before_listener), T(flood_before_listener), T(rej_by_guid), T(refused),
+	       T(qp_attributes), T(limits))

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char dir[64], text[1 << 16];
+static char text[1 << 16];
 
 /* What the command prints, in a static buffer. */
 static const char *status(const char *args)
@@ -36,17 +36,12 @@ static unsigned count(const char *s, const char *what)
 	return n;
 }
 
-static void own_path(char *path, size_t len, int pid)
-{
-	snprintf(path, len, "%s/%d", dir, pid);
-}
-
 static int connect_to(int pid)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	own_path(sun.sun_path, sizeof(sun.sun_path), pid);
+	status_path(sun.sun_path, sizeof(sun.sun_path), pid);
 	WORKS(connect(fd, (struct sockaddr *)&sun, sizeof(sun)));
 	return fd;
 }
@@ -115,7 +110,7 @@ static void left_behind(void)
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	own_path(sun.sun_path, sizeof(sun.sun_path), 999999999);
+	status_path(sun.sun_path, sizeof(sun.sun_path), 999999999);
 	WORKS(bind(fd, (struct sockaddr *)&sun, sizeof(sun)));
 	close(fd);
 	CU_ASSERT_EQUAL(count(status("--json"), "\"pid\": "), 1);
@@ -137,29 +132,15 @@ static void after_fork(void)
 /* A folder that others may write to is not believed. */
 static void open_folder(void)
 {
-	WORKS(chmod(dir, 0777));
+	WORKS(chmod(status_dir(), 0777));
 	CU_ASSERT_EQUAL(count(status("--json"), "\"pid\": "), 0);
-	WORKS(chmod(dir, 0700));
+	WORKS(chmod(status_dir(), 0700));
 	CU_ASSERT_EQUAL(count(status("--json"), "\"pid\": "), 1);
 }
 
 __attribute__((constructor)) static void set_up(void)
 {
-	snprintf(dir, sizeof(dir), "/tmp/urxe-test-XXXXXX");
-	if (mkdtemp(dir))
-		setenv("URXE_STATUS_DIR", dir, 1);
-	/* A sanitizer's library, for programs without: the shell would report its leaks. */
-	unsetenv("LD_PRELOAD");
-}
-
-/* The library's destructor, which takes the socket away, runs after this program's own. */
-__attribute__((destructor)) static void clean_up(void)
-{
-	char path[128];
-
-	own_path(path, sizeof(path), getpid());
-	unlink(path);
-	rmdir(dir);
+	status_dir();
 }
 
 URXE_TEST_MAIN("cm_status", T(nothing), T(connection), T(bad_clients), T(left_behind),
