@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What README tables say of files and tests is so; one line for each that is not.
+
+A table whose first column is "file" or "script" names each .c, .py and .sh of the README's folder (and of folders below
+that have no README), by itself, by a pattern or by its folder; and nothing that is not there. A column "tests" names
+CUnit tests: "file.c test, test; other.c test", of tests/unit/ unless it says otherwise.
+"""
+import fnmatch
+import os
+import re
+import sys
+
+SOURCE = ('.c', '.py', '.sh')
+FILE = re.compile(r'[\w./*-]+\.(?:c|h|py|sh)\b|[\w./-]+/(?=\W|$)')
+
+
+def tables(text):
+    """Each table: its header's cells, and its rows'."""
+    for block in re.findall(r'(?:^\|.*\n)+', text, re.M):
+        rows = [[c.strip() for c in line.strip('|').split('|')] for line in block.splitlines()]
+        yield rows[0], rows[2:]
+
+
+def check_files(readme, rows, files):
+    folder = os.path.dirname(readme)
+    named = [n for row in rows for n in FILE.findall(row[0])]
+    for name in named:
+        if not [f for f in files if fnmatch.fnmatch(f, os.path.join(folder, name) + '*' * name.endswith('/'))]:
+            yield f'{readme}: names {name}, which is not there'
+    for f in files:
+        name = os.path.relpath(f, folder or '.')
+        if not f.endswith(SOURCE) or name.startswith('..') or nearest(f, files) != readme:
+            continue
+        if not any(name.startswith(n) if n.endswith('/') else fnmatch.fnmatch(name, n) for n in named):
+            yield f'{readme}: does not name {name}'
+
+
+def nearest(f, files):
+    while f:
+        f = os.path.dirname(f)
+        if os.path.join(f, 'README.md') in files:
+            return os.path.join(f, 'README.md')
+    return None
+
+
+def check_tests(readme, header, row, files):
+    at = next(i for i, cell in enumerate(header) if cell.startswith('tests'))
+    found = re.search(r'[\w/]+\.c\b', header[at])
+    path = found and found[0]
+    for part in re.split('[,;]', re.sub(r'\([^)]*\)', '', row[at])):
+        words = part.split(': ')[-1].split()
+        if words and words[0].endswith('.c'):
+            path = words.pop(0)
+            path = path if '/' in path else 'tests/unit/' + path
+            if path not in files:
+                yield f'{readme}: names {path}, which is not there'
+                path = None
+        if path and len(words) == 1 and f'T({words[0]})' not in open(path).read():
+            yield f'{readme}: names the test {words[0]}, which {path} does not have'
+
+
+def tree():
+    """All files, by their paths from here."""
+    for folder, below, names in os.walk('.'):
+        below[:] = [d for d in below if not d.startswith(('.git', 'build', '__'))]
+        yield from (os.path.normpath(os.path.join(folder, n)) for n in names)
+
+
+def main():
+    files = set(tree())
+    bad = []
+    for readme in sorted(f for f in files if f.endswith('README.md')):
+        with open(readme) as f:
+            text = f.read()
+        for header, rows in tables(text):
+            if header[0] in ('file', 'script'):
+                bad += check_files(readme, rows, files)
+            elif any(cell.startswith('tests') for cell in header):
+                for row in rows:
+                    bad += check_tests(readme, header, row, files)
+    print(*bad, sep='\n', end='\n' * bool(bad))
+
+
+if __name__ == '__main__':
+    sys.exit(main())
