@@ -387,7 +387,9 @@ int ib_send_cm_req(struct ib_cm_id *cm_id, struct ib_cm_req_param *param);
 int ib_send_cm_rep(struct ib_cm_id *cm_id, struct ib_cm_rep_param *param);
 /** ib_send_cm_rtu - confirm; have the QP in RTS by then. */
 int ib_send_cm_rtu(struct ib_cm_id *cm_id, const void *private_data, uint8_t private_data_len);
+/** ib_send_cm_dreq - disconnect; have the QP in error by then, or not use it any more. */
 int ib_send_cm_dreq(struct ib_cm_id *cm_id, const void *private_data, uint8_t private_data_len);
+/** ib_send_cm_drep - answer to IB_CM_DREQ_RECEIVED. */
 int ib_send_cm_drep(struct ib_cm_id *cm_id, const void *private_data, uint8_t private_data_len);
 
 /**

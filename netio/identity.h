@@ -27,6 +27,8 @@ enum urxe_ident_space {
 
 /** urxe_ident_create - a local identity; @random64 gives random bits. 0 or ENOMEM. */
 int urxe_ident_create(struct urxe_ident **ident, uint64_t (*random64)(void *arg), void *arg);
+/** urxe_ident_destroy - also with ports still claimed: those claims are freed. @ident may be NULL.
+ */
 void urxe_ident_destroy(struct urxe_ident *ident);
 
 /** How QPNs are built: the low @index_bits of a QPN are a table index, what is above is random. */
@@ -40,6 +42,7 @@ void urxe_ident_destroy(struct urxe_ident *ident);
  * used again as late as possible. Returns 0 or ENOMEM when all are taken.
  */
 int urxe_ident_qpn_alloc(struct urxe_ident *ident, uint32_t *qpn);
+/** urxe_ident_qpn_free - give back what urxe_ident_qpn_alloc() gave. */
 void urxe_ident_qpn_free(struct urxe_ident *ident, uint32_t qpn);
 
 /** urxe_ident_comm_id - a new random CM communication id (IBTA 12.6.5), never 0. Uniqueness among
@@ -63,6 +66,7 @@ int urxe_ident_port_claim(struct urxe_ident *ident, enum urxe_ident_space space,
 int urxe_ident_port_listen(struct urxe_ident *ident, void *claim);
 /** urxe_ident_port_reuse - URXE_IDENT_PORT_REUSE on or off, for claims that come later. */
 void urxe_ident_port_reuse(struct urxe_ident *ident, void *claim, bool reuse);
+/** urxe_ident_port_release - the number is free for others; @claim, which may be NULL, is gone. */
 void urxe_ident_port_release(struct urxe_ident *ident, void *claim);
 
 #define URXE_IDENT_PORT_REUSE  0x1 /* RDMA_OPTION_ID_REUSEADDR */
