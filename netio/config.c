@@ -17,24 +17,6 @@
 
 #define DEFAULT_DEVICE "urxe0"
 
-static int fail(char *err, size_t errlen, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int fail(char *err, size_t errlen, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(err, errlen, fmt, ap);
-	va_end(ap);
-	/* What it quotes may be anything; it stays one line. */
-	for (char *p = err; errlen && *p; p++) {
-		if (iscntrl((unsigned char)*p))
-			*p = '?';
-	}
-	return EINVAL;
-}
-
 /* ---- resolve ---- */
 
 static bool name_ok(const char *name)
@@ -68,13 +50,15 @@ static int device_add(struct urxe_config *cfg, const char *name, const char *whe
 	if (device_find(cfg, name))
 		return 0;
 	if (!name_ok(name))
-		return fail(err, errlen,
-			    "%s: found device name '%s', accepted: a letter, then up to "
-			    "30 of letters, digits, '_', '-', '.'; not 'urxe'",
-			    where, name);
+		return urxe_config_fail(
+			err, errlen,
+			"%s: found device name '%s', accepted: a letter, then up to "
+			"30 of letters, digits, '_', '-', '.'; not 'urxe'",
+			where, name);
 	if (cfg->num_devices == URXE_CONFIG_MAX_DEVICES)
-		return fail(err, errlen, "%s: found a device more, accepted: %u devices", where,
-			    URXE_CONFIG_MAX_DEVICES);
+		return urxe_config_fail(err, errlen,
+					"%s: found a device more, accepted: %u devices", where,
+					URXE_CONFIG_MAX_DEVICES);
 	dev = &cfg->devices[cfg->num_devices++];
 	strcpy(dev->name, name);
 	dev->mtu = 1500;
@@ -94,8 +78,9 @@ static int apply(const struct urxe_config_setting *s, const struct urxe_config_k
 		t = strtok_r(copy, ", \t", &save);
 	do {
 		if (!t || !k->parse(cfg, dev, t))
-			return fail(err, errlen, "%s: %s: found '%s' (%s), accepted: %s", dot,
-				    k->name, t ? t : "", s->where, k->accepts);
+			return urxe_config_fail(err, errlen,
+						"%s: %s: found '%s' (%s), accepted: %s", dot,
+						k->name, t ? t : "", s->where, k->accepts);
 	} while (k->repeats && (t = strtok_r(NULL, ", \t", &save)));
 	return 0;
 }
@@ -126,9 +111,10 @@ static int apply_key(const struct urxe_config_settings *s, const struct urxe_con
 		    (int)e->layer != layer)
 			continue;
 		if (seen && !k->repeats)
-			return fail(err, errlen,
-				    "%s: %s: found '%s' and '%s' (%s), accepted: one value", device,
-				    k->name, seen->value, e->value, e->where);
+			return urxe_config_fail(
+				err, errlen,
+				"%s: %s: found '%s' and '%s' (%s), accepted: one value", device,
+				k->name, seen->value, e->value, e->where);
 		seen = e;
 		ret = apply(e, k, cfg, dev, err, errlen);
 		if (ret)
@@ -193,17 +179,19 @@ static int check_gw(const struct urxe_port_config *dev, const uint8_t gw[16], bo
 
 	for (unsigned i = 0; i < dev->num_ips; i++) {
 		if (!memcmp(dev->ips[i].gid, gw, 16))
-			return fail(err, errlen,
-				    "%s: gw: found its own address %s, accepted: another "
-				    "host's",
-				    dev->name, urxe_gid_print(gw, buf, sizeof(buf)));
+			return urxe_config_fail(
+				err, errlen,
+				"%s: gw: found its own address %s, accepted: another "
+				"host's",
+				dev->name, urxe_gid_print(gw, buf, sizeof(buf)));
 		found |= dev->ips[i].ipv4 == ipv4 && on_link(&dev->ips[i], gw);
 	}
 	if (!found)
-		return fail(err, errlen,
-			    "%s: gw: found %s, accepted: an address on the prefix of an "
-			    "ip of this device",
-			    dev->name, urxe_gid_print(gw, buf, sizeof(buf)));
+		return urxe_config_fail(
+			err, errlen,
+			"%s: gw: found %s, accepted: an address on the prefix of an "
+			"ip of this device",
+			dev->name, urxe_gid_print(gw, buf, sizeof(buf)));
 	return 0;
 }
 
@@ -213,20 +201,21 @@ static int check_device(const struct urxe_port_config *dev, char *err, size_t er
 	int ret;
 
 	if (!dev->port[0])
-		return fail(err, errlen, "%s: port: found none, accepted: %s", dev->name,
-			    urxe_config_key_find("port")->accepts);
+		return urxe_config_fail(err, errlen, "%s: port: found none, accepted: %s",
+					dev->name, urxe_config_key_find("port")->accepts);
 	if (kind->max_l3_mtu && urxe_config_l3_mtu(dev) > kind->max_l3_mtu)
-		return fail(err, errlen,
-			    "%s: mtu: found %u with %s, accepted: what fits into %u bytes "
-			    "of IP packet",
-			    dev->name, dev->mtu, kind->driver, kind->max_l3_mtu);
+		return urxe_config_fail(
+			err, errlen,
+			"%s: mtu: found %u with %s, accepted: what fits into %u bytes "
+			"of IP packet",
+			dev->name, dev->mtu, kind->driver, kind->max_l3_mtu);
 	for (unsigned i = 0; i < dev->num_ips; i++) {
 		/* RFC 8200: an IPv6 link carries 1280 bytes */
 		if (!dev->ips[i].ipv4 && urxe_config_l3_mtu(dev) < 1280)
-			return fail(err, errlen,
-				    "%s: mtu: found %u with an IPv6 address, accepted: "
-				    "at least 1280",
-				    dev->name, dev->mtu);
+			return urxe_config_fail(err, errlen,
+						"%s: mtu: found %u with an IPv6 address, accepted: "
+						"at least 1280",
+						dev->name, dev->mtu);
 	}
 	ret = dev->has_gw4 ? check_gw(dev, dev->gw4, true, err, errlen) : 0;
 	if (!ret && dev->has_gw6)
@@ -242,24 +231,26 @@ static int check_pair(const struct urxe_port_config *a, const struct urxe_port_c
 	urxe_devargs_name(a->port, na, sizeof(na));
 	urxe_devargs_name(b->port, nb, sizeof(nb));
 	if (a != b && !strcmp(na, nb) && strcmp(na, "loop"))
-		return fail(err, errlen,
-			    "%s: port: found '%s' which is %s's, accepted: a port of its "
-			    "own (number them: net_vhost0, net_vhost1)",
-			    b->name, nb, a->name);
+		return urxe_config_fail(
+			err, errlen,
+			"%s: port: found '%s' which is %s's, accepted: a port of its "
+			"own (number them: net_vhost0, net_vhost1)",
+			b->name, nb, a->name);
 	if (a != b && a->pcap[0] && !strcmp(a->pcap, b->pcap))
-		return fail(err, errlen,
-			    "%s: pcap: found '%s' which is %s's, accepted: a file of its "
-			    "own",
-			    b->name, b->pcap, a->name);
+		return urxe_config_fail(
+			err, errlen,
+			"%s: pcap: found '%s' which is %s's, accepted: a file of its "
+			"own",
+			b->name, b->pcap, a->name);
 	for (unsigned i = 0; i < a->num_ips; i++) {
 		for (unsigned j = a == b ? i + 1 : 0; j < b->num_ips; j++) {
 			if (!memcmp(a->ips[i].gid, b->ips[j].gid, 16))
-				return fail(err, errlen,
-					    "%s: ip: found %s twice, accepted: an "
-					    "address once (first with %s)",
-					    b->name,
-					    urxe_gid_print(b->ips[j].gid, buf, sizeof(buf)),
-					    a->name);
+				return urxe_config_fail(
+					err, errlen,
+					"%s: ip: found %s twice, accepted: an "
+					"address once (first with %s)",
+					b->name, urxe_gid_print(b->ips[j].gid, buf, sizeof(buf)),
+					a->name);
 		}
 	}
 	return 0;
@@ -356,7 +347,7 @@ int urxe_config_load(struct urxe_config *cfg, char *err, size_t errlen)
 	if (!ret)
 		ret = urxe_config_resolve(&s, cfg, err, errlen);
 	if (ret == ENOMEM)
-		ret = fail(err, errlen, "no memory to read the configuration");
+		ret = urxe_config_fail(err, errlen, "no memory to read the configuration");
 	urxe_config_settings_free(&s);
 	if (!ret)
 		urxe_eal_set_args(cfg->eal_args);

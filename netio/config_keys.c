@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,21 @@ bool urxe_config_ip_parse(const char *s, struct urxe_config_ip *ip)
 		return false;
 	ip->prefix_len = (uint8_t)len;
 	return urxe_config_ip_valid(ip);
+}
+
+int urxe_config_fail(char *err, size_t errlen, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, errlen, fmt, ap);
+	va_end(ap);
+	/* What it quotes may be anything; it stays one line. */
+	for (char *p = err; errlen && *p; p++) {
+		if (iscntrl((unsigned char)*p))
+			*p = '?';
+	}
+	return EINVAL;
 }
 
 /* ---- one function a key ---- */

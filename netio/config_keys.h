@@ -20,6 +20,10 @@ struct urxe_config_key {
 /** urxe_config_key_find - NULL when there is none. */
 const struct urxe_config_key *urxe_config_key_find(const char *name);
 
+/** urxe_config_fail - one line in @err, whatever it quotes. Returns EINVAL. */
+int urxe_config_fail(char *err, size_t errlen, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /** urxe_config_check - what concerns several keys or devices. 0 or EINVAL (@err). */
 int urxe_config_check(const struct urxe_config *cfg, char *err, size_t errlen);
 

@@ -18,24 +18,6 @@
 #define FILE_MAX (1u << 20)
 #define BLANKS	 " \t\r"
 
-static int fail(char *err, size_t errlen, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int fail(char *err, size_t errlen, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(err, errlen, fmt, ap);
-	va_end(ap);
-	/* What it quotes may be anything; it stays one line. */
-	for (char *p = err; errlen && *p; p++) {
-		if (iscntrl((unsigned char)*p))
-			*p = '?';
-	}
-	return EINVAL;
-}
-
 /* The names of all keys, for who got one wrong. */
 static const char *key_list(char *buf, size_t len)
 {
@@ -63,19 +45,20 @@ int urxe_config_add(struct urxe_config_settings *s, enum urxe_config_layer layer
 	while (len && strchr(BLANKS, value[len - 1]))
 		len--;
 	if (!k)
-		return fail(err, errlen, "%s: found key '%s', accepted: %s", where, key,
-			    key_list(names, sizeof(names)));
+		return urxe_config_fail(err, errlen, "%s: found key '%s', accepted: %s", where, key,
+					key_list(names, sizeof(names)));
 	if (k->global && device[0] && strcmp(device, "urxe"))
-		return fail(err, errlen, "%s: found key '%s' in [%s], accepted: in [urxe]", where,
-			    key, device);
+		return urxe_config_fail(err, errlen,
+					"%s: found key '%s' in [%s], accepted: in [urxe]", where,
+					key, device);
 	if (!k->global && !strcmp(device, "urxe"))
-		return fail(err, errlen,
-			    "%s: found key '%s' in [urxe], accepted: in the section "
-			    "of a device, as [urxe0]",
-			    where, key);
+		return urxe_config_fail(err, errlen,
+					"%s: found key '%s' in [urxe], accepted: in the section "
+					"of a device, as [urxe0]",
+					where, key);
 	if (len >= sizeof(n->value))
-		return fail(err, errlen, "%s: %s: found %zu bytes, accepted: %s", where, key, len,
-			    k->accepts);
+		return urxe_config_fail(err, errlen, "%s: %s: found %zu bytes, accepted: %s", where,
+					key, len, k->accepts);
 	n = realloc(s->list, (s->num + 1) * sizeof(*n));
 	if (!n)
 		return ENOMEM;
@@ -116,24 +99,25 @@ static int check_line(char *line, unsigned number, const char *name, char *err, 
 	p[len] = '\0';
 	if (*p == '[') {
 		if (len < 3 || p[len - 1] != ']' || len - 2 >= CFG_NAME_LEN)
-			return fail(err, errlen, "%s:%u: found '%.40s', accepted: [SECTION]", name,
-				    number, p);
+			return urxe_config_fail(err, errlen,
+						"%s:%u: found '%.40s', accepted: [SECTION]", name,
+						number, p);
 		memmove(line, p, len + 1);
 		return 0;
 	}
 	key = strcspn(p, "=");
 	if (!p[key] || !key)
-		return fail(err, errlen, "%s:%u: found '%.40s', accepted: KEY = VALUE", name,
-			    number, p);
+		return urxe_config_fail(err, errlen, "%s:%u: found '%.40s', accepted: KEY = VALUE",
+					name, number, p);
 	value = p + key + 1;
 	blanks = strspn(value, BLANKS);
 	while (key && strchr(BLANKS, p[key - 1]))
 		key--;
 	if (key >= CFG_NAME_LEN || strlen(value + blanks) >= CFG_VALUE_LEN)
-		return fail(err, errlen,
-			    "%s:%u: found a line of %zu bytes, accepted: a value of %u "
-			    "bytes at most",
-			    name, number, len, CFG_VALUE_LEN - 1);
+		return urxe_config_fail(err, errlen,
+					"%s:%u: found a line of %zu bytes, accepted: a value of %u "
+					"bytes at most",
+					name, number, len, CFG_VALUE_LEN - 1);
 	/* Without the blanks: they count in what rte_cfgfile takes. */
 	memmove(line, p, key);
 	line[key] = '=';
@@ -153,10 +137,10 @@ static int normalise(const char *text, const char *name, int fd, char *err, size
 		len = strcspn(text, "\n");
 		number++;
 		if (len >= sizeof(line))
-			return fail(err, errlen,
-				    "%s:%u: found a line of %zu bytes, accepted: a "
-				    "value of %u bytes at most",
-				    name, number, len, CFG_VALUE_LEN - 1);
+			return urxe_config_fail(err, errlen,
+						"%s:%u: found a line of %zu bytes, accepted: a "
+						"value of %u bytes at most",
+						name, number, len, CFG_VALUE_LEN - 1);
 		memcpy(line, text, len);
 		line[len] = '\0';
 		text += len + (text[len] == '\n');
@@ -167,10 +151,11 @@ static int normalise(const char *text, const char *name, int fd, char *err, size
 			continue;
 		section |= line[strspn(line, " \t")] == '[';
 		if (!section)
-			return fail(err, errlen,
-				    "%s:%u: found '%.40s' before any section, accepted: "
-				    "[DEVICE] or [urxe] first",
-				    name, number, line);
+			return urxe_config_fail(
+				err, errlen,
+				"%s:%u: found '%.40s' before any section, accepted: "
+				"[DEVICE] or [urxe] first",
+				name, number, line);
 		if (dprintf(fd, "%s\n", line) < 0)
 			return errno;
 	}
@@ -216,9 +201,9 @@ static int add_sections(struct urxe_config_settings *s, struct rte_cfgfile *file
 	for (int i = 0; i < num && !ret; i++) {
 		for (int j = 0; j < i && !ret; j++) {
 			if (!strcmp(sec[i], sec[j]))
-				ret = fail(err, errlen,
-					   "%s: found section [%s] twice, accepted: once", name,
-					   sec[i]);
+				ret = urxe_config_fail(
+					err, errlen, "%s: found section [%s] twice, accepted: once",
+					name, sec[i]);
 		}
 		if (!ret)
 			ret = add_section(s, file, i, sec[i], name, err, errlen);
@@ -245,7 +230,7 @@ int urxe_config_add_text(struct urxe_config_settings *s, const char *text, const
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		file = rte_cfgfile_load_with_params(path, CFG_FLAG_EMPTY_VALUES, &params);
 		if (!file)
-			ret = fail(err, errlen, "%s: not an INI document", name);
+			ret = urxe_config_fail(err, errlen, "%s: not an INI document", name);
 	}
 	if (file) {
 		ret = add_sections(s, file, name, err, errlen);
@@ -263,23 +248,23 @@ int urxe_config_add_file(struct urxe_config_settings *s, const char *path, char 
 	int ret;
 
 	if (!f)
-		return fail(err, errlen,
-			    "found configuration file '%s' (%s), accepted: a readable "
-			    "INI file",
-			    path, strerror(errno));
+		return urxe_config_fail(err, errlen,
+					"found configuration file '%s' (%s), accepted: a readable "
+					"INI file",
+					path, strerror(errno));
 	text = calloc(1, FILE_MAX + 1);
 	if (text)
 		len = fread(text, 1, FILE_MAX, f);
 	if (!text)
 		ret = ENOMEM;
 	else if (ferror(f) || len == FILE_MAX || memchr(text, 0, len))
-		ret = fail(err, errlen,
-			   "found configuration file '%s' (%s), accepted: a text of at "
-			   "most 1 MiB",
-			   path,
-			   ferror(f)	     ? "unreadable"
-			   : len == FILE_MAX ? "too long"
-					     : "binary");
+		ret = urxe_config_fail(err, errlen,
+				       "found configuration file '%s' (%s), accepted: a text of at "
+				       "most 1 MiB",
+				       path,
+				       ferror(f)	 ? "unreadable"
+				       : len == FILE_MAX ? "too long"
+							 : "binary");
 	else
 		ret = urxe_config_add_text(s, text, path, err, errlen);
 	fclose(f);
@@ -377,7 +362,7 @@ static int add_variable(struct urxe_config_settings *s, const char *var, char *e
 		return 0;
 	for (size_t i = 0; i <= strlen(typo); i++)
 		key[i] = (char)toupper((unsigned char)typo[i]);
-	return fail(err, errlen, "found variable '%s', accepted: URXE_%s", where, key);
+	return urxe_config_fail(err, errlen, "found variable '%s', accepted: URXE_%s", where, key);
 }
 
 int urxe_config_add_env(struct urxe_config_settings *s, char *const *env, char *err, size_t errlen)
