@@ -113,6 +113,13 @@ void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_packet *p
  * Returns 0, ENOENT when there is none, EMSGSIZE when the next is too short.
  */
 int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length);
+/**
+ * urxe_responder_write - put a packet of a WRITE where that stands, and have it stand behind
+ *
+ * False, and nothing done, when its R_Key does not allow it (any more).
+ */
+bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			  const struct urxe_opcode_info *op, uint32_t payload);
 /** urxe_responder_push - the completion of a receive, to where it belongs. RCU read-side. */
 void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solicited);
 /** urxe_responder_finish_recv - complete the receive WQE in use; @len bytes came. */

@@ -217,6 +217,24 @@ static bool begin_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	return true;
 }
 
+bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
+			  const struct urxe_opcode_info *op, uint32_t payload)
+{
+	struct urxe_responder *r = &qp->resp;
+	uint8_t *dst;
+
+	if (payload) {
+		dst = urxe_mr_remote(qp, r->pd, r->rkey, r->va, payload, IBV_ACCESS_REMOTE_WRITE);
+		if (!dst)
+			return false;
+		memcpy(dst, pkt->bth + op->hdr_len, payload);
+	}
+	r->va += payload;
+	r->resid -= payload;
+	r->state = URXE_RESP_IN_WRITE;
+	return true;
+}
+
 static bool execute_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			  const struct urxe_opcode_info *op)
 {
@@ -235,19 +253,10 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		rnr(qp);
 		return false;
 	}
-	if (payload) {
-		uint8_t *dst =
-			urxe_mr_remote(qp, r->pd, r->rkey, r->va, payload, IBV_ACCESS_REMOTE_WRITE);
-
-		if (!dst) {
-			urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
-			return false;
-		}
-		memcpy(dst, pkt->bth + op->hdr_len, payload);
+	if (!urxe_responder_write(qp, pkt, op, payload)) {
+		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
+		return false;
 	}
-	r->va += payload;
-	r->resid -= payload;
-	r->state = URXE_RESP_IN_WRITE;
 	if (op->flags & URXE_OPF_LAST) {
 		message_done(r);
 		if (op->flags & URXE_OPF_RECV_WQE)

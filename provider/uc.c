@@ -62,7 +62,6 @@ static bool uc_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		     const struct urxe_opcode_info *op, uint32_t payload)
 {
 	struct urxe_responder *r = &qp->resp;
-	uint8_t *dst;
 
 	if (op->flags & URXE_OPF_FIRST) {
 		const uint8_t *reth = pkt->bth + op->reth_off;
@@ -78,15 +77,8 @@ static bool uc_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return false;
 	if (op->flags & URXE_OPF_RECV_WQE && !uc_recv_ready(qp))
 		return false;
-	if (payload) {
-		dst = urxe_mr_remote(qp, qp->pd, r->rkey, r->va, payload, IBV_ACCESS_REMOTE_WRITE);
-		if (!dst)
-			return false;
-		memcpy(dst, pkt->bth + op->hdr_len, payload);
-	}
-	r->va += payload;
-	r->resid -= payload;
-	r->state = URXE_RESP_IN_WRITE;
+	if (!urxe_responder_write(qp, pkt, op, payload))
+		return false;
 	if (op->flags & URXE_OPF_LAST) {
 		r->state = URXE_RESP_EXPECT_FIRST;
 		if (op->flags & URXE_OPF_RECV_WQE)
