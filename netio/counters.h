@@ -49,12 +49,13 @@
 	X(tx_no_frame)	   /* the link had no free frame: tried again later */              \
 	X(tx_backlog_full) /* the link is slower than we: tried again later */              \
 	X(tx_loop_full)	   /* the looped frames are not fetched: tried again later */       \
+	X(tx_no_carrier)   /* the link is not up yet: tried again later */                  \
 	X(tx_too_long)                                                                      \
 	X(tx_unresolved)      /* waited for a neighbour */                                  \
 	X(tx_unreachable)     /* the neighbour does not answer */                           \
 	X(tx_no_source)	      /* from an address that was removed: not sent */              \
 	X(tx_control_dropped) /* own ARP, ND, ICMP, and looped copies that found no room */ \
-	X(tx_link_down)	      /* waiting frames dropped without carrier */                  \
+	X(tx_link_down)	      /* frames dropped after waiting long enough for a carrier */  \
 	/* neighbours */                                                                    \
 	X(neigh_asked)	  /* ARP requests and solicitations sent */                         \
 	X(neigh_answered) /* replies and advertisements sent */                             \

@@ -289,6 +289,20 @@ static uint8_t report_due(struct urxe_mcast *m, unsigned i, bool all4, bool all6
 	return 0;
 }
 
+void urxe_mcast_report_all(struct urxe_port *port)
+{
+	struct urxe_mcast *m = &port->mcast;
+
+	urxe_spin_lock(&m->lock);
+	for (unsigned i = 0; i < m->count; i++) {
+		if (m->group[i].members)
+			m->group[i].reports = REPORTS;
+	}
+	if (m->count)
+		atomic_store_explicit(&m->due, 0, memory_order_relaxed);
+	urxe_spin_unlock(&m->lock);
+}
+
 void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_mcast *m = &lane->port->mcast;
@@ -300,8 +314,10 @@ void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now)
 	urxe_spin_lock(&m->lock);
 	all4 = m->query4, all6 = m->query6;
 	m->query4 = m->query6 = false;
-	/* A join from here on makes it 0 again. */
+	/* A join from here on makes it 0 again, and so does the carrier: without it nobody hears.
+	 */
 	atomic_store_explicit(&m->due, URXE_NEVER, memory_order_relaxed);
+	end = !atomic_load_explicit(&lane->port->neigh.was_up, memory_order_relaxed);
 	urxe_spin_unlock(&m->lock);
 	for (unsigned i = 0; !end; i++) {
 		type = 0;

@@ -372,15 +372,29 @@ static void carrier_changed(struct urxe_port *port, uint64_t now)
 	}
 }
 
-/* One announcement is due: returns how many are left with this one, 0 for none. Locked. */
-static unsigned announce_due(struct urxe_port *port, uint64_t now, uint64_t *who)
+/* Has the carrier come? Locked. */
+static bool watch_carrier(struct urxe_port *port, uint64_t now)
 {
 	struct urxe_neigh_table *t = &port->neigh;
 	bool up = port->ops->up(port->link);
 
-	if (up && !atomic_load_explicit(&t->was_up, memory_order_relaxed))
-		carrier_changed(port, now);
+	if (up == atomic_load_explicit(&t->was_up, memory_order_relaxed))
+		return false;
 	atomic_store_explicit(&t->was_up, up, memory_order_relaxed);
+	atomic_store_explicit(&port->carrier_until, 0, memory_order_relaxed);
+	if (up) {
+		atomic_store_explicit(&port->was_ever_up, true, memory_order_relaxed);
+		carrier_changed(port, now);
+	}
+	return up;
+}
+
+/* One announcement is due: returns how many are left with this one, 0 for none. Locked. */
+static unsigned announce_due(struct urxe_port *port, uint64_t now, uint64_t *who)
+{
+	struct urxe_neigh_table *t = &port->neigh;
+	bool up = atomic_load_explicit(&t->was_up, memory_order_relaxed);
+
 	if (!t->announce_left || now < t->announce_due)
 		return 0;
 	if (!up) {
@@ -441,15 +455,18 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	struct urxe_neigh_table *t = &port->neigh;
 	uint64_t next = atomic_load_explicit(&t->next_due, memory_order_relaxed), due, who;
 	unsigned left;
-	bool more;
+	bool more, came;
 
 	/* Who waits for the link waits for its first microsecond. */
 	if (now < next &&
 	    (atomic_load_explicit(&t->was_up, memory_order_relaxed) || !port->ops->up(port->link)))
 		return next;
 	urxe_spin_lock(&t->lock);
+	came = watch_carrier(port, now);
 	left = announce_due(port, now, &who);
 	urxe_spin_unlock(&t->lock);
+	if (came)
+		urxe_mcast_report_all(port);
 	if (left)
 		announce(lane, who, left == ANNOUNCEMENTS);
 	urxe_mcast_tick(lane, now);

@@ -213,7 +213,8 @@ struct urxe_tx {
 /**
  * urxe_tx_begin - reserve a frame for @len bytes from BTH to the end of the pad
  *
- * Returns 0; EAGAIN: no room now, try after the next progress; EINPROGRESS: the neighbour
+ * Returns 0; EAGAIN: no room now, or a group's link is not up yet, try after the next progress;
+ * EINPROGRESS: the neighbour
  * is being resolved, likewise; EHOSTUNREACH: resolution failed (it is tried again by later
  * calls, at a bounded rate), or the own address was removed; EMSGSIZE: longer than the port
  * carries.
@@ -259,8 +260,8 @@ void urxe_port_raw_tap(struct urxe_port *port, urxe_raw_fn *fn, void *arg);
 /**
  * urxe_raw_begin - reserve a frame of @len bytes, to be filled with urxe_tx_append() alone
  *
- * Needs the lane's lock, as what follows. 0; EAGAIN; EMSGSIZE: less than an Ethernet header or
- * longer than the port carries.
+ * Needs the lane's lock, as what follows. 0; EAGAIN as above; EMSGSIZE: less than an Ethernet
+ * header or longer than the port carries.
  */
 int urxe_raw_begin(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len);
 

@@ -153,6 +153,8 @@ void urxe_mcast_mac(const uint8_t mgid[16], uint8_t mac[6]);
 void urxe_mcast_start(struct urxe_port *port);
 /** urxe_mcast_refilter - our addresses have changed. 0, or the link's errno. */
 int urxe_mcast_refilter(struct urxe_port *port);
+/** urxe_mcast_report_all - the carrier has come: a switch there knows nothing of our groups. */
+void urxe_mcast_report_all(struct urxe_port *port);
 void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now);
 void urxe_mcast_query(struct urxe_lane *lane, bool ipv4);
 
@@ -192,6 +194,12 @@ bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *o
 #define LOOP_QUEUE 256
 #define RX_BURST   64
 #define RX_PENDING (RX_BURST * FAULT_OUT)
+
+/* How long frames wait for a carrier, from when a sender misses it: at first, as a card's link
+ * takes seconds to come up and a peer's process its time to start; and when it was there and went.
+ */
+#define LINK_PATIENCE_FIRST (10 * URXE_SEC)
+#define LINK_PATIENCE	    (2 * URXE_SEC)
 
 struct urxe_lane {
 	struct urxe_spin lock;
@@ -270,6 +278,9 @@ struct urxe_port {
 
 	int wake_fd;
 	atomic_bool woken;
+	atomic_bool was_ever_up;	/* written under neigh.lock */
+	_Atomic uint64_t carrier_until; /* what waits for a carrier is dropped from then on; 0: no
+					 * sender has missed one since it last came or went */
 
 	struct urxe_neigh_table neigh;
 	struct urxe_mcast mcast;

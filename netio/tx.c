@@ -61,6 +61,25 @@ bool urxe_frame_copy(struct urxe_lane *lane, struct urxe_frame *to, const struct
 
 /* ---- queues ---- */
 
+/*
+ * There is no carrier: has a frame that waits for it waited long enough? Without this a datagram to
+ * a group, which no neighbour's answer holds back, would be lost while the link is being brought
+ * up.
+ */
+static bool carrier_given_up(struct urxe_port *port)
+{
+	uint64_t until = atomic_load_explicit(&port->carrier_until, memory_order_relaxed);
+	uint64_t now = urxe_port_now(port);
+
+	if (!until) {
+		until = now + (atomic_load_explicit(&port->was_ever_up, memory_order_relaxed)
+				       ? LINK_PATIENCE
+				       : LINK_PATIENCE_FIRST);
+		atomic_store_explicit(&port->carrier_until, until, memory_order_relaxed);
+	}
+	return now >= until;
+}
+
 static void queue_dropped(struct urxe_lane *lane)
 {
 	struct urxe_port *port = lane->port;
@@ -90,8 +109,8 @@ void urxe_lane_flush(struct urxe_lane *lane)
 	urxe_count(lane, URXE_CNT_tx_bytes, bytes);
 	lane->tx_count -= k;
 	lane->tx_head = lane->tx_count ? lane->tx_head + k : 0;
-	/* A peer that is gone takes nothing for ever: what waits for it is lost on the wire. */
-	if (!k && !port->ops->up(port->link))
+	/* A peer that stays away takes nothing for ever: what waits for it is lost on the wire. */
+	if (!k && !port->ops->up(port->link) && carrier_given_up(port))
 		queue_dropped(lane);
 }
 
@@ -166,6 +185,16 @@ static int reserve_wire(struct urxe_lane *lane)
 	return no_room(lane, URXE_CNT_tx_backlog_full);
 }
 
+/* For frames that go without anybody's answer: unicast ones wait for their neighbour's. */
+static int await_carrier(struct urxe_lane *lane)
+{
+	struct urxe_port *port = lane->port;
+
+	if (port->ops->up(port->link) || carrier_given_up(port))
+		return 0;
+	return no_room(lane, URXE_CNT_tx_no_carrier);
+}
+
 static int reserve_loop(struct urxe_lane *lane)
 {
 	if (loop_count(lane) + lane->loop_reserved < LOOP_LIMIT)
@@ -205,6 +234,9 @@ static int destination(struct urxe_lane *lane, struct urxe_path *path, uint8_t m
 		memcpy(mac, port->mac, 6);
 		return reserve_loop(lane);
 	case PATH_MCAST:
+		err = await_carrier(lane);
+		if (err)
+			return err;
 		memcpy(mac, path->mac, 6);
 		if (urxe_mcast_joined(port, path->dgid)) {
 			*flags |= TX_MCAST;
@@ -239,8 +271,10 @@ static void finish_ip(struct urxe_lane *lane, const struct urxe_path *path, uint
 int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len)
 {
 	struct urxe_frame *f;
-	int err = reserve_wire(lane);
+	int err = await_carrier(lane);
 
+	if (!err)
+		err = reserve_wire(lane);
 	if (err)
 		return err;
 	if (!lane->cached && !cache_refill(lane))

@@ -419,8 +419,11 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	more = serve(qp, lane, urxe_port_now(dev->port));
 	urxe_rcu_read_unlock();
 	urxe_lane_unlock(lane);
-	if (more)
+	if (more) {
 		urxe_progress_defer(qp);
+		/* The caller may go away, and of room in the link nothing tells. */
+		urxe_service_by(dev, urxe_port_now(dev->port) + LEFTOVER_NS);
+	}
 	/*
 	 * Who waits for an event will not drive, and who found the lane taken meanwhile needs
 	 * somebody's turn. All others poll.

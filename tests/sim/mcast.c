@@ -261,4 +261,44 @@ static void test_garbage(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("mcast", T(test_copies), T(test_rules), T(test_garbage))
+/* Nobody tells a datagram to a group that the link is still coming up: it has to wait by itself. */
+static void test_late_link(void)
+{
+	union ibv_gid g = group(false, 1);
+	struct ibv_ah *ah;
+	struct ibv_wc wc;
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_UD);
+	CU_ASSERT_EQUAL(ibv_attach_mcast(p.b.qp, &g, 0), 0);
+	for (unsigned i = 0; i < 100; i++)
+		post_recv(&p.b, p.b.qp, i, 0);
+	pair_settle(&p, 1000000000);
+	urxe_sim_end_up(p.a.end, false);
+	ah = group_ah(&p.a, &g);
+	for (unsigned i = 0; i < 100; i++)
+		CU_ASSERT_EQUAL(send_to(&p.a, p.a.qp, ah, 0xffffff, 64), 0);
+	pair_settle(&p, 1500000000);
+	/* A completion would say that it is out. */
+	CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 0);
+	urxe_sim_end_up(p.a.end, true);
+	pair_settle(&p, 1000000);
+	for (unsigned i = 0; i < 100; i++) {
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 1);
+		CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.b.cq, 1, &wc), 1);
+		CU_ASSERT_EQUAL(wc.wr_id, i);
+	}
+	CU_ASSERT_EQUAL(pair_counter(&p.a, "tx_link_down"), 0);
+
+	/* Without a link it goes on nevertheless. */
+	urxe_sim_end_up(p.a.end, false);
+	CU_ASSERT_EQUAL(send_to(&p.a, p.a.qp, ah, 0xffffff, 64), 0);
+	CU_ASSERT(pair_wait(&p, p.a.cq, &wc));
+	CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+	CU_ASSERT_EQUAL(ibv_detach_mcast(p.b.qp, &g, 0), 0);
+	ibv_destroy_ah(ah);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("mcast", T(test_copies), T(test_rules), T(test_garbage), T(test_late_link))

@@ -75,4 +75,33 @@ static void test_timer_wakes(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("service", T(test_timer_wakes))
+/* What nobody acknowledges is posted while the link has no room, and the caller goes away. */
+static void test_room_wakes(void)
+{
+	struct pair_params pp = {.threaded = true, .ops = &ops, .link = {.latency = 1000}};
+	struct urxe_sim_params full = {.latency = 1000, .tx_stall = true};
+	struct pair p;
+
+	ops = urxe_link_sim_ops;
+	ops.wait = wait_for_interrupt;
+	pair_open(&p, &pp, IBV_QPT_UC);
+	atomic_store(&end_a, p.a.end);
+	urxe_sim_tap(p.sim, tap, NULL);
+	/* a first one, for the neighbours */
+	pair_post(&p.a, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
+	for (struct ibv_wc wc; ibv_poll_cq(p.a.cq, 1, &wc) != 1;)
+		;
+	until_asleep();
+	urxe_sim_end_params(p.a.end, &full);
+	for (unsigned i = 1; i <= 100; i++)
+		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, i, 0, 8, &p.b, 0, 0), 0);
+	urxe_sim_end_params(p.a.end, &pp.link);
+	/* Nobody polls. Without the wake this does not end. */
+	for (unsigned i = 0; i < 20000 && pair_stat(&p.a, URXE_STAT_TX_PACKETS) < 101; i++)
+		usleep(1000);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TX_PACKETS), 101);
+	urxe_sim_tap(p.sim, NULL, NULL);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes))

@@ -298,6 +298,38 @@ static void ping_flood(void)
 	"01005e00001652540a090001080046c00028000040000102f9ef0a090001e000001694040000" \
 	"2200eaf50000000103000000ef010107"
 
+/* Groups are told of when somebody can hear it, and again when it may be somebody else. */
+static void igmp_carrier(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	uint8_t group[16];
+
+	gid_of("239.1.1.7", group);
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	raw = urxe_sim_end(sim, NULL);
+	n.end = urxe_sim_end(sim, NULL);
+	urxe_sim_end_up(n.end, false);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&n.port, &cfg, &urxe_link_sim_ops, n.end), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(n.port), 0);
+	n.lane = urxe_port_lane(n.port, 0);
+	CU_ASSERT_EQUAL(urxe_port_mcast_join(n.port, group), 0);
+	for (unsigned round = 1; round < 3; round++) {
+		for (unsigned i = 0; i < 50; i++)
+			urxe_sim_advance(sim, node_tick(&n));
+		CU_ASSERT_EQUAL(counter(n.port, "group_reports"), 2 * round - 2);
+		urxe_sim_end_up(n.end, true);
+		for (unsigned i = 0; i < 10; i++) {
+			urxe_sim_advance(sim, urxe_sim_now(sim) + URXE_SEC);
+			node_tick(&n);
+		}
+		CU_ASSERT_EQUAL(counter(n.port, "group_reports"), 2 * round);
+		urxe_sim_end_up(n.end, false);
+		urxe_port_carrier(n.port);
+	}
+	drain(sim, raw);
+	tear_down();
+}
+
 static void igmp(void)
 {
 	uint8_t group[16];
@@ -400,4 +432,4 @@ static void mcast_loop(void)
 
 URXE_TEST_MAIN("netio_control", T(arp_answer), T(arp_vlan), T(announcements), T(no_carrier),
 	       T(nd_answer), T(nd_resolve), T(nd_bad), T(duplicate), T(ping), T(ping6),
-	       T(ping_flood), T(igmp), T(mld), T(too_many_groups), T(mcast_loop))
+	       T(ping_flood), T(igmp), T(igmp_carrier), T(mld), T(too_many_groups), T(mcast_loop))

@@ -319,6 +319,14 @@ static void path_fields(void)
 	urxe_port_destroy(port);
 }
 
+/* As the device's watch finds it. */
+static void set_carrier(struct node *n, bool up)
+{
+	urxe_sim_end_up(n->end, up);
+	urxe_port_carrier(n->port);
+	node_tick(n);
+}
+
 /* A link that takes little at a time: order is kept, the sender is held back, nothing is lost. */
 static void slow_link(void)
 {
@@ -362,15 +370,88 @@ static void slow_link(void)
 	}
 	CU_ASSERT_EQUAL(got, 2000);
 	CU_ASSERT_EQUAL(counter(n.port, "tx_backlog_full"), 1);
-	/* Without carrier, what waits is lost on the wire, and counted. */
+	/* Without carrier, what waits long enough is lost on the wire, and counted. */
 	slow.tx_stall = true;
 	urxe_sim_end_params(n.end, &slow);
-	urxe_sim_end_up(n.end, false);
-	urxe_lane_lock(n.lane);
-	CU_ASSERT_EQUAL(send_bytes(n.lane, path, bth, 12), 0);
-	urxe_lane_unlock(n.lane);
+	set_carrier(&n, false);
+	for (unsigned i = 0; i < 2; i++) {
+		urxe_lane_lock(n.lane);
+		CU_ASSERT_EQUAL(send_bytes(n.lane, path, bth, 12), 0);
+		urxe_lane_unlock(n.lane);
+		CU_ASSERT_EQUAL(n.lane->tx_count, i + 1);
+		urxe_sim_advance(sim, urxe_sim_now(sim) + LINK_PATIENCE / 2);
+	}
+	node_tick(&n);
 	CU_ASSERT_EQUAL(n.lane->tx_count, 0);
+	CU_ASSERT(counter(n.port, "tx_link_down") >= 2);
+	urxe_path_destroy(path);
+	urxe_port_destroy(n.port);
+	CU_ASSERT_EQUAL(urxe_sim_buffers(sim), 0);
+	urxe_sim_destroy(sim);
+}
+
+/* What a sender to a group, and one of raw frames, is told now. */
+static void late_send(struct node *n, struct urxe_path *path, int want)
+{
+	uint8_t bth[12] = {0};
+	struct urxe_tx tx;
+	int err;
+
+	urxe_lane_lock(n->lane);
+	CU_ASSERT_EQUAL(send_bytes(n->lane, path, bth, 12), want);
+	err = urxe_raw_begin(n->lane, &tx, 60);
+	CU_ASSERT_EQUAL(err, want);
+	if (!err)
+		urxe_tx_abort(n->lane, &tx);
+	urxe_lane_tick(n->lane, urxe_port_now(n->port));
+	urxe_lane_unlock(n->lane);
+}
+
+/*
+ * A port is used before its link is up: what no neighbour's answer holds back waits, each time
+ * anew, but not for ever.
+ */
+static void late_link(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_sim_params stall = {.tx_stall = true}; /* as a port whose peer is not there */
+	struct urxe_path_attr a = {.udp_sport = 0xc000};
+	struct urxe_sim_end *raw;
+	struct urxe_path *path;
+	struct node n;
+
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	raw = urxe_sim_end(sim, NULL);
+	n.end = urxe_sim_end(sim, &stall);
+	urxe_sim_end_up(n.end, false);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&n.port, &cfg, &urxe_link_sim_ops, n.end), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(n.port), 0);
+	n.lane = urxe_port_lane(n.port, 0);
+	gid_of("239.1.1.7", a.dgid);
+	CU_ASSERT_EQUAL_FATAL(urxe_path_create(n.port, &a, &path), 0);
+	for (unsigned round = 0; round < 2; round++) {
+		uint64_t sent = counter(n.port, "tx_frames");
+
+		late_send(&n, path, EAGAIN);
+		urxe_sim_advance(sim, urxe_sim_now(sim) - 1 +
+					      (round ? LINK_PATIENCE : LINK_PATIENCE_FIRST));
+		late_send(&n, path, EAGAIN);
+		CU_ASSERT_EQUAL(counter(n.port, "tx_no_carrier"), 4 * round + 4);
+		CU_ASSERT_EQUAL(counter(n.port, "tx_link_down"), 0);
+		stall.tx_stall = false;
+		urxe_sim_end_params(n.end, &stall);
+		set_carrier(&n, true);
+		late_send(&n, path, 0);
+		CU_ASSERT(counter(n.port, "tx_frames") > sent);
+		stall.tx_stall = true;
+		urxe_sim_end_params(n.end, &stall);
+		set_carrier(&n, false);
+	}
+	late_send(&n, path, EAGAIN);
+	urxe_sim_advance(sim, urxe_sim_now(sim) + LINK_PATIENCE);
+	late_send(&n, path, 0);
 	CU_ASSERT_EQUAL(counter(n.port, "tx_link_down"), 1);
+	drain(sim, raw);
 	urxe_path_destroy(path);
 	urxe_port_destroy(n.port);
 	CU_ASSERT_EQUAL(urxe_sim_buffers(sim), 0);
@@ -422,5 +503,5 @@ static void random_after_fork(void)
 }
 
 URXE_TEST_MAIN("netio_port", T(gids), T(bad_configs), T(routes), T(bad_paths), T(loopback),
-	       T(loop_backpressure), T(too_long), T(golden), T(path_fields), T(slow_link), T(wake),
-	       T(random_after_fork))
+	       T(loop_backpressure), T(too_long), T(golden), T(path_fields), T(slow_link),
+	       T(late_link), T(wake), T(random_after_fork))
