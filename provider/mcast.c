@@ -185,6 +185,14 @@ static void packet_mgid(const struct urxe_packet *pkt, uint8_t mgid[16])
 	memcpy(mgid + 12, pkt->l3 + 16, 4);
 }
 
+/* Its own datagram come back. The number alone does not say so: another node's QP may have it too.
+ */
+static bool is_own(const struct urxe_qp *qp, const struct urxe_packet *pkt,
+		   const struct urxe_opcode_info *op)
+{
+	return pkt->flags & URXE_PKT_LOOPBACK && urxe_deth_sqpn(pkt->bth + op->deth_off) == qp->qpn;
+}
+
 bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
 			const struct urxe_opcode_info *op)
 {
@@ -203,6 +211,8 @@ bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
 	urxe_rlist_for_each (l, &g->members) {
 		struct urxe_mcast_member *m = urxe_container_of(l, struct urxe_mcast_member, node);
 
+		if (m->qp->block_self_mcast && is_own(m->qp, pkt, op))
+			continue;
 		urxe_spin_lock(&m->qp->lock);
 		if (!m->qp->destroyed)
 			urxe_ud_receive(m->qp, pkt, op);

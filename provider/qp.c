@@ -230,12 +230,23 @@ struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp ? &qp->vqp.qp : NULL;
 }
 
+/* What ibv_create_qp_ex() may ask for besides; 0 or errno. */
+static int check_create_flags(const struct ibv_qp_init_attr_ex *attr)
+{
+	uint32_t flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
+
+	if (flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+		return EOPNOTSUPP;
+	return flags && attr->qp_type != IBV_QPT_UD ? EINVAL : 0;
+}
+
 struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct ibv_qp_init_attr plain;
 	struct ibv_qp *qp;
+	int err;
 
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return urxe_xrc_create_recv_qp(ctx, attr);
@@ -245,9 +256,9 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 		errno = EINVAL;
 		return NULL;
 	}
-	if (attr->comp_mask & ~known ||
-	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)) {
-		errno = EOPNOTSUPP;
+	err = attr->comp_mask & ~known ? EOPNOTSUPP : check_create_flags(attr);
+	if (err) {
+		errno = err;
 		return NULL;
 	}
 	/* The extended attributes begin as the plain ones do. */
@@ -255,8 +266,10 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 	qp = urxe_create_qp(attr->pd, &plain);
 	if (!qp)
 		return NULL;
+	to_urxe_qp(qp)->block_self_mcast =
+		attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
-		int err = urxe_wr_enable(to_urxe_qp(qp), attr->send_ops_flags);
+		err = urxe_wr_enable(to_urxe_qp(qp), attr->send_ops_flags);
 
 		if (err) {
 			urxe_destroy_qp(qp);

@@ -233,6 +233,7 @@ struct urxe_qp {
 	uint8_t type; /* enum ibv_qp_type; GSI is a UD QP */
 	bool gsi;
 	bool sq_sig_all;
+	bool block_self_mcast; /* gets no copy of what it sends to a group that it is in */
 	atomic_bool destroyed;
 	bool last_wqe_reached;
 	bool sq_draining; /* SQD: the drained event is owed */

@@ -42,6 +42,8 @@ CASES = [
          client_re=r'return status 0', server_re=r'return status 0'),
     case('mckey-send-only', 'mckey -m {m} -b {a}', 'mckey -m {m} -s -o -b {b}', '46',
          client_re=r'return status 0', server_re=r'return status 0'),
+    case('mckey-no-loopback', 'mckey -l -m {m} -b {a}', 'mckey -l -m {m} -s -b {b}', '46',
+         client_re=r'return status 0', server_re=r'return status 0'),
     case('mckey-ipoib', 'mckey -p 0x0002 -m {m} -b {a}', 'mckey -p 0x0002 -m {m} -s -b {b}',
          client_re=r'return status 0', server_re=r'return status 0'),
     case('rping-P', 'rping -s -P -a {a} -p {p} -v', 'rping -c -a {a} -p {p} -V -v -C {n}', '46', options=('--end-server',),

@@ -261,6 +261,91 @@ static void test_garbage(void)
 	pair_close(&p);
 }
 
+static struct ibv_qp *make_qp(struct side *s, enum ibv_qp_type type, uint32_t flags)
+{
+	struct ibv_qp_init_attr_ex a = {
+		.cap = {8, 8, 1, 1, 0},
+		.qp_type = type,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.pd = s->pd,
+		.send_cq = s->cq,
+		.recv_cq = s->cq,
+		.create_flags = flags,
+	};
+
+	return ibv_create_qp_ex(s->ctx, &a);
+}
+
+/* Which of the receives on a side's CQ have completed: a bit each. */
+static unsigned received(struct side *s)
+{
+	unsigned got = 0;
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(s->cq, 1, &wc) == 1)
+		got |= wc.opcode == IBV_WC_RECV ? 1u << wc.wr_id : 0;
+	return got;
+}
+
+/* A QP that wants no copy of what it sends gets all else: it is the QP, not the port (mlx4, mlx5).
+ */
+static void test_no_self(void)
+{
+	const uint32_t block = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	union ibv_gid g = group(false, 1);
+	struct tap t = {.len = 0};
+	struct ibv_ah *ah, *ah_a;
+	struct ibv_qp *deaf, *spare;
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_UD);
+	CU_ASSERT(!make_qp(&p.b, IBV_QPT_RC, block) && errno == EINVAL);
+	CU_ASSERT(!make_qp(&p.b, IBV_QPT_UD, block | IBV_QP_CREATE_SCATTER_FCS) &&
+		  errno == EOPNOTSUPP);
+	deaf = make_qp(&p.b, IBV_QPT_UD, block);
+	CU_ASSERT_FATAL(deaf != NULL);
+	spare = pair_qp(&p.b, &params, IBV_QPT_UD);
+	pair_connect(&p, &p.b, deaf, &p.b, spare, &params);
+	CU_ASSERT_EQUAL(ibv_attach_mcast(deaf, &g, 0), 0);
+	CU_ASSERT_EQUAL(ibv_attach_mcast(p.b.qp, &g, 0), 0);
+	CU_ASSERT_EQUAL(ibv_attach_mcast(p.a.qp, &g, 0), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		post_recv(&p.b, deaf, 1, 0x10000);
+		post_recv(&p.b, p.b.qp, 2, 0x20000);
+		post_recv(&p.a, p.a.qp, 3, 0x10000);
+	}
+	pair_settle(&p, 1000000000);
+	ah = group_ah(&p.b, &g);
+	ah_a = group_ah(&p.a, &g);
+
+	CU_ASSERT_EQUAL(send_to(&p.b, deaf, ah, 0xffffff, 64), 0);
+	pair_settle(&p, 1000000);
+	CU_ASSERT_EQUAL(received(&p.b), 1u << 2);
+	CU_ASSERT_EQUAL(received(&p.a), 1u << 3);
+	/* of its neighbour on the same port, which hears itself */
+	CU_ASSERT_EQUAL(send_to(&p.b, p.b.qp, ah, 0xffffff, 64), 0);
+	pair_settle(&p, 1000000);
+	CU_ASSERT_EQUAL(received(&p.b), 1u << 1 | 1u << 2);
+	/* of another node, whose QP happens to have the same number */
+	urxe_sim_tap(p.sim, keep, &t);
+	CU_ASSERT_EQUAL(send_to(&p.a, p.a.qp, ah_a, 0xffffff, 64), 0);
+	pair_settle(&p, 1000000);
+	urxe_sim_tap(p.sim, NULL, NULL);
+	CU_ASSERT_EQUAL(received(&p.b), 1u << 1 | 1u << 2);
+	urxe_put24(t.frame + 42 + 12 + 5, deaf->qp_num);
+	inject(&p, &t, 12 + 8 + 64);
+	CU_ASSERT_EQUAL(received(&p.b), 1u << 1 | 1u << 2);
+
+	CU_ASSERT_EQUAL(ibv_detach_mcast(deaf, &g, 0), 0);
+	CU_ASSERT_EQUAL(ibv_detach_mcast(p.b.qp, &g, 0), 0);
+	CU_ASSERT_EQUAL(ibv_detach_mcast(p.a.qp, &g, 0), 0);
+	CU_ASSERT_EQUAL(ibv_destroy_qp(deaf), 0);
+	CU_ASSERT_EQUAL(ibv_destroy_qp(spare), 0);
+	ibv_destroy_ah(ah);
+	ibv_destroy_ah(ah_a);
+	pair_close(&p);
+}
+
 /* Nobody tells a datagram to a group that the link is still coming up: it has to wait by itself. */
 static void test_late_link(void)
 {
@@ -301,4 +386,5 @@ static void test_late_link(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("mcast", T(test_copies), T(test_rules), T(test_garbage), T(test_late_link))
+URXE_TEST_MAIN("mcast", T(test_copies), T(test_rules), T(test_garbage), T(test_no_self),
+	       T(test_late_link))

@@ -64,6 +64,10 @@ static int mistake(struct m_world *w, struct ibv_qp_init_attr_ex *a)
 		a->comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 		a->send_ops_flags = 1ull << 50;
 		return EOPNOTSUPP;
+	case 7:
+		a->comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+		a->create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+		return a->qp_type == IBV_QPT_UD ? 0 : EINVAL;
 	default:
 		return 0;
 	}
