@@ -4,8 +4,10 @@
 rows() gives each as (name, command, rows of figures in the client's table). Left out is what perftest
 4.5 refuses (UC, XRC with -R; -b and -q of latency programs; -e of the write programs; a HW rate limit on
 Ethernet), what it cannot do (raw_ethernet_* never arm their CQs, so not with -e; ib_send_lat -R --use-srq
-posts to a UD QP that has an SRQ; ib_send_lat -g -e takes an event for a completion; ib_atomic_bw waits
-for the completions of a warm-up whose requests it did not have signalled), and what loses
+posts to a UD QP that has an SRQ; ib_send_lat -g -e takes any event, also that of the copy of its own
+datagram, for the one of its send's completion, polls for that once, goes on without it, and cannot post to
+its send queue of one (run_iter_lat_send() in perftest_resources.c); ib_atomic_bw waits for the completions
+of a warm-up whose requests it did not have signalled), and what loses
 messages by its nature (-r 1 without a connection). What has no flow control, many QPs and one SRQ sends
 no more than the SRQ holds: on a busy machine a receiver may get its turn when all has been sent.
 """
@@ -43,6 +45,7 @@ OPTIONS = [
     ('--use-srq -b -q 4 -e -n 100', 'send bw UD'),
     ('--use-srq -a', 'send RC UD'),
     ('-g ' + GROUP, 'send UD'),
+    # The client posts at once what no neighbour's answer holds back: the link may still be coming up.
     ('-g -e ' + GROUP, 'send bw UD'),
     ('-R', 'RC UD'),
     ('-R -a', 'RC UD send write read'),
@@ -141,6 +144,15 @@ def row(op, kind, transport, option):
 
 # ---- raw_ethernet_*: no connection tells the sides of each other, and what is lost is lost ----
 
+# Not, by perftest 4.5's own fault:
+# --mac_fwd              both sides wait for a first frame to forward (run_iter_fw()); beside one that sends,
+#                        it answers from the half of its buffer that nothing is received into: frames with
+#                        random addresses, seen in a capture.
+# --raw_mcast            joins by ibv_attach_mcast() on a raw packet QP, without a look at the answer: EINVAL, as
+#                        from the kernel (ib_attach_mcast() takes UD alone), and has no flow rule instead.
+# --raw_mcast -g         -g makes a UD QP of the raw packet QP, for which ctx_connect() gets no peer: it reads
+#                        from NULL.
+# raw_ethernet_burst_lat forces a software rate limit upon itself, and refuses it as it is no bandwidth test.
 MACS = ('02:00:00:00:00:0a', '02:00:00:00:00:0b')
 UDP = '-J 10.0.0.%d -j 10.0.0.%d -K 5000 -k 5001'
 RAW = [('raw_ethernet_bw', option) for option in (
