@@ -18,6 +18,13 @@
  */
 #define SHORT_RING 256
 
+/*
+ * A ring that the kernel fills, and whose sender does not see when it is full: what comes while we
+ * do not run is lost then. A busy machine takes milliseconds to let us run, and a burst of 1000
+ * datagrams (udaddy -c 100) takes no longer.
+ */
+#define LONG_RING 2048
+
 bool urxe_devargs_pci(const char *port, char *addr, size_t len)
 {
 	unsigned domain = 0, bus, dev, fn;
@@ -179,7 +186,8 @@ static int complete_af_packet(struct urxe_devargs_out *a, const struct urxe_port
 	args_default(a, "framesz", "%u", frame);
 	args_default(a, "blocksz", "%u", block);
 	args_default(a, "framecnt", "%u",
-		     block / frame * (512 / (block / frame) ? 512 / (block / frame) : 1));
+		     block / frame *
+			     (LONG_RING / (block / frame) ? LONG_RING / (block / frame) : 1));
 	args_default(a, "qdisc_bypass", "1");
 	if (lanes_wanted(cfg) > 1)
 		args_default(a, "qpairs", "%u", lanes_wanted(cfg));

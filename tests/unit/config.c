@@ -301,7 +301,7 @@ static void devargs(void)
 
 	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 4200, out, sizeof(out), err, sizeof(err)), 0);
 	CU_ASSERT_STRING_EQUAL(out, "net_af_packet0,iface=veth0,framesz=4608,blocksz=36864,"
-				    "framecnt=512,qdisc_bypass=1");
+				    "framecnt=2048,qdisc_bypass=1");
 	strcpy(p.port, "net_memif0,role=client,bsize=9000");
 	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 1500, out, sizeof(out), err, sizeof(err)), 0);
 	CU_ASSERT_STRING_EQUAL(out, "net_memif0,role=client,bsize=9000,rsize=10");
