@@ -54,9 +54,11 @@ struct urxe_cm_ops {
  */
 struct urxe_cm_config {
 	uint32_t first_ms, max_ms;
+	uint32_t rep_max_ms;	      /* REP's own, so short that the active side knows us alive */
 	uint8_t req_tries, rep_tries; /* sends altogether */
 	uint32_t dreq_first_ms, dreq_max_ms;
-	uint8_t dreq_tries;
+	uint8_t dreq_tries; /* then the consumer is told */
+	uint8_t dreq_sends; /* and so many in all, for the peer's sake: it would stay connected */
 	uint32_t mra_after_ms; /* the consumer is slow: tell the peer after this */
 	uint32_t mra_again_ms; /* and again */
 	uint8_t mra_service;   /* the time asked for, 4.096 us * 2^n; above mra_again_ms */
@@ -66,9 +68,10 @@ struct urxe_cm_config {
 	uint32_t refused_ms; /* rejected at once for want of a listener: ask once more after this */
 	/*
 	 * A connection without traffic does not notice that its peer died. The passive side says
-	 * its REP again now and then, which any CM answers with RTU (12.9.7.1); each side gives
-	 * up a peer that was silent for probe_misses times as long, and for as long as the QP
-	 * would take to run out of retries. More connections, longer pauses. 0: never.
+	 * its REP again now and then, which any CM answers with RTU (12.9.7.1), and sooner again
+	 * when it was not; each side gives up a peer that was silent for probe_misses times as
+	 * long, and for as long as the QP would take to run out of retries. More connections,
+	 * longer pauses. 0: never.
 	 */
 	uint32_t probe_first_ms, probe_ms;
 	uint8_t probe_misses;

@@ -15,20 +15,28 @@ static uint64_t min64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Wait for the answer to id->mad, a REQ or a REP. */
+static void arm_try(struct urxe_cm_id *id)
+{
+	const struct urxe_cm_config *cfg = &id->cm->cfg;
+
+	urxe_cm_arm_try(id, cfg->first_ms, id->active ? cfg->max_ms : cfg->rep_max_ms);
+}
+
 /* Send id->mad for the first time, or again. */
 static void send_first(struct urxe_cm_id *id)
 {
 	id->tries = 1;
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
-	urxe_cm_arm_try(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
+	arm_try(id);
 }
 
-static void send_again(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
+static void send_again(struct urxe_cm_id *id)
 {
 	id->tries++;
 	urxe_cm_count_retry(id, (uint16_t)urxe_mad_get(id->mad, URXE_HDR_ATTR_ID));
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
-	urxe_cm_arm_try(id, first_ms, max_ms);
+	arm_try(id);
 }
 
 static int check_private(const void *data, uint8_t len, unsigned room)
@@ -81,6 +89,7 @@ ACTION(send_req)
 	id->initiator_depth = id->offered_depth = c->initiator_depth;
 	id->retry_count = c->retry_count;
 	urxe_cm_build_req(id, req);
+	id->rep_again = (uint8_t)urxe_mad_get(id->mad, URXE_REQ_LOCAL_CM_RESPONSE_TIMEOUT);
 	send_first(id);
 	if (id->peer)
 		urxe_cm_index_waiting(id);
@@ -101,7 +110,7 @@ static void rej_timeout(struct urxe_cm_id *id)
 ACTION(tmo_req)
 {
 	if (id->tries < (id->max_tries ? id->max_tries : id->cm->cfg.req_tries)) {
-		send_again(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
+		send_again(id);
 		return URXE_CM_STAY;
 	}
 	rej_timeout(id);
@@ -251,6 +260,7 @@ ACTION(rep)
 	if (c.failover != URXE_CM_FAILOVER_ACCEPTED)
 		urxe_cm_free_alt(id);
 	urxe_cm_index_peer(id);
+	urxe_cm_heard(id);
 	urxe_cm_arm(id, cm->cfg.mra_after_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_REP_RECEIVED;
 	s->ev.rep = c;
@@ -471,7 +481,7 @@ ACTION(drop_rep_sent)
 ACTION(tmo_rep)
 {
 	if (id->tries < id->cm->cfg.rep_tries) {
-		send_again(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
+		send_again(id);
 		return URXE_CM_STAY;
 	}
 	rej_timeout(id);
@@ -526,6 +536,7 @@ ACTION(tmo_mra)
 ACTION(dup_mra)
 {
 	id->cm->counters.duplicates++;
+	urxe_cm_heard(id);
 	return send_mra(id, id->cm->cfg.mra_service, NULL, 0);
 }
 

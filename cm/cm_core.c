@@ -22,10 +22,12 @@ void urxe_cm_config_default(struct urxe_cm_config *cfg)
 		.first_ms = 200,
 		.max_ms = 1600,
 		.req_tries = 5,
-		.rep_tries = 8,
+		.rep_max_ms = 800,
+		.rep_tries = 13,
 		.dreq_first_ms = 100,
 		.dreq_max_ms = 800,
 		.dreq_tries = 5,
+		.dreq_sends = 16, /* the first, and as many retries as we advertise */
 		.mra_after_ms = 100,
 		.mra_again_ms = 2000,
 		.mra_service = 20, /* 4.3 s */

@@ -67,53 +67,84 @@ static uint64_t patience(const struct urxe_cm_id *id, uint64_t pause)
 	return silence > qp ? silence : qp;
 }
 
+void urxe_cm_heard(struct urxe_cm_id *id)
+{
+	id->heard = now_ns(id);
+}
+
+/* The active side heard its peer by the REP, and waits for the first probe if there are any. */
 void urxe_cm_watch(struct urxe_cm_id *id)
 {
 	urxe_cm_cancel(id);
-	id->heard = now_ns(id);
+	id->probed = false;
 	id->probe_ns = id->cm->cfg.probe_ms * URXE_CM_MS;
-	if (id->cm->cfg.probe_ms && !id->active)
+	if (id->active)
+		return;
+	urxe_cm_heard(id);
+	if (id->cm->cfg.probe_ms)
 		urxe_cm_arm(id, id->cm->cfg.probe_first_ms * URXE_CM_MS);
+}
+
+/*
+ * A peer that does not probe says its REP again when our RTU got lost, and is silent ever after.
+ * It does so when the response time is over that our REQ gave it, one that probes much sooner.
+ */
+static bool is_probe(const struct urxe_cm_id *id, uint64_t pause)
+{
+	return id->probed || (id->cm->cfg.probe_ms && pause < (4096ull << id->rep_again) / 2);
+}
+
+/*
+ * The peer's pauses grow slowly: one much longer was a probe lost. One that is shorter may be a
+ * probe said again for want of our answer, so they shrink slowly here.
+ */
+static void follow_probes(struct urxe_cm_id *id, uint64_t pause)
+{
+	uint64_t least = id->cm->cfg.probe_ms * URXE_CM_MS;
+	uint64_t low = id->probe_ns * 7 / 8, high = id->probe_ns * 3 / 2;
+
+	pause = pause < low ? low : pause > high ? high : pause;
+	id->probe_ns = pause > least ? pause : least;
 }
 
 /* A REP again: our RTU got lost, or the peer wants to know. It is alive, and it is one that asks.
  */
 ACTION(dup_rep_rtu)
 {
-	uint64_t least = id->cm->cfg.probe_ms * URXE_CM_MS, pause = now_ns(id) - id->heard;
+	uint64_t pause = now_ns(id) - id->heard;
 
 	id->cm->counters.duplicates++;
 	if (!id->active)
 		return URXE_CM_STAY;
-	id->heard = now_ns(id);
-	if (least) {
-		/* The peer's pauses grow slowly; one much longer was a probe lost. */
-		if (pause > id->probe_ns * 3 / 2)
-			pause = id->probe_ns * 3 / 2;
-		id->probe_ns = pause > least ? pause : least;
+	urxe_cm_heard(id);
+	id->probed = is_probe(id, pause);
+	if (id->probed) {
+		follow_probes(id, pause);
 		urxe_cm_arm(id, patience(id, id->probe_ns));
 	}
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
 	return URXE_CM_STAY;
 }
 
+/* A probe was answered: a pause, that grows so slowly that the peer can follow, who knows the last
+ * one only. */
 ACTION(alive)
 {
-	id->heard = now_ns(id);
+	uint64_t wanted = probe_pause(id->cm), most = id->probe_ns * 5 / 4;
+
+	urxe_cm_heard(id);
+	if (wanted && !id->active) {
+		id->probe_ns = wanted < most ? wanted : most;
+		urxe_cm_arm(id, id->probe_ns);
+	}
 	return URXE_CM_STAY;
 }
 
 ACTION(tmo_alive)
 {
-	uint64_t wanted = probe_pause(id->cm), most = id->probe_ns * 5 / 4;
-
-	if (now_ns(id) - id->heard < patience(id, id->probe_ns)) {
-		if (!id->active) {
-			urxe_cm_send_mad(id->cm, &id->path, id->mad);
-			/* So slowly that the peer, who knows the last pause only, can follow. */
-			id->probe_ns = wanted < most ? wanted : most;
-		}
-		urxe_cm_arm(id, id->probe_ns);
+	if (!id->active && now_ns(id) - id->heard < patience(id, id->probe_ns)) {
+		urxe_cm_send_mad(id->cm, &id->path, id->mad);
+		urxe_cm_arm(id, id->probe_ns / 4);
 		return URXE_CM_STAY;
 	}
 	start_dreq(id, NULL, 0);
@@ -128,16 +159,21 @@ ACTION(stale_connected)
 	return 0;
 }
 
+/*
+ * The consumer is told soon. But a peer that hears none of them stays connected, and may have
+ * nothing to say by which it would notice: so they go on for a while.
+ */
 ACTION(tmo_dreq)
 {
-	if (id->tries < id->cm->cfg.dreq_tries) {
+	if (id->tries == id->cm->cfg.dreq_tries)
+		tell_end(id, s, URXE_CM_EV_DREQ_ERROR);
+	if (id->tries < id->cm->cfg.dreq_sends) {
 		id->tries++;
 		urxe_cm_count_retry(id, URXE_MAD_DREQ);
 		urxe_cm_send_mad(id->cm, &id->path, id->mad);
 		arm_dreq(id);
 		return URXE_CM_STAY;
 	}
-	tell_end(id, s, URXE_CM_EV_DREQ_ERROR);
 	return 0;
 }
 

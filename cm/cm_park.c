@@ -34,6 +34,14 @@ static bool listened_for(struct urxe_cm *cm, const struct urxe_cm_parked *p)
 	       urxe_cm_find_waiting(cm, &p->src, p->mad);
 }
 
+/* It came twice, or was said again, and the other one found its listener. */
+static bool served(struct urxe_cm *cm, const struct urxe_cm_parked *p)
+{
+	return !is_sidr(p->mad) &&
+	       urxe_cm_find_remote(cm, &p->src.sgid, urxe_mad_get(p->mad, URXE_REQ_LOCAL_CA_GUID),
+				   (uint32_t)urxe_mad_get(p->mad, URXE_REQ_LOCAL_COMM_ID));
+}
+
 bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
 {
 	uint64_t now = cm->ops->now(cm->arg);
@@ -82,7 +90,9 @@ void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now)
 			continue;
 		}
 		cm->parked[i].next = 0;
-		if (is_sidr(p.mad))
+		if (served(cm, &p))
+			cm->counters.duplicates++;
+		else if (is_sidr(p.mad))
 			urxe_cm_new_sidr_req(cm, &p.src, p.mad, false);
 		else
 			urxe_cm_new_req(cm, &p.src, p.mad, false);

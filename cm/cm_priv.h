@@ -84,6 +84,8 @@ struct urxe_cm_id {
 	uint32_t wait_ms; /* each try waits so long; 0: back-off */
 	uint8_t max_tries;
 	uint64_t heard, probe_ns; /* of the peer while connected; time between its probes */
+	uint8_t rep_again;	  /* our REQ: the peer says its REP again after 4.096 us * 2^n */
+	bool probed;		  /* an active side whose peer probes */
 	struct urxe_timer timer;
 };
 
@@ -143,6 +145,8 @@ typedef int (*urxe_cm_action)(struct urxe_cm_id *id, struct urxe_cm_step *s);
 
 /* cm_state.c */
 int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step *s);
+/** urxe_cm_heard - the peer is alive. */
+void urxe_cm_heard(struct urxe_cm_id *id);
 /** urxe_cm_watch - start to watch over the peer of a connection just established. */
 void urxe_cm_watch(struct urxe_cm_id *id);
 void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state);

@@ -55,6 +55,7 @@ struct net {
 	unsigned n_ends;
 	uint32_t next_qpn;
 	unsigned failed;
+	unsigned given_up; /* connections whose peer was silent for too long */
 };
 
 static struct end *new_end(struct net *n, struct cm_node *node, struct urxe_cm_id *id, bool active)
@@ -199,7 +200,10 @@ static int handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *
 	case URXE_CM_EV_REJ_RECEIVED:
 	case URXE_CM_EV_DREQ_ERROR:
 	case URXE_CM_EV_DREP_RECEIVED:
+		over(e);
+		break;
 	case URXE_CM_EV_PEER_LOST:
+		n->given_up++;
 		over(e);
 		break;
 	default:
@@ -537,6 +541,9 @@ static uint64_t run_among(unsigned forgers, uint64_t seed, unsigned loss, unsign
 		cm_net_run(&n->base, n->base.now + cm_net_below(&n->base, 100) * MS);
 	}
 	cm_net_run(&n->base, n->base.now + 60000 * MS);
+	/* Who just gave its peer up by mistake gets through to it. */
+	n->base.loss = 0;
+	cm_net_run(&n->base, n->base.now + 10000 * MS);
 	bad = n->failed + check_agreement(n);
 	bad += check_empty(n);
 	if (bad)
@@ -567,7 +574,26 @@ static void lossy(void)
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
 		run(seed, 10, 0, 1 * MS, true);
 		run(seed, 10, 0, 1 * MS, false);
+		run(seed, 25, 0, 1 * MS, true);
 		run(seed, 25, 0, 1 * MS, false);
+	}
+}
+
+/* A connection without traffic outlives a minute of bad weather. */
+static void not_given_up(void)
+{
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		struct net *n = net_open(seed, 15, 5, 2 * MS);
+
+		n->keep = true;
+		for (unsigned i = 0; i < CONNS; i++)
+			connect_one(n);
+		cm_net_run(&n->base, n->base.now + 60000 * MS);
+		if (n->given_up)
+			printf("seed %lu: %u given up\n", (unsigned long)seed, n->given_up);
+		CU_ASSERT_EQUAL(n->given_up, 0);
+		CU_ASSERT_EQUAL(check_empty(n), 0);
+		net_close(n);
 	}
 }
 
@@ -641,5 +667,5 @@ static void death(void)
 	}
 }
 
-URXE_TEST_MAIN("cm_lossy", T(clean), T(lossy), T(doubled_and_reordered), T(everything), T(forged),
-	       T(death))
+URXE_TEST_MAIN("cm_lossy", T(lossy), T(not_given_up), T(clean), T(doubled_and_reordered),
+	       T(everything), T(forged), T(death))

@@ -301,7 +301,7 @@ uint16_t sent_attr(const struct rig *r)
 
 void run_out(struct rig *r)
 {
-	for (unsigned i = 0; i < 100 && !urxe_cm_is_idle(r->cm); i++) {
+	for (unsigned i = 0; i < 200 && !urxe_cm_is_idle(r->cm); i++) {
 		r->now += 100 * 1000000;
 		urxe_cm_run(r->cm);
 	}

@@ -288,7 +288,7 @@ static void dead_peer(void)
 		unsigned max_ms, sends;
 	} c[] = {
 		{URXE_CM_REQ_SENT, URXE_CM_EV_REQ_ERROR, 5000, 5},
-		{URXE_CM_REP_SENT, URXE_CM_EV_REP_ERROR, 10000, 8},
+		{URXE_CM_REP_SENT, URXE_CM_EV_REP_ERROR, 10000, 13},
 		{URXE_CM_DREQ_SENT, URXE_CM_EV_DREQ_ERROR, 2500, 5},
 		{URXE_CM_TIMEWAIT, URXE_CM_EV_TIMEWAIT_EXIT, 1100, 0},
 		{URXE_CM_REP_WAIT, URXE_CM_EV_REQ_ERROR, 10000, 5},
@@ -311,6 +311,90 @@ static void dead_peer(void)
 		CU_ASSERT(ms <= c[i].max_ms);
 		rig_close(&r);
 	}
+}
+
+static void wait_ms(struct rig *r, unsigned ms)
+{
+	for (; ms; ms -= 10) {
+		r->now += 10 * 1000000;
+		urxe_cm_run(r->cm);
+	}
+}
+
+/*
+ * A REP again soon is a probe of a peer's that goes on with them: its silence means something. One
+ * after the response time that our REQ gave it was said again for want of our RTU, which many CMs
+ * do and never speak again.
+ */
+static void probes(void)
+{
+	static const struct {
+		unsigned after_ms;
+		enum urxe_cm_state end;
+	} c[] = {{60, URXE_CM_DREQ_SENT}, {2000, URXE_CM_DREQ_SENT}, {4300, URXE_CM_ESTABLISHED}};
+
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct rig r;
+
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, URXE_CM_REP_RCVD);
+		CU_ASSERT_EQUAL(urxe_cm_send_rtu(r.id, NULL, 0), 0);
+		wait_ms(&r, c[i].after_ms);
+		peer_says(&r, URXE_CM_IN_REP);
+		CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_RTU);
+		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_ESTABLISHED);
+		wait_ms(&r, 7000);
+		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), c[i].end);
+		rig_close(&r);
+	}
+}
+
+/* The passive side asks once a second, and four times as often who does not answer. */
+static void asks_again(void)
+{
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	bring_to(&r, URXE_CM_REP_SENT);
+	peer_says(&r, URXE_CM_IN_RTU);
+	r.n_sent = 0;
+	wait_ms(&r, 60);
+	CU_ASSERT_EQUAL(r.n_sent, 1);
+	for (unsigned i = 2; i < 6; i++) {
+		peer_says(&r, URXE_CM_IN_RTU);
+		wait_ms(&r, 990);
+		CU_ASSERT_EQUAL(r.n_sent, i - 1);
+		wait_ms(&r, 10);
+		CU_ASSERT_EQUAL(r.n_sent, i);
+	}
+	wait_ms(&r, 2900);
+	CU_ASSERT_EQUAL(r.n_sent, 5 + 11);
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_ESTABLISHED);
+	wait_ms(&r, 200);
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_PEER_LOST);
+	rig_close(&r);
+}
+
+/* A peer that does not hear our DREQ would stay connected: it is said long after we know enough. */
+static void dreq_goes_on(void)
+{
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	bring_to(&r, URXE_CM_DREQ_SENT);
+	r.n_events = 0;
+	r.n_sent = 1;
+	wait_ms(&r, 2500);
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_DREQ_ERROR);
+	CU_ASSERT_EQUAL(r.n_events, 1);
+	wait_ms(&r, 8000);
+	CU_ASSERT_EQUAL(r.n_sent, 16);
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_DREQ_SENT);
+	/* It hears at last; nobody is told again. */
+	peer_says(&r, URXE_CM_IN_DREP);
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_TIMEWAIT);
+	CU_ASSERT_EQUAL(r.n_events, 1);
+	rig_close(&r);
 }
 
 /* A consumer that does not answer: MRA by itself, again and again, with growing patience at none.
@@ -510,6 +594,26 @@ static void sidr_before_listener(void)
 	rig_close(&r);
 }
 
+/* It came twice, and the other one found the listener. */
+static void twice_before_listener(void)
+{
+	struct urxe_cm_id *late;
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	peer_asks_early(&r, URXE_CM_IN_REQ, m, 1);
+	late = urxe_cm_new_id(r.cm, rig_handler, &r);
+	CU_ASSERT_EQUAL(urxe_cm_listen(late, SERVICE + 9, UINT64_MAX), 0);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REQ_RECEIVED);
+	r.n_sent = r.n_events = 0;
+	wait_ms(&r, 10);
+	CU_ASSERT_EQUAL(r.n_sent + r.n_events, 0);
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.told), URXE_CM_REQ_RCVD);
+	rig_close(&r);
+}
+
 /* A flood is not kept: what finds no room is rejected at once. */
 static void flood_before_listener(void)
 {
@@ -664,7 +768,7 @@ static void limits(void)
 }
 
 URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(every_state_every_input_then_silence),
-	       T(strangers), T(destroy_anywhere), T(handler_says_no), T(dead_peer), T(auto_mra),
-	       T(stale_connection), T(req_rejections), T(req_before_listener),
-	       T(sidr_before_listener), T(flood_before_listener), T(rej_by_guid), T(refused),
-	       T(qp_attributes), T(limits))
+	       T(strangers), T(destroy_anywhere), T(handler_says_no), T(dead_peer), T(probes),
+	       T(asks_again), T(dreq_goes_on), T(auto_mra), T(stale_connection), T(req_rejections),
+	       T(req_before_listener), T(sidr_before_listener), T(twice_before_listener),
+	       T(flood_before_listener), T(rej_by_guid), T(refused), T(qp_attributes), T(limits))
