@@ -80,6 +80,13 @@ int urxe_port_start(struct urxe_port *port);
 /** urxe_port_query - fill @info. Thread-safe. */
 void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info);
 
+/**
+ * urxe_port_awaits_carrier - the link is not up, and has not been waited for long enough yet
+ *
+ * Who asks waits: the time begins with the first to ask. Needs a started port; thread-safe.
+ */
+bool urxe_port_awaits_carrier(struct urxe_port *port);
+
 /** urxe_port_carrier - the carrier has gone or come: soon neighbours are told, and doubted. */
 void urxe_port_carrier(struct urxe_port *port);
 

@@ -185,14 +185,15 @@ static int reserve_wire(struct urxe_lane *lane)
 	return no_room(lane, URXE_CNT_tx_backlog_full);
 }
 
+bool urxe_port_awaits_carrier(struct urxe_port *port)
+{
+	return !port->ops->up(port->link) && !carrier_given_up(port);
+}
+
 /* For frames that go without anybody's answer: unicast ones wait for their neighbour's. */
 static int await_carrier(struct urxe_lane *lane)
 {
-	struct urxe_port *port = lane->port;
-
-	if (port->ops->up(port->link) || carrier_given_up(port))
-		return 0;
-	return no_room(lane, URXE_CNT_tx_no_carrier);
+	return urxe_port_awaits_carrier(lane->port) ? no_room(lane, URXE_CNT_tx_no_carrier) : 0;
 }
 
 static int reserve_loop(struct urxe_lane *lane)

@@ -66,6 +66,9 @@ bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 		if (urxe_pace_wait(qp, now))
 			break;
 		err = ud_send(qp, lane, wqe);
+		/* A neighbour is asked for when the link is up. MADs come again. */
+		if (err == EINPROGRESS && !qp->gsi && urxe_port_awaits_carrier(qp->dev->port))
+			return true;
 		/* A neighbour that does not answer holds up the others for a moment only. */
 		if (err == EINPROGRESS) {
 			if (qp->req.deadline == URXE_NEVER) {

@@ -385,6 +385,38 @@ static void test_ud_unreachable(void)
 	pair_close(&p);
 }
 
+/* The link comes later than a datagram would wait for its neighbour alone. */
+static void test_ud_late_link(void)
+{
+	struct ibv_ah_attr attr;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.wr_id = 5,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_UD);
+	attr = pair_path(&p.a, &p.b);
+	sge = (struct ibv_sge){(uintptr_t)p.a.buf, 8, p.a.mr->lkey};
+	wr.wr.ud.ah = ibv_create_ah(p.a.pd, &attr);
+	wr.wr.ud.remote_qpn = p.b.qp->qp_num;
+	wr.wr.ud.remote_qkey = 0x11111111;
+	pair_recv(&p.b, 1, 0, 4096);
+	urxe_sim_end_up(p.a.end, false);
+	CU_ASSERT_EQUAL(ibv_post_send(p.a.qp, &wr, &bad), 0);
+	pair_settle(&p, URXE_UD_PATIENCE + 500000000);
+	CU_ASSERT(none(&p.a));
+	urxe_sim_end_up(p.a.end, true);
+	pair_settle(&p, 1000000000);
+	CU_ASSERT(got(&p.a, 5, IBV_WC_SUCCESS, 0));
+	CU_ASSERT(got(&p.b, 1, IBV_WC_SUCCESS, 48));
+	ibv_destroy_ah(wr.wr.ud.ah);
+	pair_close(&p);
+}
+
 URXE_TEST_MAIN("uc_ud", T(test_uc_data), T(test_uc_gap), T(test_uc_send_error), T(test_uc_drops),
 	       T(test_uc_recv_errors), T(test_ud_data), T(test_ud_drops), T(test_ud_send_errors),
-	       T(test_ud_goes), T(test_ud_unreachable))
+	       T(test_ud_goes), T(test_ud_unreachable), T(test_ud_late_link))
