@@ -164,7 +164,7 @@ const struct verbs_device_ops urxe_device_ops = {
 static void device_limits(const struct urxe_device *dev, struct ibv_device_attr *a)
 {
 	memset(a, 0, sizeof(*a));
-	strcpy(a->fw_ver, "0.1.0");
+	strcpy(a->fw_ver, URXE_VERSION);
 	a->node_guid = dev->guid;
 	a->sys_image_guid = dev->guid;
 	a->max_mr_size = UINT64_MAX;
@@ -233,7 +233,7 @@ static int urxe_query_device_ex(struct ibv_context *ctx,
 	all.odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;
 	all.odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
 	all.odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
-	all.xrc_odp_caps = ODP_RC;
+	all.xrc_odp_caps = ODP_RC & ~(uint32_t)IBV_ODP_SUPPORT_RECV; /* XRC has SRQs alone */
 	all.max_dm_size = URXE_MAX_DM;
 	urxe_rss_caps(&all.rss_caps);
 	all.max_wq_type_rq = URXE_MAX_WQ;
@@ -293,6 +293,7 @@ static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv
 	attr->max_vl_num = 1;
 	attr->phys_state = info.link_up ? 5 : 3; /* LinkUp, Disabled */
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	attr->flags = IBV_QPF_GRH_REQUIRED;
 	port_speed(info.speed_mbps, attr);
 	return 0;
 }
@@ -302,8 +303,9 @@ static int urxe_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *v
 	uint64_t now = urxe_port_now(to_urxe_dev(ctx)->port);
 
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
-		values->raw_clock.tv_sec = (time_t)(now / 1000000000u);
-		values->raw_clock.tv_nsec = (long)(now % 1000000000u);
+		/* Ticks of hca_core_clock, all in tv_nsec: programs look at nothing else. */
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec = (long)now;
 	}
 	values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;
 	return 0;

@@ -148,7 +148,8 @@ int urxe_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 	}
 	/* In the error state a WQE is flushed at once, so the state must not change meanwhile. */
 	urxe_spin_lock(&qp->lock);
-	if (qp->srq || qp->state == IBV_QPS_RESET) {
+	if (qp->srq || qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV ||
+	    qp->state == IBV_QPS_RESET) {
 		urxe_spin_unlock(&qp->lock);
 		*bad = wr;
 		return EINVAL;

@@ -52,7 +52,9 @@ int urxe_modify_qp_rate_limit(struct ibv_qp *ibqp, struct ibv_qp_rate_limit_attr
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
 	int err = 0;
 
-	if (attr->comp_mask)
+	if (urxe_device_check(qp->dev))
+		return EIO;
+	if (attr->comp_mask || (attr->rate_limit && attr->rate_limit < URXE_RATE_MIN))
 		return EINVAL;
 	if (!qp->scq)
 		return EINVAL; /* XRC_RECV sends nothing of its own */

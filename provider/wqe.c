@@ -41,6 +41,9 @@ int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcode, uint64_t wr
 
 	if (opcode > 31 || !(1u << opcode & urxe_wqe_ops(qp)))
 		return EINVAL;
+	/* No capability of ours says that we would fill in checksums: frames without are lost. */
+	if (flags & IBV_SEND_IP_CSUM)
+		return EINVAL;
 	if (urxe_ring_room(&sq->ring, sq->done, at))
 		return ENOMEM;
 	wqe = urxe_sq_at(sq, at);

@@ -571,7 +571,8 @@ void m_post_recv(struct m_world *w)
 	wr.num_sge = v.num_sge;
 	if (o->rq.n < o->rq.max_wr && !m_rnd(w, 30))
 		wr.num_sge = m_rnd(w, 2) ? -1 : (int)o->rq.max_sge + 1, want = EINVAL;
-	if (o->type == M_QP && (o->srq_of || o->state == IBV_QPS_RESET))
+	if (o->type == M_QP &&
+	    (o->srq_of || o->qpt == IBV_QPT_XRC_SEND || o->state == IBV_QPS_RESET))
 		want = EINVAL;
 	else if (o->type == M_WQ && o->wq_state == IBV_WQS_RESET)
 		want = EINVAL;
