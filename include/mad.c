@@ -119,7 +119,7 @@ void urxe_mad_init(uint8_t *mad, enum urxe_mad_attr attr, uint64_t tid)
 
 int urxe_mad_check(const uint8_t *mad, uint32_t len)
 {
-	if (len < URXE_MAD_LEN)
+	if (len != URXE_MAD_LEN)
 		return EMSGSIZE;
 	if (urxe_mad_get(mad, URXE_HDR_BASE_VERSION) != URXE_MAD_BASE_VERSION ||
 	    urxe_mad_get(mad, URXE_HDR_MGMT_CLASS) != URXE_MAD_CLASS_CM ||

@@ -318,7 +318,7 @@ void urxe_mad_init(uint8_t *mad, enum urxe_mad_attr attr, uint64_t tid);
  * urxe_mad_check - is this a CM MAD that we understand?
  *
  * Returns 0, EPROTONOSUPPORT for another base version, class or class version, EOPNOTSUPP for
- * another method or attribute, EMSGSIZE when shorter than a MAD.
+ * another method or attribute, EMSGSIZE when not as long as a MAD.
  */
 int urxe_mad_check(const uint8_t *mad, uint32_t len);
 

@@ -309,7 +309,7 @@ static void test_drain(void)
 	pair_close(&p);
 }
 
-/* design.md section 10: max_dest_rd_atomic changes while the responder works. */
+/* max_dest_rd_atomic changes while the responder works. */
 static void test_change_dest_rd_atomic(void)
 {
 	struct pair_params pp = {.seed = 2, .link = {.latency = 1000, .tx_room = 1}};

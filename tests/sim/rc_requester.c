@@ -362,7 +362,7 @@ static void test_ack_covers_all(void)
 	rig_close(&r);
 }
 
-/* design.md section 10: an ACK for a PSN never sent. */
+/* An ACK for a PSN never sent. */
 static void test_ghost_ack(void)
 {
 	static const uint8_t ops[] = {ACK, RC(READ_RESPONSE_ONLY), RC(ATOMIC_ACKNOWLEDGE)};
