@@ -15,7 +15,8 @@
 #define REMEMBER  (30 * 1000000000ull) /* ns: longer than any CM waits to ask again */
 #define KEY_PRIME 0x9e3779b97f4a7c15ull
 
-#define SENDERS 64
+#define SENDERS	   64
+#define OWED_LEAST 128
 
 /*
  * One address may have as many requests pending as the backlog says; a quarter more is there for
@@ -41,6 +42,17 @@ bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_g
 {
 	return listener->pending >= listener->backlog + listener->backlog / 4 + 1 ||
 	       *of_sender(listener, sender) >= listener->backlog;
+}
+
+/*
+ * Who was accepted and says nothing has left the backlog, but holds a QP of the application's for
+ * as long as the REP is repeated. One address may owe this many RTUs.
+ */
+bool urxe_cma_backlog_owed(const struct urxe_cma_id *listener, const struct urxe_cm_id *cm)
+{
+	unsigned most = 4 * (unsigned)listener->backlog;
+
+	return urxe_cm_unanswered(cm) >= (most > OWED_LEAST ? most : OWED_LEAST);
 }
 
 void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_id *child, int n)

@@ -455,6 +455,9 @@ int urxe_cm_send_apr(struct urxe_cm_id *id, uint8_t status, const void *info, ui
  */
 int urxe_cm_notify_migrated(struct urxe_cm_id *id);
 
+/** urxe_cm_unanswered - how many REPs to the address of the id's peer wait for their RTU. */
+unsigned urxe_cm_unanswered(const struct urxe_cm_id *id);
+
 int urxe_cm_send_sidr_req(struct urxe_cm_id *id, const struct urxe_cm_path *path,
 			  uint64_t service_id, const void *private_data, uint8_t len);
 int urxe_cm_send_sidr_rep(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,

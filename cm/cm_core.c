@@ -266,6 +266,25 @@ void urxe_cm_unindex_peer(struct urxe_cm_id *id)
 	id->in_remote = id->in_qp = false;
 }
 
+static unsigned of_peer(const struct urxe_cm *cm, const union ibv_gid *gid)
+{
+	struct urxe_cm_key key = {.gid = *gid};
+
+	return (unsigned)(key_hash(cm, &key) % URXE_CM_PEERS);
+}
+
+void urxe_cm_count_unanswered(struct urxe_cm_id *id, int n)
+{
+	unsigned *count = &id->cm->unanswered[of_peer(id->cm, &id->peer_gid)];
+
+	*count = (unsigned)((int)*count + n);
+}
+
+unsigned urxe_cm_unanswered(const struct urxe_cm_id *id)
+{
+	return id->cm->unanswered[of_peer(id->cm, &id->path.dgid)];
+}
+
 uint64_t urxe_cm_try_ns(unsigned tries, uint32_t first_ms, uint32_t max_ms)
 {
 	uint64_t ms = (uint64_t)first_ms << (tries > 16 ? 16 : tries - 1);

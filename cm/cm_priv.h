@@ -98,6 +98,8 @@ struct urxe_cm_parked {
 
 #define URXE_CM_PARKED 16
 
+#define URXE_CM_PEERS 256
+
 struct urxe_cm {
 	const struct urxe_cm_ops *ops;
 	void *arg;
@@ -115,6 +117,7 @@ struct urxe_cm {
 	uint32_t tid_hi, tid_lo;
 	struct urxe_cm_counters counters;
 	struct urxe_cm_parked parked[URXE_CM_PARKED];
+	unsigned unanswered[URXE_CM_PEERS]; /* REPs without RTU, by a hash of the peer's address */
 };
 
 /** What a step works on, and what it leaves to be told. */
@@ -150,6 +153,8 @@ void urxe_cm_heard(struct urxe_cm_id *id);
 /** urxe_cm_watch - start to watch over the peer of a connection just established. */
 void urxe_cm_watch(struct urxe_cm_id *id);
 void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state);
+/** urxe_cm_count_unanswered - one REP more (1) or less (-1) waits for this id's peer. */
+void urxe_cm_count_unanswered(struct urxe_cm_id *id, int n);
 /** urxe_cm_count_state - an id, or its LAP machine, goes from one state to another: log, count. */
 void urxe_cm_count_state(struct urxe_cm_id *id, enum urxe_cm_state from, enum urxe_cm_state to);
 /** urxe_cm_allows - has the table an entry for this? */

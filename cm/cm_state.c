@@ -257,12 +257,19 @@ bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in)
 	return table[state][in].action;
 }
 
+static bool waits_for_rtu(enum urxe_cm_state state)
+{
+	return state == URXE_CM_REP_SENT || state == URXE_CM_MRA_REP_RCVD;
+}
+
 void urxe_cm_count_state(struct urxe_cm_id *id, enum urxe_cm_state from, enum urxe_cm_state to)
 {
 	urxe_debug("cm %08x/%08x: %s -> %s", id->local_comm_id, id->remote_comm_id,
 		   urxe_cm_state_names[from], urxe_cm_state_names[to]);
 	id->cm->counters.states[from]--;
 	id->cm->counters.states[to]++;
+	if (waits_for_rtu(from) != waits_for_rtu(to))
+		urxe_cm_count_unanswered(id, waits_for_rtu(to) ? 1 : -1);
 }
 
 void urxe_cm_set_state(struct urxe_cm_id *id, enum urxe_cm_state state)

@@ -388,6 +388,8 @@ void urxe_cma_say_ready(void);
 int urxe_cma_backlog_init(struct urxe_cma_id *listener);
 /** urxe_cma_backlog_full - is there room for one more request, of @sender's? Locked. */
 bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_gid *sender);
+/** urxe_cma_backlog_owed - owes the sender of this REQ so many RTUs that it has to wait? Locked. */
+bool urxe_cma_backlog_owed(const struct urxe_cma_id *listener, const struct urxe_cm_id *cm);
 /** urxe_cma_backlog_count - request @child became pending (1), or was taken (-1). Locked. */
 void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_id *child, int n);
 /** urxe_cma_backlog_refuses - is a REQ for a full listener rejected, or passed over? Locked. */

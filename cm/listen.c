@@ -157,7 +157,8 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 					  : URXE_CM_REJ_CONSUMER);
 	if (!sidr && ev->req.qp_type != listener->id.qp_type)
 		return refuse(cm, ev, URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
-	if (urxe_cma_backlog_full(listener, &r.path->dgid))
+	if (urxe_cma_backlog_full(listener, &r.path->dgid) ||
+	    (!sidr && urxe_cma_backlog_owed(listener, cm)))
 		return urxe_cma_backlog_refuses(svc->dev, cm)
 			       ? refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES)
 			       : pass_over(cm);

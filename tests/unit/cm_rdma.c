@@ -233,6 +233,50 @@ static void backlog_of_others(void)
 	rdma_destroy_event_channel(lch);
 }
 
+/* Accepted, and no RTU comes, for the applications do not establish. */
+static void never_established(void)
+{
+	enum {
+		OWED = 128
+	};
+	struct rdma_event_channel *lch = rdma_create_event_channel();
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l = listener(lch, "::", 2), *c[OWED + 2], *s[OWED + 1], *refused;
+	struct rdma_conn_param param = {0};
+
+	for (unsigned i = 0; i < OWED; i++) {
+		param.qp_num = 0x4321 + 2 * i;
+		c[i] = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
+		WORKS(rdma_connect(c[i], &param));
+		CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s[i]), 0);
+		param.qp_num++;
+		WORKS(rdma_accept(s[i], &param));
+		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_CONNECT_RESPONSE, NULL), 0);
+	}
+	c[OWED] = knock(ch, "10.0.0.1", l);
+	/* It is refused, and the other address is served. */
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_REJECTED, &refused), 3);
+	CU_ASSERT_PTR_EQUAL(refused, c[OWED]);
+	c[OWED + 1] = knock(ch, "fd00::1", l);
+	CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s[OWED]), 0);
+	CU_ASSERT_EQUAL(rdma_get_peer_addr(s[OWED])->sa_family, AF_INET6);
+	/* Who pays may come again. */
+	WORKS(rdma_establish(c[0]));
+	CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
+	drop(c[OWED]);
+	drop(s[OWED]);
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_REJECTED, NULL), 28);
+	c[OWED] = knock(ch, "10.0.0.1", l);
+	CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s[OWED]), 0);
+	for (unsigned i = 0; i < OWED + 2; i++)
+		drop(c[i]);
+	for (unsigned i = 0; i < OWED + 1; i++)
+		drop(s[i]);
+	drop(l);
+	rdma_destroy_event_channel(ch);
+	rdma_destroy_event_channel(lch);
+}
+
 static void addresses(void)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
@@ -733,7 +777,8 @@ static void forked_child(void)
 }
 
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
-	       T(private_data), T(rejections), T(backlog), T(backlog_of_others), T(addresses),
-	       T(options), T(channels), T(destroy_waits), T(reader_of_a_dead_channel),
-	       T(readers_of_a_dead_channel), T(two_readers), T(synchronous), T(external_qp),
-	       T(datagrams), T(storm), T(not_offered), T(forked_child))
+	       T(private_data), T(rejections), T(backlog), T(backlog_of_others),
+	       T(never_established), T(addresses), T(options), T(channels), T(destroy_waits),
+	       T(reader_of_a_dead_channel), T(readers_of_a_dead_channel), T(two_readers),
+	       T(synchronous), T(external_qp), T(datagrams), T(storm), T(not_offered),
+	       T(forked_child))
