@@ -13,29 +13,30 @@
 
 uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len)
 {
-	uint8_t b[ONES + IPV6_LEN + UDP_LEN + URXE_BTH_LEN];
+	uint8_t b[ONES + IPV6_LEN + UDP_LEN + URXE_ICRC_SHORT];
 	uint32_t l3_len = ipv4 ? IPV4_LEN : IPV6_LEN;
+	/* Of a short packet all of it: two sums cost twice as much, however short they are. */
+	uint32_t head = len <= URXE_ICRC_SHORT ? len : URXE_BTH_LEN;
 	uint8_t *ip = b + ONES, *udp = ip + l3_len, *bth = udp + UDP_LEN;
 	uint32_t crc;
 
 	memset(b, 0xff, ONES);
 	if (ipv4) {
-		memcpy(ip, l3, IPV4_LEN + UDP_LEN + URXE_BTH_LEN);
+		memcpy(ip, l3, IPV4_LEN + UDP_LEN + head);
 		ip[1] = 0xff; /* TOS */
 		ip[8] = 0xff; /* TTL */
 		ip[10] = ip[11] = 0xff;
 	} else {
-		memcpy(ip, l3, IPV6_LEN + UDP_LEN + URXE_BTH_LEN);
+		memcpy(ip, l3, IPV6_LEN + UDP_LEN + head);
 		ip[0] |= 0x0f; /* traffic class, flow label */
 		ip[1] = ip[2] = ip[3] = 0xff;
 		ip[7] = 0xff; /* hop limit */
 	}
 	udp[6] = udp[7] = 0xff;
 	bth[4] = 0xff; /* FECN, BECN, reserved */
-	crc = crc32_gzip_refl(0, b, (uint64_t)(bth - b) + URXE_BTH_LEN);
-	if (len > URXE_BTH_LEN)
-		crc = crc32_gzip_refl(crc, l3 + l3_len + UDP_LEN + URXE_BTH_LEN,
-				      len - URXE_BTH_LEN);
+	crc = crc32_gzip_refl(0, b, (uint64_t)(bth - b) + head);
+	if (len > head)
+		crc = crc32_gzip_refl(crc, l3 + l3_len + UDP_LEN + head, len - head);
 	return crc;
 }
 

@@ -407,6 +407,8 @@ void urxe_tx_fini(struct urxe_lane *lane);
 
 /* ---- ICRC (icrc.c) ---- */
 
+#define URXE_ICRC_SHORT 128 /* bytes from the BTH on that are summed in one go */
+
 /** urxe_icrc - IBTA A17 ICRC of IP and UDP header at @l3 and the first @len (>= 12) bytes behind.
  */
 uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len);
@@ -454,5 +456,6 @@ struct urxe_path {
 #define TX_MCAST  0x4 /* to the wire, and a copy to ourselves */
 #define TX_NOICRC 0x8
 #define TX_CSUM	  0x10
+#define TX_SHORT  0x20 /* its ICRC is made at commit, in one go */
 
 #endif

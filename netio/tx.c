@@ -326,6 +326,8 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx
 	finish_ip(lane, path, tx->l2, len, tx->flags);
 	tx->bth = tx->cur = tx->l2 + path->hdr_len;
 	tx->end = tx->bth + len;
+	if (len <= URXE_ICRC_SHORT)
+		tx->flags |= TX_SHORT;
 	if (!(tx->flags & TX_LOOP))
 		lane->reserved++;
 	if (tx->flags & (TX_LOOP | TX_MCAST))
@@ -333,14 +335,18 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx
 	return 0;
 }
 
-void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len)
+static uint32_t frame_icrc(const struct urxe_tx *tx, uint32_t len)
 {
 	bool ipv4 = tx->flags & TX_IPV4;
 
+	return urxe_icrc(tx->bth - UDP_LEN - (ipv4 ? IPV4_LEN : IPV6_LEN), ipv4, len);
+}
+
+void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len)
+{
 	tx->cur = tx->bth + hdr_len;
-	if (!(tx->flags & TX_NOICRC))
-		tx->crc =
-			urxe_icrc(tx->bth - UDP_LEN - (ipv4 ? IPV4_LEN : IPV6_LEN), ipv4, hdr_len);
+	if (!(tx->flags & (TX_NOICRC | TX_SHORT)))
+		tx->crc = frame_icrc(tx, hdr_len);
 }
 
 void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
@@ -349,9 +355,9 @@ void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
 		len = (uint32_t)(tx->end - tx->cur);
 	if (!src) {
 		memset(tx->cur, 0, len);
-		if (!(tx->flags & TX_NOICRC))
+		if (!(tx->flags & (TX_NOICRC | TX_SHORT)))
 			tx->crc = urxe_icrc_more(tx->crc, tx->cur, len);
-	} else if (tx->flags & TX_NOICRC) {
+	} else if (tx->flags & (TX_NOICRC | TX_SHORT)) {
 		memcpy(tx->cur, src, len);
 	} else {
 		tx->crc = urxe_icrc_copy(tx->crc, tx->cur, src, len);
@@ -383,6 +389,8 @@ void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
 		urxe_tx_append(tx, NULL, (uint32_t)(tx->end - tx->cur));
 	if (tx->flags & TX_NOICRC)
 		memset(tx->end, 0, URXE_ICRC_LEN);
+	else if (tx->flags & TX_SHORT)
+		urxe_icrc_put(tx->end, frame_icrc(tx, (uint32_t)(tx->end - tx->bth)));
 	else
 		urxe_icrc_put(tx->end, tx->crc);
 	f.len = (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);

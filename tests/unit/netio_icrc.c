@@ -76,7 +76,7 @@ static void pieces(void)
 
 	for (unsigned i = 0; i < sizeof(pkt); i++)
 		pkt[i] = (uint8_t)(i * 7 + (i >> 8));
-	for (uint32_t len = 12; len <= 4172; len += 160) {
+	for (uint32_t len = 12; len <= 4172; len += len < 256 ? 4 : 160) {
 		uint32_t whole = urxe_icrc(pkt, true, len);
 
 		for (uint32_t head = 12; head <= 72 && head <= len; head += 4) {
