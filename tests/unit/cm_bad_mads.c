@@ -61,11 +61,11 @@ static void lengths(void)
 		/* No longer than it says, for those who look. */
 		uint8_t *m = calloc(1, len ? len : 1);
 
-		if (len == URXE_MAD_LEN)
-			continue;
 		memcpy(m, req, len < sizeof(req) ? len : sizeof(req));
-		urxe_cm_recv(r.cm, &r.src, m, len);
-		dropped++;
+		if (len != URXE_MAD_LEN) {
+			urxe_cm_recv(r.cm, &r.src, m, len);
+			dropped++;
+		}
 		free(m);
 	}
 	for (uint32_t below = 1; below <= 300; below++, dropped++)
