@@ -37,6 +37,7 @@ static void switch_paths(struct urxe_qp *qp)
 	memcpy(gid, qp->dgid, sizeof(gid));
 	memcpy(qp->dgid, qp->alt_dgid, sizeof(gid));
 	memcpy(qp->alt_dgid, gid, sizeof(gid));
+	qp->peer = urxe_peer_of(qp->dev, qp->dgid);
 	SWAP(a->ah_attr, a->alt_ah_attr);
 	SWAP(a->port_num, a->alt_port_num);
 	SWAP(a->pkey_index, a->alt_pkey_index);

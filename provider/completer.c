@@ -27,7 +27,7 @@ static void progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
 
-	urxe_requester_grow(r, (una - r->una) & URXE_PSN_MASK);
+	urxe_requester_progress(qp, una, now);
 	r->una = una;
 	r->retries = qp->attr.retry_cnt;
 	r->rnr_retries = qp->attr.rnr_retry;
@@ -50,7 +50,7 @@ static void implied_nak(struct urxe_qp *qp)
 	if (r->gone_back)
 		return;
 	r->gone_back = true;
-	urxe_requester_shrink(r, false);
+	urxe_requester_shrink(r);
 	urxe_requester_go_back(qp, r->una);
 }
 
@@ -130,7 +130,7 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 			}
 			r->retries--;
 		}
-		urxe_requester_shrink(r, false);
+		urxe_requester_shrink(r);
 		urxe_requester_go_back(qp, psn);
 		urxe_requester_arm(qp, now);
 		return;

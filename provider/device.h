@@ -65,6 +65,22 @@ struct urxe_sched {
 	_Atomic uint64_t next_timer; /* the earliest, URXE_NEVER when none */
 };
 
+/** A round-trip time and how much it varies, smoothed, ns; 0: not known (retry.c). */
+struct urxe_rtt {
+	_Atomic uint64_t srtt, var;
+};
+
+/**
+ * What all QPs together know of a peer (retry.c). By a hash of its GID: two that share one only
+ * know less well. Written under any lane's lock.
+ */
+struct urxe_peer {
+	_Atomic uint64_t heard;	 /* a packet of it came */
+	_Atomic uint64_t since;	 /* when it began to speak, never silent for long after */
+	_Atomic uint64_t probed; /* a QP asked, last */
+	struct urxe_rtt rtt;
+};
+
 /** The service thread of a device (service.c). */
 struct urxe_service_thread {
 	pthread_t thread;
@@ -117,6 +133,7 @@ enum urxe_stat {
 	URXE_STAT_TX_UNREACHABLE,
 	URXE_STAT_RETRANSMITS,
 	URXE_STAT_TIMEOUTS,
+	URXE_STAT_PROBES,
 	URXE_STAT_EVENTS_LOST,
 	URXE_NUM_STATS,
 };
@@ -156,6 +173,7 @@ struct urxe_device {
 	unsigned num_mcast;
 
 	struct urxe_sched sched;
+	struct urxe_peer peers[URXE_PEERS];
 	struct urxe_service_thread service;
 	struct urxe_flusher flusher;
 	bool threaded; /* has threads of its own; else (tests) its creator does their work */

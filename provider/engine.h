@@ -68,20 +68,30 @@ int urxe_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 /** urxe_requester_go_back - begin again at a PSN that was sent before. */
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn);
-/** urxe_requester_grow - @n more PSNs were acknowledged: the window opens. */
-void urxe_requester_grow(struct urxe_requester *r, uint32_t n);
-/** urxe_requester_shrink - a packet was lost; @silence: nothing at all came back. */
-void urxe_requester_shrink(struct urxe_requester *r, bool silence);
-/** urxe_requester_timeout - the timer of the QP has come. */
-void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 /** urxe_requester_complete - complete the oldest WQE. */
 void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status);
-/** urxe_requester_arm - (re)start or stop the retransmission timer after progress. */
-void urxe_requester_arm(struct urxe_qp *qp, uint64_t now);
 /** urxe_requester_wc_opcode - of a send WR. */
 enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode);
 /** urxe_requester_answered - is it an operation with a response of its own, not just an ACK? */
 bool urxe_requester_answered(const struct urxe_swqe *wqe);
+
+/* ---- retry.c: when the requester sends again, and how much at once. Likewise. ---- */
+
+/** urxe_peer_of - what is known of the peer at @gid; no lock. */
+struct urxe_peer *urxe_peer_of(struct urxe_device *dev, const uint8_t gid[16]);
+/** urxe_peer_heard - a packet has come from it. */
+void urxe_peer_heard(struct urxe_peer *p, uint64_t now);
+/** urxe_requester_arm - (re)start or stop the retransmission timer after progress. */
+void urxe_requester_arm(struct urxe_qp *qp, uint64_t now);
+/** urxe_requester_timeout - the timer of the QP has come. */
+void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+/** urxe_requester_measure - the packet at the cursor asks for an ACK: how long will it take? */
+void urxe_requester_measure(struct urxe_requester *r, uint64_t now);
+/** urxe_requester_progress - all before PSN @una is acknowledged, and more than before: the window
+ * opens. */
+void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now);
+/** urxe_requester_shrink - a packet was lost: the window closes by half. */
+void urxe_requester_shrink(struct urxe_requester *r);
 
 /* ---- completer.c: receives responses. Lane and qp->lock held, RCU read-side. ---- */
 void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,

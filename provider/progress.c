@@ -178,6 +178,8 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 	bool more = false;
 
 	urxe_spin_lock(&qp->lock);
+	if (qp->peer)
+		urxe_peer_heard(qp->peer, now);
 	if (!qp->destroyed)
 		more = urxe_requester_run(qp, lane, now);
 	if (urxe_responder_urgent(qp))

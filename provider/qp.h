@@ -145,8 +145,16 @@ struct urxe_requester {
 	uint8_t retries;
 	uint8_t rnr_retries;
 	bool rnr_wait;
-	bool gone_back;	   /* went back because of a gap; no more until there is progress */
-	uint64_t deadline; /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */
+	bool gone_back;	  /* went back because of a gap; no more until there is progress */
+	bool probed;	  /* went back because of silence, which may mean nothing yet */
+	uint32_t recover; /* max_psn then */
+	uint32_t saved_cwnd, saved_ssthresh; /* what they were before it */
+	uint64_t deadline;     /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */
+	uint64_t silent_since; /* there was neither progress nor a probe; while the timer runs */
+	uint64_t rtt_since;    /* the packet that is measured was sent; 0: there is none */
+	uint32_t rtt_psn;      /* its PSN */
+	uint8_t backoff;       /* probes since the last measurement: each waits twice as long */
+	struct urxe_rtt rtt;
 };
 
 /* Named as in IBTA 9.9.3: what the responder is in the middle of. */
@@ -245,6 +253,7 @@ struct urxe_qp {
 	uint8_t mtu_shift;
 	struct urxe_path *path;
 	uint8_t dgid[16];	    /* where the peer is: packets of others are not his */
+	struct urxe_peer *peer;	    /* what is known of it; NULL before RTR */
 	struct urxe_path *alt_path; /* apm.c */
 	uint8_t alt_dgid[16];
 	bool mig_refused; /* PATH_MIG_ERR was raised since the last rearm */

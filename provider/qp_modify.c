@@ -375,6 +375,7 @@ static void install_paths(struct urxe_qp *qp, const struct prepared *p)
 		urxe_path_destroy(qp->path);
 		qp->path = p->path.path;
 		memcpy(qp->dgid, p->path.dgid, sizeof(qp->dgid));
+		qp->peer = urxe_peer_of(qp->dev, qp->dgid);
 	}
 	if (p->alt.path) {
 		urxe_path_destroy(qp->alt_path);

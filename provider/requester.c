@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The requester: turns send WQEs into request packets (IBTA 9.7.3), in order, within a window,
- * and begins again at an earlier PSN when the completer or a timer says so. Packets are built
- * from the WQE each time; nothing but the cursor moves.
+ * and begins again at an earlier PSN when the completer or a timer (retry.c) says so. Packets are
+ * built from the WQE each time; nothing but the cursor moves.
  */
 #include <errno.h>
 
 #include "provider.h"
 
-#define RD_CHUNK	512u	    /* packets that one READ request asks for at the most */
-#define PATIENCE	1000000000u /* ns: longer ACK time-outs are not made longer */
-#define MIN_ACK_TIMEOUT 2000000u    /* ns: below this, scheduling alone would look like loss */
+#define RD_CHUNK 512u /* packets that one READ request asks for at the most */
 
 /* Wire operations of a work request: for a packet that is first, middle, last or the only one. */
 struct wr_ops {
@@ -64,37 +62,6 @@ bool urxe_requester_answered(const struct urxe_swqe *wqe)
 static bool is_local(const struct urxe_swqe *wqe)
 {
 	return wr_ops[wqe->opcode].kind & WR_LOCAL;
-}
-
-/*
- * The time-out may be anything up to four times what was asked for (IBTA 9.7.6.1.3). The first is
- * short, for a packet that was lost; after it the peer is given longer, within reason: it may be a
- * process that waits for a processor, and lives.
- */
-static uint64_t ack_timeout(const struct urxe_qp *qp)
-{
-	unsigned silent = qp->attr.retry_cnt - (unsigned)qp->req.retries;
-	uint64_t asked = 4096ull << qp->attr.timeout, ns = asked << (silent < 2 ? silent : 2);
-
-	if (ns > PATIENCE)
-		ns = asked > PATIENCE ? asked : PATIENCE;
-	return ns < MIN_ACK_TIMEOUT ? MIN_ACK_TIMEOUT : ns;
-}
-
-void urxe_requester_arm(struct urxe_qp *qp, uint64_t now)
-{
-	struct urxe_requester *r = &qp->req;
-
-	/* A time-out of 0 stands for none at all. */
-	if (r->una == r->max_psn || !qp->attr.timeout) {
-		if (!r->rnr_wait)
-			r->deadline = URXE_NEVER;
-		return;
-	}
-	if (r->rnr_wait)
-		return;
-	r->deadline = now + ack_timeout(qp);
-	urxe_progress_timer(qp, r->deadline);
 }
 
 /* How many of the peer's responder resources a READ or ATOMIC takes at once. */
@@ -309,10 +276,13 @@ static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct 
 	return 0;
 }
 
-static void advance(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq)
+static void advance(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
+		    uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
 
+	if (rq->psn == r->ack_psn)
+		urxe_requester_measure(r, now);
 	r->psn = urxe_psn_add(r->psn, rq->npsn);
 	if (urxe_psn_diff(r->psn, r->max_psn) > 0)
 		r->max_psn = r->psn;
@@ -416,7 +386,7 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 			break;
 		}
 		urxe_pace_sent(qp, now, rq.payload + URXE_PACE_HEADERS);
-		advance(qp, wqe, &rq);
+		advance(qp, wqe, &rq, now);
 		sent = true;
 		if (qp->type == IBV_QPT_UC)
 			complete_unacked(qp);
@@ -424,35 +394,6 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 	if (sent && r->deadline == URXE_NEVER && urxe_qp_acked(qp))
 		urxe_requester_arm(qp, now);
 	return blocked;
-}
-
-/*
- * The window: like TCP's congestion window (RFC 5681), in packets. RoCE expects a lossless
- * network; a veth or a busy switch is none, and several QPs that send all they may would only
- * overrun it again.
- */
-void urxe_requester_grow(struct urxe_requester *r, uint32_t n)
-{
-	if (r->cwnd >= URXE_WINDOW)
-		return;
-	if (r->cwnd < r->ssthresh) {
-		r->cwnd += n;
-	} else {
-		r->grown += n;
-		if (r->grown >= r->cwnd) {
-			r->grown = 0;
-			r->cwnd++;
-		}
-	}
-	if (r->cwnd > URXE_WINDOW)
-		r->cwnd = URXE_WINDOW;
-}
-
-void urxe_requester_shrink(struct urxe_requester *r, bool silence)
-{
-	r->ssthresh = r->cwnd / 2 > URXE_WINDOW_MIN ? r->cwnd / 2 : URXE_WINDOW_MIN;
-	r->cwnd = silence ? URXE_WINDOW_MIN : r->ssthresh;
-	r->grown = 0;
 }
 
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
@@ -468,39 +409,9 @@ void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
 			sq->cur = i;
 			qp->req.psn = psn;
 			qp->req.ack_psn = urxe_psn_add(psn, URXE_PSN_MASK);
+			qp->req.rtt_since = 0;
 			urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
 			return;
 		}
 	}
-}
-
-void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
-{
-	struct urxe_requester *r = &qp->req;
-
-	if (r->deadline == URXE_NEVER || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD))
-		return;
-	if (now < r->deadline) {
-		/* There was progress since the timer was set: not yet. */
-		urxe_progress_timer(qp, r->deadline);
-		return;
-	}
-	r->deadline = URXE_NEVER;
-	if (r->rnr_wait) {
-		r->rnr_wait = false;
-		return;
-	}
-	urxe_stat_inc(qp->dev, URXE_STAT_TIMEOUTS);
-	if (!r->retries && !urxe_apm_migrate(qp)) {
-		urxe_requester_complete(qp, IBV_WC_RETRY_EXC_ERR);
-		urxe_qp_error(qp);
-		return;
-	}
-	r->retries--;
-	/* Perhaps the neighbour is not where we think. */
-	urxe_path_suspect(lane, qp->path);
-	r->gone_back = false;
-	urxe_requester_shrink(r, true);
-	urxe_requester_go_back(qp, r->una);
-	urxe_requester_arm(qp, now);
 }

@@ -32,6 +32,7 @@ static const char *const stat_names[URXE_NUM_STATS] = {
 	[URXE_STAT_TX_UNREACHABLE] = "tx_unreachable",
 	[URXE_STAT_RETRANSMITS] = "retransmits",
 	[URXE_STAT_TIMEOUTS] = "timeouts",
+	[URXE_STAT_PROBES] = "probes",
 	[URXE_STAT_EVENTS_LOST] = "events_lost",
 };
 

@@ -68,9 +68,9 @@ static void test_timer_wakes(void)
 	pair_post(&p.a, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
 	urxe_sim_end_params(p.a.end, &pp.link);
 	/* Nobody polls. Without the wake this does not end. */
-	for (unsigned i = 0; i < 20000 && pair_stat(&p.a, URXE_STAT_TIMEOUTS) == 0; i++)
+	for (unsigned i = 0; i < 20000 && pair_stat(&p.a, URXE_STAT_RETRANSMITS) == 0; i++)
 		usleep(1000);
-	CU_ASSERT(pair_stat(&p.a, URXE_STAT_TIMEOUTS) > 0);
+	CU_ASSERT(pair_stat(&p.a, URXE_STAT_RETRANSMITS) > 0);
 	urxe_sim_tap(p.sim, NULL, NULL);
 	pair_close(&p);
 }
