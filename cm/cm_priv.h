@@ -116,6 +116,7 @@ struct urxe_cm {
 	uint64_t hash_seed;
 	uint32_t tid_hi, tid_lo;
 	struct urxe_cm_counters counters;
+	enum urxe_cm_input input; /* of the step that is taken, for the log */
 	struct urxe_cm_parked parked[URXE_CM_PARKED];
 	unsigned unanswered[URXE_CM_PEERS]; /* REPs without RTU, by a hash of the peer's address */
 };

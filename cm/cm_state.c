@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "cm/cm_priv.h"
+#include "urxe/gid.h"
 #include "urxe/log.h"
 
 #define NAME(x) [URXE_CM_##x] = #x
@@ -264,8 +265,11 @@ static bool waits_for_rtu(enum urxe_cm_state state)
 
 void urxe_cm_count_state(struct urxe_cm_id *id, enum urxe_cm_state from, enum urxe_cm_state to)
 {
-	urxe_debug("cm %08x/%08x: %s -> %s", id->local_comm_id, id->remote_comm_id,
-		   urxe_cm_state_names[from], urxe_cm_state_names[to]);
+	char peer[URXE_GID_STRLEN];
+
+	urxe_debug("cm %08x/%08x %s: %s -> %s by %s", id->local_comm_id, id->remote_comm_id,
+		   urxe_gid_print(id->path.dgid.raw, peer, sizeof(peer)), urxe_cm_state_names[from],
+		   urxe_cm_state_names[to], urxe_cm_input_names[id->cm->input]);
 	id->cm->counters.states[from]--;
 	id->cm->counters.states[to]++;
 	if (waits_for_rtu(from) != waits_for_rtu(to))
@@ -321,6 +325,8 @@ int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step
 {
 	const struct entry *e = &table[id->state][in];
 	bool lap = !e->action && id->state == URXE_CM_ESTABLISHED;
+	struct urxe_cm *cm = id->cm;
+	enum urxe_cm_input outer = cm->input;
 	int ret;
 
 	if (lap)
@@ -336,6 +342,7 @@ int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step
 		return 0;
 	}
 	id->refs++;
+	cm->input = in;
 	ret = e->action(id, s);
 	if (!ret && lap)
 		urxe_cm_set_lap_state(id, e->next);
@@ -343,6 +350,7 @@ int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step
 		urxe_cm_set_state(id, e->next);
 	if (ret <= 0)
 		tell(id, s);
+	cm->input = outer;
 	/* Nobody owns it and nothing is left to do: it goes with the last step on it. */
 	if (id->orphan && id->state == URXE_CM_IDLE)
 		id->dead = true;

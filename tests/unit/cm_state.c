@@ -3,7 +3,10 @@
  * The IB CM's state table from outside: an id is brought into every state with MADs made by
  * hand, and given every call and every MAD there, from its peer and from others.
  */
+#include <unistd.h>
+
 #include "cm_rig.h"
+#include "urxe/log.h"
 
 /* What is expected to move, written down from IBTA 12.9.7; everything else must not. */
 #define MOVE(s, i, n)                                    \
@@ -767,8 +770,41 @@ static void limits(void)
 	rig_close(&r);
 }
 
+/* With --log debug: who, with whom, from where to where, and why. */
+static void transitions_are_logged(void)
+{
+	char text[4096] = "", want[128];
+	FILE *log = tmpfile();
+	int saved = dup(2);
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	dup2(fileno(log), 2);
+	urxe_log_set_level(URXE_LOG_DEBUG);
+	bring_to(&r, URXE_CM_REQ_RCVD);
+	CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_REP), 0);
+	peer_says(&r, URXE_CM_IN_RTU);
+	urxe_log_set_level(URXE_LOG_NONE);
+	dup2(saved, 2);
+	close(saved);
+	rewind(log);
+	CU_ASSERT(fread(text, 1, sizeof(text) - 1, log) > 0);
+	fclose(log);
+	snprintf(want, sizeof(want),
+		 "cm %08x/%08x 2222:2222:2222:2222:2222:2222:2222:2222: REP_SENT -> ESTABLISHED by "
+		 "RTU",
+		 urxe_cm_local_comm_id(r.id), PEER_COMM);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, want));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "IDLE -> REQ_RCVD by REQ"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "REQ_RCVD -> REP_SENT by SEND_REP"));
+	if (!strstr(text, want))
+		fputs(text, stderr);
+	rig_close(&r);
+}
+
 URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(every_state_every_input_then_silence),
 	       T(strangers), T(destroy_anywhere), T(handler_says_no), T(dead_peer), T(probes),
 	       T(asks_again), T(dreq_goes_on), T(auto_mra), T(stale_connection), T(req_rejections),
 	       T(req_before_listener), T(sidr_before_listener), T(twice_before_listener),
-	       T(flood_before_listener), T(rej_by_guid), T(refused), T(qp_attributes), T(limits))
+	       T(flood_before_listener), T(rej_by_guid), T(refused), T(qp_attributes), T(limits),
+	       T(transitions_are_logged))
