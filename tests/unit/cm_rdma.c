@@ -245,7 +245,7 @@ static void never_established(void)
 	struct rdma_conn_param param = {0};
 
 	for (unsigned i = 0; i < OWED; i++) {
-		param.qp_num = 0x4321 + 2 * i;
+		param.qp_num = 0x10000 + 2 * i; /* of nobody else, for a while */
 		c[i] = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
 		WORKS(rdma_connect(c[i], &param));
 		CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s[i]), 0);
