@@ -13,7 +13,7 @@
 
 /* After so many empty polls in a row a spinning caller yields: its peer may share the core. */
 #define CQ_YIELD_AFTER 32
-#define LEFT_NS	       20000ull /* who has just asked for an event is given so long to poll */
+#define LEFT_NS	       100000000ull /* who has just asked for an event is given so long to poll */
 
 static uint32_t cq_round_up(uint32_t n)
 {
@@ -240,16 +240,12 @@ static void cq_set_timer(struct urxe_cq *cq, uint64_t when)
 	urxe_spin_unlock(&s->lock);
 }
 
-/* One completion after which to tell is no moderation, a count of 0 no limit. */
-static bool cq_moderated(const struct urxe_cq *cq)
-{
-	return cq->mod_period && cq->mod_count != 1;
-}
-
 /* An event is due for a completion; true: a timer was set. cq->lock held. */
 static bool cq_notify(struct urxe_cq *cq, bool urgent)
 {
-	if (urgent || !cq_moderated(cq) || (++cq->mod_waiting >= cq->mod_count && cq->mod_count)) {
+	/* One completion after which to tell is no moderation, a count of 0 no limit. */
+	if (urgent || !cq->mod_period || cq->mod_count == 1 ||
+	    (++cq->mod_waiting >= cq->mod_count && cq->mod_count)) {
 		cq_fire(cq);
 		return false;
 	}
@@ -438,13 +434,12 @@ int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 				      solicited_only ? URXE_CQ_ARM_SOLICITED : URXE_CQ_ARM_ANY,
 				      memory_order_relaxed);
 	/*
-	 * Of what came before the request the standard promises no event, but adapters tell of it,
-	 * and programs count on that: perftest -e polls once for an event, and arms after its peer
-	 * may have begun. Who polls after arming, as one should, has emptied the CQ by then.
+	 * Of what came before the request the standard promises no event, and some programs count
+	 * one for each completion. Others poll once for an event, or ask when their peer may have
+	 * begun (perftest -e), and wait for ever when all has come already: they are told, late.
 	 */
 	if (!cq->mod_waiting && cq_left(cq, atomic_load_explicit(&cq->armed, memory_order_relaxed)))
-		cq_set_timer(cq, urxe_port_now(cq->dev->port) +
-					 (cq_moderated(cq) ? cq->mod_period : LEFT_NS));
+		cq_set_timer(cq, urxe_port_now(cq->dev->port) + LEFT_NS);
 	urxe_spin_unlock(&cq->lock);
 	/* From now on the caller may sleep: somebody else must drive. */
 	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
