@@ -16,7 +16,7 @@
 #define KEY_PRIME 0x9e3779b97f4a7c15ull
 
 #define SENDERS	   64
-#define OWED_LEAST 128
+#define OWED_LEAST 1024
 
 /*
  * One address may have as many requests pending as the backlog says; a quarter more is there for

@@ -237,7 +237,7 @@ static void backlog_of_others(void)
 static void never_established(void)
 {
 	enum {
-		OWED = 128
+		OWED = 1024
 	};
 	struct rdma_event_channel *lch = rdma_create_event_channel();
 	struct rdma_event_channel *ch = rdma_create_event_channel();
