@@ -11,6 +11,7 @@
 #include "attrs.h"
 #include "harness.h"
 #include "raw.h"
+#include "rcu.h"
 
 #ifdef URXE_TSAN
 #define RES_MEMORY (6ull << 30) /* what all responder resources take */

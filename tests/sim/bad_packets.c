@@ -9,6 +9,7 @@
 
 #include "harness.h"
 #include "raw.h"
+#include "rcu.h"
 
 static const struct pair_params plain = {.seed = 21, .link = {.latency = 1000}};
 
