@@ -46,7 +46,8 @@ OPTIONS = [
     ('-g -e ' + GROUP, 'send bw UD'),
     ('-R', 'RC UD'),
     ('-R -a', 'RC UD send write read'),
-    ('-R -b -q 8', 'bw RC UD'),
+    ('-R -b -q 8', 'bw RC'),
+    ('-R -b -q 8 -n 100', 'bw UD'),  # what both sides have under way fits a ring of af_packet
     ('-R -e', 'send read bw RC UD'),
     ('-R --use-srq', 'send RC'),
     ('-R --use-srq', 'send bw UD'),
