@@ -50,6 +50,10 @@ CASES = [
          client_re=r'ping data: rdma-ping-', count='n', server_re=r'server ping data: rdma-ping-'),
     case('rping-d', 'rping -s -d -a {a} -p {p} -V -C 5', 'rping -c -d -a {a} -p {p} -V -C 5', '46',
          client_re=r'RDMA_CM_EVENT_ESTABLISHED', server_re=r'RDMA_CM_EVENT_DISCONNECTED|DISCONNECT EVENT'),
+    # Link-local addresses; the scope is the kernel's word for an interface that we do not have, and chooses nothing.
+    case('rping-scope', 'rping -s -a fe80::a%lo -V -v -C {n}', 'rping -c -a fe80::a%lo -V -v -C {n}',
+         options=('--opt-a', '--ip fe80::a/64', '--opt-b', '--ip fe80::b/64'),
+         client_re=r'ping data: rdma-ping-', count='n', server_re=r'server ping data: rdma-ping-'),
     case('cmtime', 'cmtime -b {a}', 'cmtime -s {a} -c 1000', client_re=r'disconnect', options=('--end-server',)),
 ]
 
