@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 
 import matrix  # noqa: E402
 import node  # noqa: E402
+import perftest  # noqa: E402
 import special  # noqa: E402
 
 ADDRESS = {'4': {'a': '10.0.0.1', 'b': '10.0.0.2', 'm': '239.1.2.3'},
@@ -64,6 +65,16 @@ def wrong(case, result, values):
     return None
 
 
+def run_pair(case, values, link, mtu, family, timeout):
+    """The programs' result; they are run again when nothing but perftest's own clock failed them."""
+    for _ in range(3):
+        result = node.two_node(fill(case.server, values), fill(case.client, values), link, mtu,
+                               family == '6', timeout, case.options)
+        if result.reports or not result.status or perftest.NO_CLOCK not in result.a + result.b:
+            break
+    return result
+
+
 def run_case(report, case, link, mtu, kind, timeout):
     for family in case.families:
         name = '%s-%d %s%s' % (link, mtu, case.name, FAMILY[family])
@@ -74,8 +85,7 @@ def run_case(report, case, link, mtu, kind, timeout):
             report.skip(name, prog + ' is not installed')
             continue
         values = {**ADDRESS[family], **matrix.ITERATIONS[kind]}
-        result = node.two_node(fill(case.server, values), fill(case.client, values), link, mtu,
-                               family == '6', timeout, case.options)
+        result = run_pair(case, values, link, mtu, family, timeout)
         report.result(name, wrong(case, result, values), result)
 
 
