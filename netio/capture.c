@@ -106,14 +106,14 @@ void urxe_capture_write(struct urxe_capture *cap, const uint8_t *data, uint32_t 
 	struct rte_mbuf view = {.buf_addr = (void *)(uintptr_t)data,
 				.data_len = (uint16_t)len,
 				.pkt_len = len,
-				.nb_segs = 1,
-				.port = cap->port};
+				.nb_segs = 1};
 	struct rte_mbuf *copy = NULL;
 	ssize_t n = -1;
 
 	rte_mbuf_refcnt_set(&view, 1);
 	pthread_mutex_lock(&cap->lock); /* rte_pcapng keeps its clock in a static */
 	if (cap->file && !cap->failed) {
+		view.port = cap->port; /* known when the port is there, which may be late */
 		copy = rte_pcapng_copy(cap->port, 0, &view, cap->pool, cap->max_frame,
 				       rte_get_tsc_cycles(),
 				       tx ? RTE_PCAPNG_DIRECTION_OUT : RTE_PCAPNG_DIRECTION_IN);
