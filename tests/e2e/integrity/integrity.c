@@ -664,7 +664,6 @@ static void start(struct run *r, uint64_t seed, enum transport t)
 	unsigned mtu = verbs_open(&r->v);
 
 	plan_shape(&r->s, seed, t, mtu);
-	verbs_connect(&r->v, &r->s);
 	r->want = malloc(ARENA);
 	r->initial = malloc(ARENA);
 	r->peer = malloc(ARENA);
@@ -674,6 +673,8 @@ static void start(struct run *r, uint64_t seed, enum transport t)
 	memcpy(r->want, r->v.arena, ARENA);
 	memcpy(r->initial, r->v.arena, ARENA);
 	plan_initial(&r->s, !r->side, r->peer);
+	/* Which starts the device: its thread may write there from now on. */
+	verbs_connect(&r->v, &r->s);
 	for (unsigned i = 0; i < SLOTS && !plan_reliable(&r->s); i++)
 		post_slot(r, i);
 }

@@ -62,6 +62,7 @@ unsigned verbs_open(struct verbs *v)
 	need(v->ctx, "no device urxe0");
 	ibv_free_device_list(list);
 	need(!ibv_query_port(v->ctx, 1, &port), "ibv_query_port");
+	need(!posix_memalign((void **)&v->arena, 4096, ARENA), "memory");
 	return 128u << port.active_mtu;
 }
 
@@ -222,7 +223,6 @@ void verbs_connect(struct verbs *v, const struct shape *s)
 {
 	struct ibv_ah_attr ah;
 
-	need(!posix_memalign((void **)&v->arena, 4096, ARENA), "memory");
 	make(v, s);
 	need(!ibv_query_gid(v->ctx, 1, s->v6, &v->own.gid), "ibv_query_gid");
 	for (v->own.mtu = IBV_MTU_256; 128u << v->own.mtu < s->mtu;)

@@ -38,7 +38,7 @@ struct verbs {
 /* Prints what could not be done, with errno, the seed and where the run was, and exits. */
 void need(bool ok, const char *what);
 
-/* The device's path MTU, in bytes: the layout of a run depends on it. */
+/* The device's path MTU, in bytes: the layout of a run depends on it. The arena is there, empty. */
 unsigned verbs_open(struct verbs *v);
 /* Makes all objects, and connects them with the peer's. */
 void verbs_connect(struct verbs *v, const struct shape *s);
