@@ -10,6 +10,7 @@
 
 #include "cm/cma.h"
 #include "provider/gsi.h"
+#include "urxe/gid.h"
 
 #define PATIENCE  3		       /* REQs of one peer that are passed over */
 #define REMEMBER  (30 * 1000000000ull) /* ns: longer than any CM waits to ask again */
@@ -24,11 +25,7 @@
  */
 static uint16_t *of_sender(const struct urxe_cma_id *listener, const union ibv_gid *gid)
 {
-	unsigned h = 0;
-
-	for (unsigned i = 0; i < sizeof(gid->raw); i++)
-		h = h * 31 + gid->raw[i];
-	return &listener->senders[(h ^ h >> 16) % SENDERS];
+	return &listener->senders[urxe_gid_hash(gid->raw) % SENDERS];
 }
 
 int urxe_cma_backlog_init(struct urxe_cma_id *listener)

@@ -45,9 +45,7 @@ struct question {
 
 static unsigned hash(const uint8_t gid[16])
 {
-	uint64_t h = (urxe_get64(gid) ^ urxe_get64(gid + 8)) * 0x9e3779b97f4a7c15ull;
-
-	return (unsigned)(h >> 56) % NEIGH_BUCKETS;
+	return urxe_gid_hash(gid) % NEIGH_BUCKETS;
 }
 
 static struct urxe_neigh *find(struct urxe_neigh_table *t, const uint8_t gid[16])

@@ -15,6 +15,7 @@
  * waited. Time in which nobody was heard tells a QP nothing; in it, one of them asks.
  */
 #include "provider.h"
+#include "urxe/gid.h"
 
 #define PATIENCE	1000000000u /* ns: longer ACK time-outs are not made longer */
 #define MIN_ACK_TIMEOUT 2000000u    /* ns: below this, scheduling alone would look like loss */
@@ -35,11 +36,7 @@ static void store(_Atomic uint64_t *v, uint64_t ns)
 
 struct urxe_peer *urxe_peer_of(struct urxe_device *dev, const uint8_t gid[16])
 {
-	uint32_t h = 0;
-
-	for (unsigned i = 0; i < 16; i++)
-		h = h * 31 + gid[i];
-	return &dev->peers[h % URXE_PEERS];
+	return &dev->peers[urxe_gid_hash(gid) % URXE_PEERS];
 }
 
 /* How long a silence is suspicious; 0: nothing is known. */

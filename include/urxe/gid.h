@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "urxe/wire.h"
+
 #define URXE_GID_STRLEN 46 /* of any GID as text, with the NUL */
 
 /** urxe_gid_is_v4 - is it an IPv4 address? */
@@ -33,6 +35,14 @@ static inline void urxe_gid_from_v4(uint8_t gid[16], const uint8_t addr[4])
 static inline bool urxe_gid_is_mcast(const uint8_t gid[16])
 {
 	return gid[0] == 0xff || (urxe_gid_is_v4(gid) && (gid[12] & 0xf0) == 0xe0);
+}
+
+/** urxe_gid_hash - 0 to 255, of all its bits: for tables of 256 buckets, or fewer. */
+static inline unsigned urxe_gid_hash(const uint8_t gid[16])
+{
+	uint64_t h = (urxe_get64(gid) ^ urxe_get64(gid + 8)) * 0x9e3779b97f4a7c15ull;
+
+	return (unsigned)(h >> 56);
 }
 
 /** urxe_gid_print - "10.0.0.1" or "fd00::1"; @len of URXE_GID_STRLEN at least. Returns @buf. */
