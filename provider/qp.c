@@ -231,19 +231,18 @@ struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 }
 
 /* What ibv_create_qp_ex() may ask for besides; 0 or errno. */
-static int check_create_flags(const struct ibv_qp_init_attr_ex *attr)
+static int check_create_flags(uint32_t flags, enum ibv_qp_type type)
 {
-	uint32_t flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
-
 	if (flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return EOPNOTSUPP;
-	return flags && attr->qp_type != IBV_QPT_UD ? EINVAL : 0;
+	return flags && type != IBV_QPT_UD ? EINVAL : 0;
 }
 
 struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	uint32_t flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 	struct ibv_qp_init_attr plain;
 	struct ibv_qp *qp;
 	int err;
@@ -256,7 +255,7 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 		errno = EINVAL;
 		return NULL;
 	}
-	err = attr->comp_mask & ~known ? EOPNOTSUPP : check_create_flags(attr);
+	err = attr->comp_mask & ~known ? EOPNOTSUPP : check_create_flags(flags, attr->qp_type);
 	if (err) {
 		errno = err;
 		return NULL;
@@ -266,11 +265,9 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 	qp = urxe_create_qp(attr->pd, &plain);
 	if (!qp)
 		return NULL;
-	to_urxe_qp(qp)->block_self_mcast =
-		attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags;
+	to_urxe_qp(qp)->block_self_mcast = flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		err = urxe_wr_enable(to_urxe_qp(qp), attr->send_ops_flags);
-
 		if (err) {
 			urxe_destroy_qp(qp);
 			errno = err;
