@@ -45,6 +45,21 @@ static void until_asleep(void)
 		usleep(100);
 }
 
+/* Both know each other, and sleep. */
+static void set_up(struct pair *p, const struct pair_params *pp, enum ibv_qp_type type)
+{
+	ops = urxe_link_sim_ops;
+	ops.wait = wait_for_interrupt;
+	pair_open(p, pp, type);
+	atomic_store(&end_a, p->a.end);
+	urxe_sim_tap(p->sim, tap, NULL);
+	/* a first one, for the neighbours */
+	pair_post(&p->a, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->b, 0, IBV_SEND_SIGNALED);
+	for (struct ibv_wc wc; ibv_poll_cq(p->a.cq, 1, &wc) != 1;)
+		;
+	until_asleep();
+}
+
 /* A caller posts and goes away; the packet is lost: it is sent again when its time has come. */
 static void test_timer_wakes(void)
 {
@@ -53,16 +68,7 @@ static void test_timer_wakes(void)
 	struct urxe_sim_params deaf = {.latency = 1000, .loss = 1};
 	struct pair p;
 
-	ops = urxe_link_sim_ops;
-	ops.wait = wait_for_interrupt;
-	pair_open(&p, &pp, IBV_QPT_RC);
-	atomic_store(&end_a, p.a.end);
-	urxe_sim_tap(p.sim, tap, NULL);
-	/* a first one, for the neighbours */
-	pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
-	for (struct ibv_wc wc; ibv_poll_cq(p.a.cq, 1, &wc) != 1;)
-		;
-	until_asleep();
+	set_up(&p, &pp, IBV_QPT_RC);
 	urxe_sim_end_params(p.a.end, &deaf);
 	p.a.buf[0] = 77;
 	pair_post(&p.a, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
@@ -82,16 +88,7 @@ static void test_room_wakes(void)
 	struct urxe_sim_params full = {.latency = 1000, .tx_stall = true};
 	struct pair p;
 
-	ops = urxe_link_sim_ops;
-	ops.wait = wait_for_interrupt;
-	pair_open(&p, &pp, IBV_QPT_UC);
-	atomic_store(&end_a, p.a.end);
-	urxe_sim_tap(p.sim, tap, NULL);
-	/* a first one, for the neighbours */
-	pair_post(&p.a, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
-	for (struct ibv_wc wc; ibv_poll_cq(p.a.cq, 1, &wc) != 1;)
-		;
-	until_asleep();
+	set_up(&p, &pp, IBV_QPT_UC);
 	urxe_sim_end_params(p.a.end, &full);
 	for (unsigned i = 1; i <= 100; i++)
 		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, i, 0, 8, &p.b, 0, 0), 0);

@@ -25,6 +25,20 @@ static void set_up(bool announced, uint16_t vlan)
 		drain(sim, raw);
 }
 
+/* The node has started, on a link that is not up. */
+static void set_up_without_carrier(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	raw = urxe_sim_end(sim, NULL);
+	n.end = urxe_sim_end(sim, NULL);
+	urxe_sim_end_up(n.end, false);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&n.port, &cfg, &urxe_link_sim_ops, n.end), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(n.port), 0);
+	n.lane = urxe_port_lane(n.port, 0);
+}
+
 static void tear_down(void)
 {
 	urxe_port_destroy(n.port);
@@ -128,16 +142,9 @@ static void announcements(void)
 
 static void no_carrier(void)
 {
-	struct urxe_port_config cfg = node_cfg(1);
 	uint64_t next;
 
-	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
-	raw = urxe_sim_end(sim, NULL);
-	n.end = urxe_sim_end(sim, NULL);
-	urxe_sim_end_up(n.end, false);
-	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&n.port, &cfg, &urxe_link_sim_ops, n.end), 0);
-	CU_ASSERT_EQUAL_FATAL(urxe_port_start(n.port), 0);
-	n.lane = urxe_port_lane(n.port, 0);
+	set_up_without_carrier();
 	for (unsigned i = 0; i < 5; i++) {
 		next = node_tick(&n);
 		CU_ASSERT_TRUE(next <= urxe_sim_now(sim) + URXE_SEC);
@@ -301,17 +308,10 @@ static void ping_flood(void)
 /* Groups are told of when somebody can hear it, and again when it may be somebody else. */
 static void igmp_carrier(void)
 {
-	struct urxe_port_config cfg = node_cfg(1);
 	uint8_t group[16];
 
 	gid_of("239.1.1.7", group);
-	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
-	raw = urxe_sim_end(sim, NULL);
-	n.end = urxe_sim_end(sim, NULL);
-	urxe_sim_end_up(n.end, false);
-	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&n.port, &cfg, &urxe_link_sim_ops, n.end), 0);
-	CU_ASSERT_EQUAL_FATAL(urxe_port_start(n.port), 0);
-	n.lane = urxe_port_lane(n.port, 0);
+	set_up_without_carrier();
 	CU_ASSERT_EQUAL(urxe_port_mcast_join(n.port, group), 0);
 	for (unsigned round = 1; round < 3; round++) {
 		for (unsigned i = 0; i < 50; i++)
