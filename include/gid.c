@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* GIDs as text. */
 #include <arpa/inet.h>
 
 #include "urxe/gid.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The log: one write() a line to stderr, at a level that the configuration sets. Thread-safe. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>

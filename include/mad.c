@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The field tables of urxe/mad.h made into code: fields of a MAD are read and written, a MAD is
+ * begun and checked. No state.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>

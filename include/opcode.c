@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The opcode table of urxe/opcode.h: flags, header offsets and lengths, made by the compiler. */
 #include "urxe/opcode.h"
 #include "urxe/wire.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Threads of our own, which leave signals to the application. */
 #include <signal.h>
 
 #include "urxe/thread.h"

@@ -62,7 +62,7 @@ enum ib_cm_lap_state {
 
 /**
  * What a callback is told. The *_ERROR ones: all tries of that message went unanswered.
- * DREQ_ERROR also when an established connection's peer has fallen silent (see cm/README.md).
+ * DREQ_ERROR also when an established connection's peer has fallen silent (see urxe-cm(7)).
  */
 enum ib_cm_event_type {
 	IB_CM_REQ_ERROR,
@@ -308,7 +308,7 @@ struct ib_cm_req_param {
 	uint8_t peer_to_peer;
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
-	/* 4.096 us * 2^n; 0: 20, and our own back-off (cm/README.md), a few seconds in all. */
+	/* 4.096 us * 2^n; 0: 20, and our own back-off (urxe-cm(7)), a few seconds in all. */
 	uint8_t remote_cm_response_timeout;
 	uint8_t flow_control;
 	uint8_t local_cm_response_timeout;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * urxe's own calls, for programs that know it. They need neither the libibverbs shim nor
- * `urxe run`: link with liburxe and configure by the environment.
+ * `urxe run`: link with `pkg-config urxe` and configure by the environment. Without the shim the
+ * installed libibverbs fails what it does not ask a provider (provider/shim/interposed.txt):
+ * completion channels, GIDs, P_Keys, GUIDs.
  */
 #ifndef URXEDV_H
 #define URXEDV_H
@@ -60,17 +62,22 @@ enum urxedv_flush_level {
  */
 struct ibv_device **urxedv_get_device_list(int *num_devices);
 
-/** urxedv_free_device_list - free the array; opened devices stay good. */
+/** urxedv_free_device_list - free the array, or NULL; the devices stay good. Thread-safe. */
 void urxedv_free_device_list(struct ibv_device **list);
 
-/** urxedv_is_supported - is this one of ours? */
+/** urxedv_is_supported - is this one of ours? NULL is not. Thread-safe. */
 bool urxedv_is_supported(struct ibv_device *device);
 
 /**
  * urxedv_wr_flush - as ibv_wr_flush() of later libibverbs: a FLUSH, between ibv_wr_start() and
- * ibv_wr_complete(), on a QP created with URXEDV_QP_EX_WITH_FLUSH
+ * ibv_wr_complete(), on a QP (RC, XRC) created with URXEDV_QP_EX_WITH_FLUSH
+ * @rkey: of a region or window with URXEDV_ACCESS_FLUSH_*
+ * @remote_addr, @length: bytes, at most 2^32 - 1; with URXEDV_FLUSH_MR they do not matter
  * @placement: enum urxedv_flush_placement, or'ed
  * @level: enum urxedv_flush_level
+ *
+ * By the thread that called ibv_wr_start(). ibv_wr_complete() returns what was wrong: EINVAL,
+ * ENOMEM.
  */
 void urxedv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t length,
 		     uint8_t placement, uint8_t level);

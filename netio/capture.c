@@ -1,130 +1,195 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The blocks of a pcapng file (draft-ietf-opsawg-pcapng): section header, one interface, packets.
+ * All numbers are in the writer's byte order.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
-
-#include <rte_cycles.h>
-#include <rte_errno.h>
-#include <rte_ethdev.h>
-#include <rte_mbuf.h>
-#include <rte_pcapng.h>
 
 #include "netio/capture.h"
 #include "urxe/log.h"
 
-#define CAPTURE_BUFS 63 /* frames are written one by one */
+/* 4.1, 4.2, 4.3 */
+#define BLOCK_SECTION	0x0a0d0d0au
+#define BLOCK_INTERFACE 1u
+#define BLOCK_PACKET	6u
+#define BYTE_ORDER_MARK 0x1a2b3c4du
+#define LINK_ETHERNET	1
+
+#define OPT_END	       0
+#define OPT_SHB_HW     2
+#define OPT_SHB_OS     3
+#define OPT_SHB_APPL   4
+#define OPT_IF_NAME    2
+#define OPT_IF_TSRESOL 9
+#define OPT_EPB_FLAGS  2
+#define TSRESOL_NS     9 /* 10^-9 */
+#define FLAGS_IN       1u
+#define FLAGS_OUT      2u
 
 struct urxe_capture {
 	pthread_mutex_t lock;
 	int fd;
-	uint16_t port;
-	uint32_t max_frame;
-	rte_pcapng_t *file; /* NULL before the start */
-	struct rte_mempool *pool;
 	char path[256];
 	bool failed;
 };
 
-int urxe_capture_open(struct urxe_capture **out, const char *path, uint32_t max_frame)
+/* A block of the file's head: its type, length, body. */
+struct block {
+	uint8_t data[768];
+	uint32_t len;
+};
+
+static void block_add(struct block *b, const void *data, uint32_t len)
 {
-	static unsigned serial;
+	uint32_t pad = -len & 3;
+
+	if (b->len + len + pad > sizeof(b->data))
+		return;
+	if (len)
+		memcpy(b->data + b->len, data, len);
+	memset(b->data + b->len + len, 0, pad);
+	b->len += len + pad;
+}
+
+static void block_add32(struct block *b, uint32_t v)
+{
+	block_add(b, &v, 4);
+}
+
+static void block_option(struct block *b, uint16_t code, const void *data, uint16_t len)
+{
+	uint16_t head[2] = {code, len};
+
+	block_add(b, head, sizeof(head));
+	block_add(b, data, len);
+}
+
+static void block_begin(struct block *b, uint32_t type)
+{
+	b->len = 0;
+	block_add32(b, type);
+	block_add32(b, 0);
+}
+
+/* The length stands at both ends. */
+static void block_end(struct block *b)
+{
+	uint32_t len = b->len + 4;
+
+	memcpy(b->data + 4, &len, 4);
+	block_add32(b, len);
+}
+
+static int write_all(int fd, const struct iovec *iov, int n, size_t len)
+{
+	ssize_t k = writev(fd, iov, n);
+
+	if (k < 0)
+		return errno;
+	/* A regular file takes all, unless there is no room for it. */
+	return (size_t)k == len ? 0 : ENOSPC;
+}
+
+static int write_block(int fd, struct block *b)
+{
+	struct iovec iov = {.iov_base = b->data, .iov_len = b->len};
+
+	return write_all(fd, &iov, 1, b->len);
+}
+
+static int write_head(int fd, const char *name)
+{
+	static const uint16_t version[2] = {1, 0};
+	uint16_t link[2] = {LINK_ETHERNET, 0};
+	uint8_t resolution = TSRESOL_NS;
+	struct block b;
+	struct utsname un;
+	char os[160];
+	int err;
+
+	uname(&un);
+	snprintf(os, sizeof(os), "%.60s %.60s", un.sysname, un.release);
+	block_begin(&b, BLOCK_SECTION);
+	block_add32(&b, BYTE_ORDER_MARK);
+	block_add(&b, version, sizeof(version));
+	block_add32(&b, UINT32_MAX); /* length of the section: unknown */
+	block_add32(&b, UINT32_MAX);
+	block_option(&b, OPT_SHB_HW, un.machine, (uint16_t)strlen(un.machine));
+	block_option(&b, OPT_SHB_OS, os, (uint16_t)strlen(os));
+	block_option(&b, OPT_SHB_APPL, "urxe", 4);
+	block_option(&b, OPT_END, NULL, 0);
+	block_end(&b);
+	err = write_block(fd, &b);
+	if (err)
+		return err;
+	block_begin(&b, BLOCK_INTERFACE);
+	block_add(&b, link, sizeof(link));
+	block_add32(&b, 0); /* frames are never cut */
+	block_option(&b, OPT_IF_NAME, name, (uint16_t)strlen(name));
+	block_option(&b, OPT_IF_TSRESOL, &resolution, 1);
+	block_option(&b, OPT_END, NULL, 0);
+	block_end(&b);
+	return write_block(fd, &b);
+}
+
+int urxe_capture_open(struct urxe_capture **out, const char *path, const char *name)
+{
 	struct urxe_capture *cap = calloc(1, sizeof(*cap));
-	char name[RTE_MEMPOOL_NAMESIZE];
-	int ret;
+	int err;
 
 	if (!cap)
 		return ENOMEM;
 	snprintf(cap->path, sizeof(cap->path), "%s", path);
 	pthread_mutex_init(&cap->lock, NULL);
-	cap->max_frame = max_frame;
 	cap->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (cap->fd < 0) {
-		ret = errno;
-		urxe_err("cannot open capture file '%s': %s", path, strerror(ret));
-		free(cap);
-		return ret;
-	}
-	snprintf(name, sizeof(name), "urxe_cap%u", serial++);
-	cap->pool = rte_pktmbuf_pool_create(
-		name, CAPTURE_BUFS, 0, 0, (uint16_t)rte_pcapng_mbuf_size(max_frame), SOCKET_ID_ANY);
-	if (!cap->pool) {
-		close(cap->fd);
-		free(cap);
-		return ENOMEM;
+	err = cap->fd < 0 ? errno : write_head(cap->fd, name);
+	if (err) {
+		urxe_err("cannot open capture file '%s': %s", path, strerror(err));
+		urxe_capture_close(cap);
+		return err;
 	}
 	*out = cap;
 	return 0;
 }
 
-/*
- * rte_pcapng sets its clock at the first packet, and is off by 2^64 ticks for good when that
- * packet's time lies before that moment (22.11): so let the first one come from the future, and
- * drop it.
- */
-static void prime_clock(struct urxe_capture *cap)
-{
-	uint8_t byte = 0;
-	struct rte_mbuf view = {.buf_addr = &byte, .data_len = 1, .pkt_len = 1, .nb_segs = 1};
-
-	rte_mbuf_refcnt_set(&view, 1);
-	rte_pktmbuf_free(rte_pcapng_copy(cap->port, 0, &view, cap->pool, 1,
-					 rte_get_tsc_cycles() + rte_get_tsc_hz() / 10,
-					 RTE_PCAPNG_DIRECTION_OUT));
-}
-
-int urxe_capture_start(struct urxe_capture *cap, uint16_t port)
-{
-	struct utsname un;
-	char os[160];
-	int ret = 0;
-
-	uname(&un);
-	snprintf(os, sizeof(os), "%.60s %.60s", un.sysname, un.release);
-	pthread_mutex_lock(&cap->lock);
-	cap->port = port;
-	if (!cap->file && !cap->failed) {
-		cap->file = rte_pcapng_fdopen(cap->fd, os, un.machine, "urxe", NULL);
-		if (!cap->file) {
-			ret = rte_errno ? rte_errno : EIO;
-			cap->failed = true;
-		} else {
-			prime_clock(cap);
-		}
-	}
-	pthread_mutex_unlock(&cap->lock);
-	return ret;
-}
-
 void urxe_capture_write(struct urxe_capture *cap, const uint8_t *data, uint32_t len, bool tx)
 {
-	/* A view on the frame is all that rte_pcapng_copy() reads. */
-	struct rte_mbuf view = {.buf_addr = (void *)(uintptr_t)data,
-				.data_len = (uint16_t)len,
-				.pkt_len = len,
-				.nb_segs = 1};
-	struct rte_mbuf *copy = NULL;
-	ssize_t n = -1;
+	static const uint8_t zeros[4];
+	uint32_t pad = -len & 3, total = 28 + len + pad + 8 + 4 + 4;
+	uint16_t flags[2] = {OPT_EPB_FLAGS, 4};
+	uint32_t head[7] = {BLOCK_PACKET, total, 0, 0, 0, len, len}, tail[4];
+	struct iovec iov[4] = {{head, sizeof(head)},
+			       {(void *)(uintptr_t)data, len},
+			       {(void *)(uintptr_t)zeros, pad},
+			       {tail, sizeof(tail)}};
+	struct timespec ts;
+	uint64_t ns;
+	int err;
 
-	rte_mbuf_refcnt_set(&view, 1);
-	pthread_mutex_lock(&cap->lock); /* rte_pcapng keeps its clock in a static */
-	if (cap->file && !cap->failed) {
-		view.port = cap->port; /* known when the port is there, which may be late */
-		copy = rte_pcapng_copy(cap->port, 0, &view, cap->pool, cap->max_frame,
-				       rte_get_tsc_cycles(),
-				       tx ? RTE_PCAPNG_DIRECTION_OUT : RTE_PCAPNG_DIRECTION_IN);
-		if (copy) {
-			n = rte_pcapng_write_packets(cap->file, &copy, 1);
-			rte_pktmbuf_free(copy);
-		}
-		if (n < 0) {
+	memcpy(tail, flags, 4);
+	tail[1] = tx ? FLAGS_OUT : FLAGS_IN;
+	tail[2] = OPT_END;
+	tail[3] = total;
+	pthread_mutex_lock(&cap->lock);
+	/* Under the lock, so that times go up from frame to frame. */
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	head[3] = (uint32_t)(ns >> 32);
+	head[4] = (uint32_t)ns;
+	if (!cap->failed) {
+		err = write_all(cap->fd, iov, 4, total);
+		if (err) {
 			cap->failed = true;
-			urxe_warn("capture to '%s' ends: %s", cap->path,
-				  strerror(copy ? rte_errno : ENOMEM));
+			urxe_warn("capture to '%s' ends: %s", cap->path, strerror(err));
 		}
 	}
 	pthread_mutex_unlock(&cap->lock);
@@ -134,11 +199,8 @@ void urxe_capture_close(struct urxe_capture *cap)
 {
 	if (!cap)
 		return;
-	if (cap->file)
-		rte_pcapng_close(cap->file); /* closes fd */
-	else
+	if (cap->fd >= 0)
 		close(cap->fd);
-	rte_mempool_free(cap->pool);
 	pthread_mutex_destroy(&cap->lock);
 	free(cap);
 }

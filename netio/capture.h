@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * pcapng capture of a DPDK port, both directions, by rte_pcapng. Needs EAL.
+ * pcapng capture of a port, both directions, whatever its link is.
  */
 #ifndef URXE_NETIO_CAPTURE_H
 #define URXE_NETIO_CAPTURE_H
@@ -11,15 +11,11 @@
 struct urxe_capture;
 
 /**
- * urxe_capture_open - make the file, and memory for frames of up to @max_frame bytes
+ * urxe_capture_open - make the file @path and write its head; @name: of the device
  *
- * Control thread, EAL up. Nothing is written before urxe_capture_start(). 0 or errno.
+ * 0, or errno and a log line.
  */
-int urxe_capture_open(struct urxe_capture **cap, const char *path, uint32_t max_frame);
-
-/** urxe_capture_start - write the file's head; DPDK port @port must exist. Once, later calls do
- * nothing. Control thread. 0 or errno. */
-int urxe_capture_start(struct urxe_capture *cap, uint16_t port);
+int urxe_capture_open(struct urxe_capture **cap, const char *path, const char *name);
 
 /** urxe_capture_write - append a frame; it is in the file when this returns. Thread-safe. */
 void urxe_capture_write(struct urxe_capture *cap, const uint8_t *data, uint32_t len, bool tx);

@@ -11,7 +11,6 @@
 
 #include "netio/config_keys.h"
 #include "netio/devargs.h"
-#include "netio/eal.h"
 #include "netio/port.h"
 #include "urxe/gid.h"
 
@@ -270,15 +269,23 @@ int urxe_config_check(const struct urxe_config *cfg, char *err, size_t errlen)
 
 /* ---- print ---- */
 
+static void print_faults(FILE *f, const struct urxe_port_config *d)
+{
+	static const char *const names[URXE_NUM_FAULTS] = {"drop", "dup", "reorder", "corrupt"};
+	const double rates[URXE_NUM_FAULTS] = {d->drop, d->dup, d->reorder, d->corrupt};
+
+	for (unsigned i = 0; i < URXE_NUM_FAULTS; i++) {
+		if (rates[i] > 0)
+			fprintf(f, "%s = %.17g\n", names[i], rates[i]);
+		if (d->fault_rx[i].given)
+			fprintf(f, "%s-rx = %.17g\n", names[i], d->fault_rx[i].rate);
+		if (d->fault_tx[i].given)
+			fprintf(f, "%s-tx = %.17g\n", names[i], d->fault_tx[i].rate);
+	}
+}
+
 static void print_device(FILE *f, const struct urxe_port_config *d)
 {
-	const struct {
-		const char *name;
-		double rate;
-	} rates[] = {{"drop", d->drop},
-		     {"dup", d->dup},
-		     {"reorder", d->reorder},
-		     {"corrupt", d->corrupt}};
 	char buf[64];
 
 	fprintf(f, "[%s]\nport = %s\n", d->name, d->port);
@@ -297,10 +304,7 @@ static void print_device(FILE *f, const struct urxe_port_config *d)
 		fprintf(f, "vlan = %u\n", d->vlan);
 	if (d->pcap[0])
 		fprintf(f, "pcap = %s\n", d->pcap);
-	for (unsigned i = 0; i < 4; i++) {
-		if (rates[i].rate > 0)
-			fprintf(f, "%s = %.17g\n", rates[i].name, rates[i].rate);
-	}
+	print_faults(f, d);
 	if (d->seed)
 		fprintf(f, "seed = %llu\n", (unsigned long long)d->seed);
 	if (d->queues)
@@ -349,7 +353,5 @@ int urxe_config_load(struct urxe_config *cfg, char *err, size_t errlen)
 	if (ret == ENOMEM)
 		ret = urxe_config_fail(err, errlen, "no memory to read the configuration");
 	urxe_config_settings_free(&s);
-	if (!ret)
-		urxe_eal_set_args(cfg->eal_args);
 	return ret;
 }

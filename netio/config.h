@@ -21,6 +21,21 @@ struct urxe_config_ip {
 	bool ipv4;
 };
 
+/** Faults that a port can inject into RoCEv2 frames (netio/fault.c). */
+enum urxe_fault {
+	URXE_FAULT_DROP,
+	URXE_FAULT_DUP,
+	URXE_FAULT_REORDER,
+	URXE_FAULT_CORRUPT,
+	URXE_NUM_FAULTS
+};
+
+/** The rate of a fault in one direction, which goes before the rate of both. */
+struct urxe_fault_rate {
+	bool given;
+	double rate; /* 0..1 */
+};
+
 /** Configuration of one device (one port). */
 struct urxe_port_config {
 	char name[32];	/* "urxe0" */
@@ -34,9 +49,10 @@ struct urxe_port_config {
 	bool has_gw4, has_gw6;
 	uint8_t gw4[16], gw6[16];
 	char pcap[256];			    /* capture file, "" for none */
-	double drop, dup, reorder, corrupt; /* fault injection, 0..1 */
-	uint64_t seed;			    /* of the fault injection; 0: random */
-	unsigned queues;		    /* rx/tx queue pairs (lanes) wanted; 0: 1 */
+	double drop, dup, reorder, corrupt; /* faults of both directions, 0..1 */
+	struct urxe_fault_rate fault_tx[URXE_NUM_FAULTS], fault_rx[URXE_NUM_FAULTS];
+	uint64_t seed;	 /* of the fault injection; 0: random */
+	unsigned queues; /* rx/tx queue pairs (lanes) wanted; 0: 1 */
 };
 
 struct urxe_config {
@@ -50,7 +66,8 @@ struct urxe_config {
  * urxe_config_load - the configuration of this process, from its environment
  *
  * URXE_CONFIG_TEXT (set by `urxe run`) alone, else URXE_* variables over the file that
- * URXE_CONFIG names. No configuration at all: 0 devices and success.
+ * URXE_CONFIG names. No configuration at all: 0 devices and success. The caller gives
+ * @cfg->eal_args to urxe_eal_set_args().
  * Returns 0, or EINVAL with one line in @err that names key, what was found, what is accepted.
  */
 int urxe_config_load(struct urxe_config *cfg, char *err, size_t errlen);
@@ -121,10 +138,24 @@ bool urxe_config_ip_parse(const char *s, struct urxe_config_ip *ip);
 /** urxe_config_ip_valid - can a host have this address, on a network with this prefix? */
 bool urxe_config_ip_valid(const struct urxe_config_ip *ip);
 
+/** urxe_config_fault - the rate of a fault in one direction (@tx: what is sent), 0..1. */
+double urxe_config_fault(const struct urxe_port_config *cfg, bool tx, enum urxe_fault what);
+
 /** urxe_config_l3_mtu - bytes of IP packet the port must carry for this configuration. */
 uint32_t urxe_config_l3_mtu(const struct urxe_port_config *cfg);
 
 /** urxe_config_path_mtu - the RDMA path MTU (256..4096) for an L3 MTU; 0 when none fits. */
 uint32_t urxe_config_path_mtu(uint32_t l3_mtu);
+
+/** urxe_config_port_path_mtu - the same for a port: not more than the path MTU that @cfg names. */
+uint32_t urxe_config_port_path_mtu(const struct urxe_port_config *cfg, uint32_t l3_mtu);
+
+/**
+ * urxe_config_mtu_for - the setting of `mtu` with which no RoCEv2 packet is longer than @bytes
+ * @bytes: of IP packet
+ *
+ * Returns 0 when no RDMA path MTU is that small.
+ */
+uint32_t urxe_config_mtu_for(uint32_t bytes);
 
 #endif

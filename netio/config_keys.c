@@ -45,7 +45,7 @@ static bool parse_string(const char *s, char *out, size_t len)
 	if (!s[0] || strlen(s) >= len)
 		return false;
 	for (const char *p = s; *p; p++) {
-		/* Behind a semicolon an INI document has comments. */
+		/* Behind a blank and a semicolon an INI document has comments. */
 		if (iscntrl((unsigned char)*p) || *p == ';')
 			return false;
 	}
@@ -177,25 +177,30 @@ static bool key_pcap(struct urxe_config *cfg, struct urxe_port_config *dev, cons
 	return parse_string(v, dev->pcap, sizeof(dev->pcap));
 }
 
-static bool key_drop(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
-{
-	return parse_rate(v, &dev->drop);
-}
+/* "drop" is for both directions, "drop-rx" and "drop-tx" are for one. */
+#define FAULT_KEYS(name, fault)                                                            \
+	static bool key_##name(struct urxe_config *cfg, struct urxe_port_config *dev,      \
+			       const char *v)                                              \
+	{                                                                                  \
+		return parse_rate(v, &dev->name);                                          \
+	}                                                                                  \
+	static bool key_##name##_rx(struct urxe_config *cfg, struct urxe_port_config *dev, \
+				    const char *v)                                         \
+	{                                                                                  \
+		dev->fault_rx[fault].given = true;                                         \
+		return parse_rate(v, &dev->fault_rx[fault].rate);                          \
+	}                                                                                  \
+	static bool key_##name##_tx(struct urxe_config *cfg, struct urxe_port_config *dev, \
+				    const char *v)                                         \
+	{                                                                                  \
+		dev->fault_tx[fault].given = true;                                         \
+		return parse_rate(v, &dev->fault_tx[fault].rate);                          \
+	}
 
-static bool key_dup(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
-{
-	return parse_rate(v, &dev->dup);
-}
-
-static bool key_reorder(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
-{
-	return parse_rate(v, &dev->reorder);
-}
-
-static bool key_corrupt(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
-{
-	return parse_rate(v, &dev->corrupt);
-}
+FAULT_KEYS(drop, URXE_FAULT_DROP)
+FAULT_KEYS(dup, URXE_FAULT_DUP)
+FAULT_KEYS(reorder, URXE_FAULT_REORDER)
+FAULT_KEYS(corrupt, URXE_FAULT_CORRUPT)
 
 static bool key_seed(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
@@ -236,9 +241,17 @@ static const struct urxe_config_key keys[] = {
 	{"vlan", false, false, key_vlan, "1 to 4094"},
 	{"pcap", false, false, key_pcap, "a file name, of 255 bytes at most and without ';'"},
 	{"drop", false, false, key_drop, RATE},
+	{"drop-rx", false, false, key_drop_rx, RATE},
+	{"drop-tx", false, false, key_drop_tx, RATE},
 	{"dup", false, false, key_dup, RATE},
+	{"dup-rx", false, false, key_dup_rx, RATE},
+	{"dup-tx", false, false, key_dup_tx, RATE},
 	{"reorder", false, false, key_reorder, RATE},
+	{"reorder-rx", false, false, key_reorder_rx, RATE},
+	{"reorder-tx", false, false, key_reorder_tx, RATE},
 	{"corrupt", false, false, key_corrupt, RATE},
+	{"corrupt-rx", false, false, key_corrupt_rx, RATE},
+	{"corrupt-tx", false, false, key_corrupt_tx, RATE},
 	{"seed", false, false, key_seed, "a number"},
 	{"queues", false, false, key_queues, "1 to 64"},
 	{"log", true, false, key_log, "none, err, warn, info or debug"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Where settings come from: INI documents (rte_cfgfile, which needs no EAL) and the environment.
+ * Where settings come from: INI documents (by inih) and the environment.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -8,15 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <rte_cfgfile.h>
+#include <ini.h>
 
 #include "netio/config_keys.h"
 
 #define FILE_MAX (1u << 20)
-#define BLANKS	 " \t\r"
+#define BLANKS	 " \t\r\v\f"
 
 /* The names of all keys, for who got one wrong. */
 static const char *key_list(char *buf, size_t len)
@@ -82,162 +80,194 @@ void urxe_config_settings_free(struct urxe_config_settings *s)
 /* ---- INI ---- */
 
 /*
- * Look over the syntax ourselves, so that errors name a line, and hand rte_cfgfile only what it
- * takes: it logs what it does not, knows one comment character, and has fixed line lengths.
+ * A document on its way through inih. The reader is ours: inih names no line with a value, passes
+ * over sections without keys, and takes lines of 200 bytes at most. It has variables that change
+ * this (Debian's patch), but they are the application's too, and so stay as they are.
  */
-static int check_line(char *line, unsigned number, const char *name, char *err, size_t errlen)
-{
-	char *p = line + strspn(line, BLANKS), *value;
-	size_t len = strcspn(p, "\r\n"), key, blanks;
-
-	if (*p == '#' || *p == ';' || !len) {
-		*line = '\0';
-		return 0;
-	}
-	while (len && isspace((unsigned char)p[len - 1]))
-		len--;
-	p[len] = '\0';
-	if (*p == '[') {
-		if (len < 3 || p[len - 1] != ']' || len - 2 >= CFG_NAME_LEN)
-			return urxe_config_fail(err, errlen,
-						"%s:%u: found '%.40s', accepted: [SECTION]", name,
-						number, p);
-		memmove(line, p, len + 1);
-		return 0;
-	}
-	key = strcspn(p, "=");
-	if (!p[key] || !key)
-		return urxe_config_fail(err, errlen, "%s:%u: found '%.40s', accepted: KEY = VALUE",
-					name, number, p);
-	value = p + key + 1;
-	blanks = strspn(value, BLANKS);
-	while (key && strchr(BLANKS, p[key - 1]))
-		key--;
-	if (key >= CFG_NAME_LEN || strlen(value + blanks) >= CFG_VALUE_LEN)
-		return urxe_config_fail(err, errlen,
-					"%s:%u: found a line of %zu bytes, accepted: a value of %u "
-					"bytes at most",
-					name, number, len, CFG_VALUE_LEN - 1);
-	/* Without the blanks: they count in what rte_cfgfile takes. */
-	memmove(line, p, key);
-	line[key] = '=';
-	memmove(line + key + 1, value + blanks, strlen(value + blanks) + 1);
-	return 0;
-}
-
-static int normalise(const char *text, const char *name, int fd, char *err, size_t errlen)
-{
-	unsigned number = 0;
-	bool section = false;
-	char line[1024];
-	size_t len;
+struct document {
+	struct urxe_config_settings *s;
+	const char *name; /* for errors */
+	const char *text; /* what is not read yet */
+	unsigned line;
+	const char *rest; /* of this line; at the end its last piece */
+	size_t left;
+	enum {
+		LINE,
+		PIECE, /* more of the line before */
+		TITLE  /* a key that stands for a section that has begun */
+	} kind;
+	unsigned first;	 /* of the settings that are this document's */
+	unsigned reads;	 /* what inih calls lines */
+	unsigned failed; /* the read with which @ret came */
 	int ret;
+	int size; /* of inih's buffer */
+	char *err;
+	size_t errlen;
+};
 
-	while (*text) {
-		len = strcspn(text, "\n");
-		number++;
-		if (len >= sizeof(line))
-			return urxe_config_fail(err, errlen,
-						"%s:%u: found a line of %zu bytes, accepted: a "
-						"value of %u bytes at most",
-						name, number, len, CFG_VALUE_LEN - 1);
-		memcpy(line, text, len);
-		line[len] = '\0';
-		text += len + (text[len] == '\n');
-		ret = check_line(line, number, name, err, errlen);
-		if (ret)
-			return ret;
-		if (!line[0])
-			continue;
-		section |= line[strspn(line, " \t")] == '[';
-		if (!section)
-			return urxe_config_fail(
-				err, errlen,
-				"%s:%u: found '%.40s' before any section, accepted: "
-				"[DEVICE] or [urxe] first",
-				name, number, line);
-		if (dprintf(fd, "%s\n", line) < 0)
-			return errno;
+#define READ_MAX 1024
+
+static int quote_len(const struct document *d)
+{
+	size_t len = strcspn(d->rest, "\r\n");
+
+	return len < 40 ? (int)len : 40;
+}
+
+static void next_line(struct document *d)
+{
+	size_t len = strcspn(d->text, "\n"), blanks = 0;
+
+	/* An indented line is no continuation of the one before. */
+	while (blanks < len && isspace((unsigned char)d->text[blanks]))
+		blanks++;
+	d->rest = d->text + blanks;
+	d->left = len - blanks;
+	d->text += len + (d->text[len] == '\n');
+	d->line++;
+}
+
+/* In pieces a comment would not end with the line, nor be known from one. */
+static size_t without_comment(const char *line, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (line[i] == ';' && (!i || isspace((unsigned char)line[i - 1])))
+			len = i;
 	}
+	while (len && isspace((unsigned char)line[len - 1]))
+		len--;
+	return line[0] == '#' ? 0 : len;
+}
+
+/*
+ * inih's fgets(). A line too long for its buffer comes as one and indented ones, which continue it;
+ * where it is cut stand bars, lest inih strips blanks there or takes a piece for a comment.
+ */
+static char *read_piece(char *buf, int size, void *arg)
+{
+	struct document *d = arg;
+	/* Two bars, a blank, the end; and a full buffer would be the beginning of a line. */
+	size_t room = (size_t)(size < READ_MAX ? size : READ_MAX) - 5, n;
+
+	d->size = size;
+	d->reads++;
+	if (d->ret)
+		return NULL;
+	if (d->kind == LINE && !d->left && *d->rest == '[') {
+		d->kind = TITLE;
+		return strcpy(buf, "=");
+	}
+	d->kind = d->left ? PIECE : LINE;
+	if (!d->left) {
+		if (!*d->text)
+			return NULL;
+		next_line(d);
+		if (d->left > room)
+			d->left = without_comment(d->rest, d->left);
+	}
+	n = d->left < room ? d->left : room;
+	d->left -= n;
+	snprintf(buf, room + 5, "%s%.*s%s", d->kind == PIECE ? " |" : "", (int)n, d->rest,
+		 d->left ? "|" : "");
+	d->rest += d->left ? n : 0;
+	return buf;
+}
+
+static int take_title(struct document *d, const char *section, const char *where)
+{
+	const char *end = d->rest + 1 + strlen(section);
+
+	/* inih cuts off long names, and passes over what stands behind one. */
+	if (!section[0] || strncmp(d->rest + 1, section, strlen(section)) != 0 || *end != ']' ||
+	    !strchr("\n;", end[1 + strspn(end + 1, BLANKS)]))
+		return urxe_config_fail(d->err, d->errlen, "%s: found '%.*s', accepted: [SECTION]",
+					where, quote_len(d), d->rest);
+	for (unsigned i = d->first; i < d->s->num; i++) {
+		if (!strcmp(d->s->list[i].device, section))
+			return urxe_config_fail(d->err, d->errlen,
+						"%s: found section [%s] twice, accepted: once",
+						where, section);
+	}
+	if (strcmp(section, "urxe") != 0 && !d->s->default_device[0])
+		snprintf(d->s->default_device, sizeof(d->s->default_device), "%s", section);
 	return 0;
 }
 
-static int add_section(struct urxe_config_settings *s, struct rte_cfgfile *file, int i,
-		       const char *section, const char *name, char *err, size_t errlen)
+/* The value goes on, from bar to bar. */
+static int take_piece(struct document *d, const char *piece, const char *where)
 {
-	int n = rte_cfgfile_section_num_entries_by_index(file, (char[CFG_NAME_LEN]){0}, i);
-	struct rte_cfgfile_entry *e = n > 0 ? calloc((size_t)n, sizeof(*e)) : NULL;
-	char where[300], sec[CFG_NAME_LEN];
-	int ret = 0;
+	struct urxe_config_setting *last = &d->s->list[d->s->num - 1];
+	size_t len = strlen(last->value);
 
-	if (n > 0 && !e)
-		return ENOMEM;
-	if (n > 0)
-		n = rte_cfgfile_section_entries_by_index(file, i, sec, e, n);
-	for (int j = 0; j < n && !ret; j++) {
-		snprintf(where, sizeof(where), "%.200s [%s]", name, section);
-		ret = urxe_config_add(s, URXE_CONFIG_FILE, section, e[j].name, e[j].value, where,
-				      err, errlen);
-	}
-	free(e);
-	return ret;
+	/* What began as no KEY = VALUE; no_syntax() will report that. */
+	if (!len || last->value[len - 1] != '|' || *piece != '|')
+		return 0;
+	len--;
+	piece += 1;
+	if (!len)
+		piece += strspn(piece, BLANKS);
+	if (len + strlen(piece) >= sizeof(last->value))
+		return urxe_config_fail(d->err, d->errlen,
+					"%s: %s: found more than %zu bytes, accepted: %s", where,
+					last->key, sizeof(last->value) - 1,
+					urxe_config_key_find(last->key)->accepts);
+	strcpy(last->value + len, piece);
+	return 0;
 }
 
-static int add_sections(struct urxe_config_settings *s, struct rte_cfgfile *file, const char *name,
-			char *err, size_t errlen)
+/* inih's handler. */
+static int take(void *arg, const char *section, const char *key, const char *value)
 {
-	int num = rte_cfgfile_num_sections(file, NULL, 0), ret = 0;
-	char(*buf)[CFG_NAME_LEN] = calloc((size_t)num + 1, CFG_NAME_LEN);
-	char **sec = calloc((size_t)num + 1, sizeof(*sec));
+	struct document *d = arg;
+	char where[300];
 
-	if (!buf || !sec) {
-		free(buf);
-		free(sec);
-		return ENOMEM;
-	}
-	for (int i = 0; i < num; i++)
-		sec[i] = buf[i];
-	num = rte_cfgfile_sections(file, sec, num);
-	for (int i = 0; i < num && !ret; i++) {
-		for (int j = 0; j < i && !ret; j++) {
-			if (!strcmp(sec[i], sec[j]))
-				ret = urxe_config_fail(
-					err, errlen, "%s: found section [%s] twice, accepted: once",
-					name, sec[i]);
-		}
-		if (!ret)
-			ret = add_section(s, file, i, sec[i], name, err, errlen);
-		if (!ret && strcmp(sec[i], "urxe") && !s->default_device[0])
-			snprintf(s->default_device, sizeof(s->default_device), "%s", sec[i]);
-	}
-	free(buf);
-	free(sec);
-	return ret;
+	if (d->ret)
+		return 0;
+	snprintf(where, sizeof(where), "%.200s:%u", d->name, d->line);
+	if (d->kind == TITLE)
+		d->ret = take_title(d, section, where);
+	else if (!section[0])
+		d->ret = urxe_config_fail(d->err, d->errlen,
+					  "%s: found '%.40s' before any section, accepted: "
+					  "[DEVICE] or [urxe] first",
+					  where, key);
+	else if (d->kind == LINE)
+		d->ret = urxe_config_add(d->s, URXE_CONFIG_FILE, section, key, value, where, d->err,
+					 d->errlen);
+	else if (d->s->num > d->first)
+		d->ret = take_piece(d, value, where);
+	d->failed = d->reads;
+	return !d->ret;
+}
+
+/* inih tells which read it took for no INI. */
+static int no_syntax(const char *text, const struct document *in, unsigned nth)
+{
+	struct document d = {.text = text, .rest = ""};
+	char buf[READ_MAX];
+
+	while (d.reads < nth)
+		read_piece(buf, in->size, &d);
+	return urxe_config_fail(in->err, in->errlen, "%s:%u: found '%.*s', accepted: %s", in->name,
+				d.line, quote_len(&d), d.rest,
+				*d.rest == '[' ? "[SECTION]" : "KEY = VALUE");
 }
 
 int urxe_config_add_text(struct urxe_config_settings *s, const char *text, const char *name,
 			 char *err, size_t errlen)
 {
-	struct rte_cfgfile_parameters params = {.comment_character = CFG_DEFAULT_COMMENT_CHARACTER};
-	int fd = memfd_create("urxe-config", MFD_CLOEXEC), ret;
-	struct rte_cfgfile *file = NULL;
-	char path[64];
+	struct document d = {
+		.s = s, .name = name, .rest = "", .first = s->num, .err = err, .errlen = errlen};
+	int nth;
 
-	if (fd < 0)
-		return errno;
-	ret = normalise(text, name, fd, err, errlen);
-	if (!ret && lseek(fd, 0, SEEK_END) > 0) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		file = rte_cfgfile_load_with_params(path, CFG_FLAG_EMPTY_VALUES, &params);
-		if (!file)
-			ret = urxe_config_fail(err, errlen, "%s: not an INI document", name);
-	}
-	if (file) {
-		ret = add_sections(s, file, name, err, errlen);
-		rte_cfgfile_close(file);
-	}
-	close(fd);
-	return ret;
+	/* The mark that some editors put before UTF-8. */
+	if (!strncmp(text, "\xef\xbb\xbf", 3))
+		text += 3;
+	d.text = text;
+	nth = ini_parse_stream(read_piece, &d, take, &d);
+	if (nth > 0 && (!d.ret || (unsigned)nth < d.failed))
+		return no_syntax(text, &d, (unsigned)nth);
+	return d.ret || nth >= 0 ? d.ret : ENOMEM;
 }
 
 int urxe_config_add_file(struct urxe_config_settings *s, const char *path, char *err, size_t errlen)
@@ -345,7 +375,7 @@ static int add_variable(struct urxe_config_settings *s, const char *var, char *e
 		return 0;
 	snprintf(name, sizeof(name), "%.*s", (int)len, var + 5);
 	for (size_t i = 0; i <= len; i++)
-		key[i] = (char)tolower((unsigned char)name[i]);
+		key[i] = name[i] == '_' ? '-' : (char)tolower((unsigned char)name[i]);
 	snprintf(where, sizeof(where), "URXE_%s", name);
 	if (is_other(name))
 		return 0;
@@ -361,7 +391,7 @@ static int add_variable(struct urxe_config_settings *s, const char *var, char *e
 	if (!typo)
 		return 0;
 	for (size_t i = 0; i <= strlen(typo); i++)
-		key[i] = (char)toupper((unsigned char)typo[i]);
+		key[i] = typo[i] == '-' ? '_' : (char)toupper((unsigned char)typo[i]);
 	return urxe_config_fail(err, errlen, "found variable '%s', accepted: URXE_%s", where, key);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The counters of a port by name, summed over its lanes. */
 #include "netio/stack.h"
 
 #define COUNTER_NAME(name) #name,
@@ -18,5 +19,7 @@ unsigned urxe_port_counters(struct urxe_port *port, const char *const **names, u
 			values[c] += atomic_load_explicit(&port->lanes[i].counters[c],
 							  memory_order_relaxed);
 	}
+	if (started && max > URXE_CNT_rx_ring_full && port->ops->dropped)
+		values[URXE_CNT_rx_ring_full] += port->ops->dropped(port->link);
 	return URXE_COUNTERS;
 }

@@ -17,6 +17,7 @@
 	X(loop_packets) /* of them to ourselves */                                          \
 	X(raw_rx)	/* frames that raw packet QPs took copies of */                     \
 	X(raw_tx)	/* frames that they sent */                                         \
+	X(rx_ring_full) /* frames that came and the link had no room for */                 \
 	/* received and dropped */                                                          \
 	X(rx_short) /* shorter than its headers */                                          \
 	X(rx_not_our_mac)                                                                   \
@@ -42,8 +43,10 @@
 	X(rx_nd_bad)	  /* hop limit, checksum, options (RFC 4861 7.1) */                 \
 	X(rx_nd_ignored)                                                                    \
 	X(rx_icmp_bad)                                                                      \
-	X(rx_icmp_ignored)  /* neither echo request nor ND */                               \
+	X(rx_icmp_ignored)  /* neither echo request, ND nor an error that is known here */  \
 	X(rx_icmp_limited)  /* more echo requests than we answer */                         \
+	X(rx_icmp_no_quote) /* an error that quotes no RoCEv2 packet of ours */             \
+	X(rx_icmp_bad_mtu)  /* "too big" with an MTU that cannot be */                      \
 	X(rx_group_ignored) /* IGMP and MLD that asks nothing of us */                      \
 	/* sending */                                                                       \
 	X(tx_no_frame)	   /* the link had no free frame: tried again later */              \
@@ -64,7 +67,11 @@
 	X(neigh_full)	   /* not learned for want of room */                               \
 	X(neigh_duplicate) /* somebody else uses an address of ours */                      \
 	X(echo_answered)                                                                    \
-	X(group_reports) /* IGMP and MLD reports sent */                                    \
+	/* ICMP errors about packets of ours */                                             \
+	X(icmp_too_big)	    /* a router drops what is longer than its next link carries */  \
+	X(icmp_unreachable) /* no net, host or port there, or prohibited */                 \
+	X(icmp_expired)	    /* too many hops */                                             \
+	X(group_reports)    /* IGMP and MLD reports sent */                                 \
 	/* fault injection; fault.c relies on the order of the four */                      \
 	X(fault_tx_drop)                                                                    \
 	X(fault_tx_dup)                                                                     \

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the `port` key says: DPDK devargs, a PCI address or "loop"; what is added to it; and the
+ * table of what we know of DPDK's drivers. Strings and files alone, no DPDK.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +28,8 @@
  * datagrams (udaddy -c 100) takes no longer.
  */
 #define LONG_RING 2048
+
+#define PCI_ROOM 2048 /* least bytes of a card's buffer */
 
 bool urxe_devargs_pci(const char *port, char *addr, size_t len)
 {
@@ -76,8 +82,10 @@ uint32_t urxe_devargs_data_room(const char *devargs, uint32_t l3_mtu)
 {
 	const char *arg = urxe_devargs_kind(devargs)->frame_arg;
 	uint32_t room = frame_room(l3_mtu);
-	char val[16];
+	char val[32];
 
+	if (urxe_devargs_pci(devargs, val, sizeof(val)))
+		return room > PCI_ROOM ? (room + 1023) & ~1023u : PCI_ROOM;
 	/* The driver wants room for whatever its ring could hold. */
 	if (arg && urxe_devargs_get(devargs, arg, val, sizeof(val)) && (uint32_t)atoi(val) > room)
 		room = (uint32_t)atoi(val);
@@ -102,7 +110,7 @@ static unsigned lanes_wanted(const struct urxe_port_config *cfg)
 
 unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mtu)
 {
-	uint64_t buf = frame_room(l3_mtu) +
+	uint64_t buf = urxe_devargs_data_room(cfg->port, l3_mtu) +
 		       1024; /* headroom, mbuf, mempool header, af_packet's rounding */
 
 	return (unsigned)(buf * URXE_LANE_BUFS * lanes_wanted(cfg) >> 20) + 16;

@@ -79,8 +79,13 @@ int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, c
  */
 void urxe_devargs_unstale(const char *port, char *path, size_t len);
 
-/** urxe_devargs_data_room - bytes of buffer that a frame of this L3 MTU needs, without headroom;
- * @devargs: completed. */
+/**
+ * urxe_devargs_data_room - bytes of buffer that a frame of this L3 MTU needs, without headroom
+ * @devargs: completed
+ *
+ * For a PCI card whole KiB, 2 at least: cards of e1000's family use no parts of one, and would
+ * scatter a frame over two buffers, which costs a copy each.
+ */
 uint32_t urxe_devargs_data_room(const char *devargs, uint32_t l3_mtu);
 
 #define URXE_LANE_DESC 1024 /* descriptors per queue, at the most */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * DPDK's EAL as a guest of the process: what the devices want of it, its start, its log, and the
+ * control thread on which all its slow calls run.
+ */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,6 +25,7 @@
 #include "netio/config.h"
 #include "netio/devargs.h"
 #include "netio/eal.h"
+#include "netio/pci.h"
 #include "urxe/log.h"
 #include "urxe/thread.h"
 
@@ -250,7 +255,8 @@ static int log_open(void)
 void urxe_eal_error(char *buf, size_t len)
 {
 	pthread_mutex_lock(&log_lock);
-	snprintf(buf, len, "%s", log_error);
+	if (len)
+		snprintf(buf, len, "%s", log_error);
 	log_error[0] = '\0';
 	pthread_mutex_unlock(&log_lock);
 }
@@ -313,19 +319,6 @@ static void arg_lcores(struct eal_args *a)
 	arg_add(a, "--lcores=0@(%s)", list);
 }
 
-static bool have_hugepages(void)
-{
-	unsigned long n = 0;
-	FILE *f = fopen("/proc/sys/vm/nr_hugepages", "re");
-
-	if (!f)
-		return false;
-	if (fscanf(f, "%lu", &n) != 1)
-		n = 0;
-	fclose(f);
-	return n > 0;
-}
-
 static void args_build(struct eal_args *a)
 {
 	char *copy, *save = NULL;
@@ -343,7 +336,7 @@ static void args_build(struct eal_args *a)
 	} else {
 		arg_add(a, "--no-pci");
 	}
-	if (want_pci && have_hugepages()) {
+	if (want_pci && urxe_pci_hugepages(&urxe_pci_machine)) {
 		/* DMA wants pages that stay where they are. */
 		arg_add(a, "--in-memory");
 		arg_add(a, "--single-file-segments");

@@ -55,8 +55,8 @@ void urxe_eal_watch_del(struct urxe_eal_watch *w);
  */
 extern bool urxe_eal_dead;
 
-/** urxe_eal_error - the first error line that DPDK logged since the last call, or ""; control
- * thread. */
+/** urxe_eal_error - the first error line that DPDK logged since the last call, or ""; with @len 0
+ * it is only forgotten. Control thread. */
 void urxe_eal_error(char *buf, size_t len);
 
 /** urxe_eal_alarm_barrier - wait until DPDK has run the alarms that are due; control thread. */
@@ -64,6 +64,7 @@ void urxe_eal_alarm_barrier(void);
 
 /** urxe_eal_lcore - an lcore id of its own for a lane (mempool cache); -1 when all are taken. */
 int urxe_eal_lcore(void);
+/** urxe_eal_lcore_put - give back what urxe_eal_lcore() gave; -1 is nothing. */
 void urxe_eal_lcore_put(int lcore);
 
 /* ---- exclusion of lanes from control work ---- */
@@ -79,15 +80,17 @@ struct urxe_guard {
 	bool gated; /* also excluded from DPDK's interrupt thread */
 };
 
-/** urxe_guard_hold - wait until the data path is out, and keep it out. Counts. */
+/** urxe_guard_hold, _release - wait until the data path is out, and keep it out. Counts. */
 void urxe_guard_hold(struct urxe_guard *g);
 void urxe_guard_release(struct urxe_guard *g);
 
 /** urxe_gate_add - run DPDK's interrupt handlers only while @g is held (memif unmaps in them).
  * On the control thread, after EAL start. 0 or errno. */
 int urxe_gate_add(struct urxe_guard *g);
+/** urxe_gate_del - not any more. On the control thread. */
 void urxe_gate_del(struct urxe_guard *g);
-/** urxe_gate_lock - keep DPDK's interrupt handlers from running; for control work on gated ports.
+/** urxe_gate_lock, _unlock - keep DPDK's interrupt handlers from running; for control work on gated
+ * ports.
  */
 void urxe_gate_lock(void);
 void urxe_gate_unlock(void);

@@ -11,7 +11,6 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "netio/capture.h"
 #include "netio/config.h"
 #include "netio/devargs.h"
 #include "netio/eal.h"
@@ -32,6 +31,7 @@ struct ethdev {
 	char sock[256];	   /* socket file that is ours, or "" */
 	uint32_t l3_mtu;
 	uint8_t mac[6];
+	bool pci; /* a card: its driver, and so its kind, is known when it was probed */
 
 	/* Written by the control thread with all guards held. */
 	bool present; /* the port exists and is started */
@@ -43,13 +43,12 @@ struct ethdev {
 	unsigned lanes;
 	struct ethdev_lane *lane[ETHDEV_MAX_LANES];
 	struct rte_mempool *pool;
-	struct urxe_capture *capture;
 	struct urxe_link_info info;
 	struct urxe_link_info opened; /* info as the opener is told: the watch may change info */
 
 	/* The control thread's. */
 	struct urxe_eal_watch watch;
-	bool probed, was_up;
+	bool probed, configured, was_up;
 	unsigned ifindex;   /* of the kernel's interface below (af_packet), or 0 */
 	uint64_t peer_mark; /* which incarnation of the peer's socket the last probe failed on */
 	unsigned seeks;
@@ -61,6 +60,10 @@ struct ethdev {
 	uint32_t generation, wait_generation; /* of the port: written by the control thread */
 	bool armed;
 };
+
+/** ethdev_probe - let a driver take the device, unless one has; control thread. 0, or errno as
+ * ethdev_plug(). */
+int ethdev_probe(struct ethdev *e, char *err, size_t errlen);
 
 /** ethdev_plug - probe, configure and start the port; control thread. 0, or errno and a line in
  * @err, and nothing is left of it; ENOTCONN: the peer is not there, later may do. */

@@ -9,13 +9,6 @@
 #define HOLD_MAX_FRAMES 4
 #define HOLD_MAX_TIME	URXE_MSEC
 
-enum {
-	F_DROP,
-	F_DUP,
-	F_REORDER,
-	F_CORRUPT
-}; /* order of the counters */
-
 static uint64_t rate(double r)
 {
 	if (!(r > 0))
@@ -23,11 +16,28 @@ static uint64_t rate(double r)
 	return r >= 1 ? 1ull << 32 : (uint64_t)(r * 4294967296.0);
 }
 
-static void dir_init(struct urxe_fault_dir *d, uint64_t seed, enum urxe_counter base)
+double urxe_config_fault(const struct urxe_port_config *cfg, bool tx, enum urxe_fault what)
 {
+	const double both[URXE_NUM_FAULTS] = {cfg->drop, cfg->dup, cfg->reorder, cfg->corrupt};
+	const struct urxe_fault_rate *one = tx ? &cfg->fault_tx[what] : &cfg->fault_rx[what];
+
+	return one->given ? one->rate : both[what];
+}
+
+/* Returns whether anything can happen in this direction. */
+static bool dir_init(struct urxe_fault_dir *d, const struct urxe_port_config *cfg, bool tx,
+		     uint64_t seed, enum urxe_counter base)
+{
+	bool on = false;
+
 	d->prng = seed;
 	urxe_random_step(&d->prng);
 	d->base = base;
+	for (unsigned i = 0; i < URXE_NUM_FAULTS; i++) {
+		d->rate[i] = rate(urxe_config_fault(cfg, tx, (enum urxe_fault)i));
+		on |= d->rate[i] != 0;
+	}
+	return on;
 }
 
 void urxe_fault_init(struct urxe_lane *lane)
@@ -35,21 +45,18 @@ void urxe_fault_init(struct urxe_lane *lane)
 	const struct urxe_port_config *cfg = &lane->port->cfg;
 	struct urxe_faults *x = &lane->faults;
 	uint64_t seed = cfg->seed ? cfg->seed : urxe_port_random(lane->port);
+	bool tx, rx;
 
-	x->drop = rate(cfg->drop);
-	x->dup = rate(cfg->dup);
-	x->reorder = rate(cfg->reorder);
-	x->corrupt = rate(cfg->corrupt);
-	x->on = x->drop || x->dup || x->reorder || x->corrupt;
 	seed += lane->index * 0x10001ull;
-	dir_init(&x->tx, seed, URXE_CNT_fault_tx_drop);
-	dir_init(&x->rx, ~seed, URXE_CNT_fault_rx_drop);
+	tx = dir_init(&x->tx, cfg, true, seed, URXE_CNT_fault_tx_drop);
+	rx = dir_init(&x->rx, cfg, false, ~seed, URXE_CNT_fault_rx_drop);
+	x->on = tx || rx;
 }
 
-static bool hit(struct urxe_fault_dir *d, uint64_t r)
+static bool hit(struct urxe_fault_dir *d, enum urxe_fault what)
 {
 	/* Always one draw, so that a run stays comparable when one rate changes. */
-	return urxe_random_step(&d->prng) >> 32 < r;
+	return urxe_random_step(&d->prng) >> 32 < d->rate[what];
 }
 
 static void corrupt(struct urxe_fault_dir *d, const struct urxe_frame *f, uint32_t bth)
@@ -63,7 +70,8 @@ static void corrupt(struct urxe_fault_dir *d, const struct urxe_frame *f, uint32
 	f->data[at] ^= (uint8_t)(1u << (r & 7));
 }
 
-static void count(struct urxe_lane *lane, struct urxe_fault_dir *d, unsigned what)
+/* The counters of a direction stand in the order of enum urxe_fault. */
+static void count(struct urxe_lane *lane, struct urxe_fault_dir *d, enum urxe_fault what)
 {
 	urxe_count(lane, (enum urxe_counter)(d->base + what), 1);
 }
@@ -81,7 +89,6 @@ static void hold(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct 
 unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
 {
-	struct urxe_faults *x = &lane->faults;
 	uint32_t bth = urxe_frame_roce(f);
 	bool drop, dup, late, bad;
 	unsigned n = 0;
@@ -90,25 +97,25 @@ unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 		out[0] = *f;
 		return 1;
 	}
-	drop = hit(d, x->drop), dup = hit(d, x->dup);
-	late = hit(d, x->reorder), bad = hit(d, x->corrupt);
+	drop = hit(d, URXE_FAULT_DROP), dup = hit(d, URXE_FAULT_DUP);
+	late = hit(d, URXE_FAULT_REORDER), bad = hit(d, URXE_FAULT_CORRUPT);
 	if (drop) {
 		struct urxe_frame gone = *f;
 
-		count(lane, d, F_DROP);
+		count(lane, d, URXE_FAULT_DROP);
 		urxe_frame_free(lane, &gone);
 		return 0;
 	}
 	if (dup && urxe_frame_copy(lane, &out[n], f)) {
-		count(lane, d, F_DUP);
+		count(lane, d, URXE_FAULT_DUP);
 		n++;
 	}
 	if (bad) {
-		count(lane, d, F_CORRUPT);
+		count(lane, d, URXE_FAULT_CORRUPT);
 		corrupt(d, f, bth);
 	}
 	if (late && !d->holding) {
-		count(lane, d, F_REORDER);
+		count(lane, d, URXE_FAULT_REORDER);
 		hold(lane, d, f);
 		return n;
 	}

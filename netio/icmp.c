@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ICMP and ICMPv6: echo requests are answered, at a bounded rate; neighbour discovery and
+ * ICMP and ICMPv6: echo requests are answered, at a bounded rate; errors, neighbour discovery and
  * MLD go their ways; the rest is none of our business.
  */
 #include "netio/stack.h"
@@ -92,7 +92,7 @@ void urxe_icmp_input(struct urxe_lane *lane, const struct urxe_input *in)
 	else if (in->l4[0] == V4_ECHO_REQUEST && !in->l4[1] && !in->mcast && !(in->eth[0] & 1) &&
 		 !(in->eth[6] & 1))
 		echo_reply(lane, in);
-	else
+	else if (!urxe_icmp_error_input(lane, in))
 		urxe_count(lane, URXE_CNT_rx_icmp_ignored, 1);
 }
 
@@ -118,6 +118,8 @@ void urxe_icmpv6_input(struct urxe_lane *lane, const struct urxe_input *in)
 		}
 		break;
 	default:
+		if (urxe_icmp_error_input(lane, in))
+			return;
 		break;
 	}
 	urxe_count(lane, URXE_CNT_rx_icmp_ignored, 1);

@@ -40,6 +40,13 @@ uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len)
 	return crc;
 }
 
+uint32_t urxe_icrc_twice(const uint8_t *l3, bool ipv4, uint32_t len)
+{
+	const uint8_t *bth = l3 + (ipv4 ? IPV4_LEN : IPV6_LEN) + UDP_LEN;
+
+	return urxe_icrc_more(urxe_icrc(l3, ipv4, len), bth, len);
+}
+
 uint32_t urxe_icrc_more(uint32_t crc, const void *data, uint32_t len)
 {
 	return crc32_gzip_refl(crc, data, len);

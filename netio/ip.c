@@ -5,6 +5,7 @@
  * under its reason. Nothing read from the frame is trusted before it is checked.
  */
 #include "netio/stack.h"
+#include "urxe/opcode.h"
 
 static bool drop(struct urxe_lane *lane, enum urxe_counter why)
 {
@@ -51,10 +52,20 @@ uint32_t urxe_sum_pseudo(const uint8_t *l3, bool ipv4, uint8_t proto, uint32_t l
 
 /* ---- UDP ---- */
 
+/* provider/quirks.md: flush-icrc. Of a FLUSH, which has no payload, all are headers. */
+static bool twice_summed_flush(const struct urxe_input *in, const uint8_t *bth, uint32_t len)
+{
+	const struct urxe_opcode_info *op = &urxe_opcode_table[urxe_bth_opcode(bth)];
+
+	return op->flags & URXE_OPF_FLUSH && len == op->hdr_len &&
+	       urxe_icrc_twice(in->l3, in->ipv4, len) == urxe_icrc_get(bth + len);
+}
+
 static bool udp_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 		      const struct urxe_input *in, uint16_t vlan, struct urxe_packet *pkt)
 {
 	const uint8_t *udp = in->l4;
+	uint8_t twice = 0;
 	uint32_t len;
 
 	if (in->l4_len < UDP_LEN)
@@ -73,15 +84,18 @@ static bool udp_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 		return drop(lane, URXE_CNT_rx_roce_short);
 	len -= URXE_ICRC_LEN;
 	if ((!loop || lane->port->loop_icrc) &&
-	    urxe_icrc(in->l3, in->ipv4, len) != urxe_icrc_get(udp + UDP_LEN + len))
-		return drop(lane, URXE_CNT_rx_icrc);
+	    urxe_icrc(in->l3, in->ipv4, len) != urxe_icrc_get(udp + UDP_LEN + len)) {
+		if (!twice_summed_flush(in, udp + UDP_LEN, len))
+			return drop(lane, URXE_CNT_rx_icrc);
+		twice = URXE_PKT_TWICE;
+	}
 
 	pkt->bth = udp + UDP_LEN;
 	pkt->len = len;
 	pkt->l3 = in->l3;
 	pkt->ipv4 = in->ipv4;
-	pkt->flags =
-		(uint8_t)((in->mcast ? URXE_PKT_MULTICAST : 0) | (loop ? URXE_PKT_LOOPBACK : 0));
+	pkt->flags = (uint8_t)((in->mcast ? URXE_PKT_MULTICAST : 0) |
+			       (loop ? URXE_PKT_LOOPBACK : 0) | twice);
 	memcpy(pkt->src_mac, in->eth + 6, 6);
 	pkt->vlan = vlan;
 	pkt->sgid_index = in->mcast ? -1 : in->sgid_index;

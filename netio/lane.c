@@ -72,7 +72,7 @@ static void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned m
 static unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n)
 {
 	struct urxe_port *port = lane->port;
-	uint64_t bytes = 0, now;
+	uint64_t bytes = 0;
 
 	n = port->ops->rx(port->link, lane->index, f, n);
 	if (!n)
@@ -82,9 +82,8 @@ static unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n
 	urxe_count(lane, URXE_CNT_rx_frames, n);
 	urxe_count(lane, URXE_CNT_rx_bytes, bytes);
 	if (port->capture) {
-		now = urxe_port_now(port);
 		for (unsigned i = 0; i < n; i++)
-			port->ops->capture(port->link, &f[i], false, now);
+			urxe_capture_write(port->capture, f[i].data, f[i].len, false);
 	}
 	return n;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * What netio's stack asks of a link below it: whole Ethernet frames, in bursts.
- * Implementations: link_ethdev.c (any DPDK port), link_sim.c (virtual time),
- * link_loop.c (no wire at all). Lane-related calls come from the one thread that
- * holds that lane.
+ * Implementations: link_ethdev.c (any DPDK port), link_packet.c (an interface of the kernel's),
+ * link_sim.c (virtual time), link_loop.c (no wire at all). Lane-related calls come from the one
+ * thread that holds that lane.
  */
 #ifndef URXE_NETIO_LINK_H
 #define URXE_NETIO_LINK_H
@@ -38,6 +38,11 @@ struct urxe_link_info {
 
 struct urxe_link_ops {
 	const char *name;
+	bool no_wire; /* nothing ever arrives, nobody else hears what is sent */
+	bool prompt;  /* as urxe_port_prompt() */
+	/** mac: the MAC that the link is known to have before it is opened; false: unknown. May be
+	 * NULL. */
+	bool (*mac)(void *arg, const struct urxe_port_config *cfg, uint8_t mac[6]);
 	/** open: bring up for @cfg, of @l3_mtu bytes; *@link is passed to all other calls. 0, or
 	 * errno and a log line that says why. */
 	int (*open)(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
@@ -57,16 +62,29 @@ struct urxe_link_ops {
 	bool (*dead)(void *link);
 	/** mcast: program the receive filter with these group MACs; 0 or errno. May be NULL. */
 	int (*mcast)(void *link, const uint8_t (*macs)[6], unsigned n);
+	/** everything: receive all frames that are on the wire (@on), or what mcast() and the MAC
+	 * say and the stack has a use for. NULL: it always does. */
+	void (*everything)(void *link, bool on);
+	/** dropped: frames that came and found no room, since the open. Thread-safe. NULL: unknown.
+	 */
+	uint64_t (*dropped)(void *link);
 	/** wait: as urxe_port_wait(); wake_fd turns readable for urxe_port_wake(). NULL: no
 	 * interrupt. */
 	void (*wait)(void *link, uint64_t ns, int wake_fd, bool *interrupt);
-	/** capture: append a frame to the capture file; @tx its direction. NULL when none. */
-	void (*capture)(void *link, const struct urxe_frame *f, bool tx, uint64_t now);
 	/* The clock and randomness work without an open link. NULL: the system's. */
 	uint64_t (*now)(void *arg);
 	uint64_t (*random)(void *arg);
 };
 
 extern const struct urxe_link_ops urxe_link_loop_ops; /* no wire: own addresses only */
+
+/**
+ * urxe_link_select - the link for a device's `port`
+ *
+ * To be called for every configured device before the first link opens: EAL is started once and
+ * must know then how much memory and which buses it needs. Starts nothing. Thread-safe.
+ */
+void urxe_link_select(const struct urxe_port_config *cfg, const struct urxe_link_ops **ops,
+		      void **arg);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "netio/ethdev.h"
 #include "netio/link_ethdev.h"
+#include "netio/pci.h"
 #include "netio/port.h"
 #include "urxe/log.h"
 
@@ -190,14 +191,6 @@ static bool ethdev_dead(void *link)
 	return !urxe_eal_dead && __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
 }
 
-static void ethdev_capture(void *link, const struct urxe_frame *f, bool tx, uint64_t now)
-{
-	struct ethdev *e = link;
-
-	if (e->capture && !urxe_eal_dead)
-		urxe_capture_write(e->capture, f->data, f->len, tx);
-}
-
 /* ---- open and close ---- */
 
 static void ethdev_release(struct ethdev *e)
@@ -210,13 +203,11 @@ static void ethdev_release(struct ethdev *e)
 	}
 	if (e->kind->gated)
 		urxe_gate_del(&e->wait_guard);
-	urxe_capture_close(e->capture);
 	rte_mempool_free(e->pool);
 	if (e->epfd >= 0)
 		close(e->epfd);
 	if (e->event_fd >= 0)
 		close(e->event_fd);
-	free(e);
 }
 
 static int make_lanes(struct ethdev *e)
@@ -250,11 +241,23 @@ static int make_lanes(struct ethdev *e)
 	return 0;
 }
 
+/* As large as our frames, and as the driver wants it, where it can be asked already. */
+static uint32_t data_room(const struct ethdev *e)
+{
+	uint32_t room = urxe_devargs_data_room(e->devargs, e->l3_mtu);
+	struct rte_eth_dev_info di;
+
+	if (e->probed && !rte_eth_dev_info_get(e->port, &di) && di.min_rx_bufsize > room &&
+	    di.min_rx_bufsize <= UINT16_MAX - RTE_PKTMBUF_HEADROOM)
+		room = di.min_rx_bufsize;
+	return room;
+}
+
 static int make_resources(struct ethdev *e, char *err, size_t errlen)
 {
 	static unsigned serial;
 	char name[RTE_MEMPOOL_NAMESIZE];
-	uint32_t room = urxe_devargs_data_room(e->devargs, e->l3_mtu);
+	uint32_t room = data_room(e);
 	int ret;
 
 	ret = make_lanes(e);
@@ -274,8 +277,6 @@ static int make_resources(struct ethdev *e, char *err, size_t errlen)
 	e->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (e->epfd < 0 || e->event_fd < 0)
 		return errno;
-	if (e->cfg.pcap[0])
-		return urxe_capture_open(&e->capture, e->cfg.pcap, room);
 	return 0;
 }
 
@@ -290,10 +291,13 @@ static int open_job(void *arg)
 		urxe_err("%s: cannot start DPDK: %s: %s", e->cfg.name, err, strerror(ret));
 		return ret;
 	}
-	ret = make_resources(e, err, sizeof(err));
+	ret = ethdev_probe(e, err, sizeof(err));
+	if (!ret || ret == ENOTCONN)
+		ret = make_resources(e, err, sizeof(err));
 	if (!ret)
 		ret = ethdev_plug(e, err, sizeof(err));
 	if (ret && ret != ENOTCONN) {
+		ethdev_unplug(e);
 		urxe_err("%s: cannot start port '%s': %s%s%s", e->cfg.name, e->cfg.port, err,
 			 err[0] ? ": " : "", strerror(ret));
 		ethdev_release(e);
@@ -309,6 +313,29 @@ static int open_job(void *arg)
 	e->opened = e->info;
 	urxe_eal_watch_add(&e->watch);
 	return 0;
+}
+
+/* Of what is wrong with a card EAL says less, or nothing. */
+static int pci_ready(const struct ethdev *e)
+{
+	char addr[32], why[400];
+	int ret;
+
+	if (urxe_eal_dead || !urxe_devargs_pci(e->cfg.port, addr, sizeof(addr)))
+		return 0;
+	ret = urxe_pci_ready(&urxe_pci_machine, addr, urxe_devargs_pool_mb(&e->cfg, e->l3_mtu), why,
+			     sizeof(why));
+	if (ret)
+		urxe_err("%s: cannot use port '%s': %s", e->cfg.name, e->cfg.port, why);
+	return ret;
+}
+
+static bool ethdev_mac(void *arg, const struct urxe_port_config *cfg, uint8_t mac[6])
+{
+	char addr[32];
+
+	return urxe_devargs_pci(cfg->port, addr, sizeof(addr)) &&
+	       urxe_pci_mac(&urxe_pci_machine, addr, mac);
 }
 
 static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
@@ -335,7 +362,13 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 		free(e);
 		return ret;
 	}
-	if (!urxe_devargs_pci(cfg->port, e->name, sizeof(e->name)))
+	ret = pci_ready(e);
+	if (ret) {
+		free(e);
+		return ret;
+	}
+	e->pci = urxe_devargs_pci(cfg->port, e->name, sizeof(e->name));
+	if (!e->pci)
 		urxe_devargs_name(cfg->port, e->name, sizeof(e->name));
 	/* What is known of a port whose peer is still to come. */
 	snprintf(e->info.driver, sizeof(e->info.driver), "%s", e->kind->driver);
@@ -345,11 +378,10 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 
 	ret = urxe_eal_call(open_job, e);
 	if (ret) {
-		if (urxe_eal_dead) {
+		if (urxe_eal_dead)
 			urxe_err("%s: DPDK runs in the parent process: a child needs to exec",
 				 cfg->name);
-			free(e);
-		}
+		free(e);
 		return ret;
 	}
 	*info = e->opened;
@@ -364,6 +396,7 @@ static int close_job(void *arg)
 	urxe_eal_watch_del(&e->watch);
 	ethdev_unplug(e);
 	ethdev_release(e);
+	free(e);
 	return 0;
 }
 
@@ -376,6 +409,7 @@ static void ethdev_close(void *link)
 
 const struct urxe_link_ops urxe_link_ethdev_ops = {
 	.name = "dpdk",
+	.mac = ethdev_mac,
 	.open = ethdev_open,
 	.close = ethdev_close,
 	.alloc = ethdev_alloc,
@@ -385,18 +419,5 @@ const struct urxe_link_ops urxe_link_ethdev_ops = {
 	.up = ethdev_up,
 	.dead = ethdev_dead,
 	.wait = ethdev_wait,
-	.capture = ethdev_capture,
 	.now = urxe_link_ethdev_now,
 };
-
-void urxe_link_select(const struct urxe_port_config *cfg, const struct urxe_link_ops **ops,
-		      void **arg)
-{
-	*arg = NULL;
-	if (!strcmp(cfg->port, "loop")) {
-		*ops = &urxe_link_loop_ops;
-		return;
-	}
-	urxe_eal_want(cfg, urxe_config_l3_mtu(cfg));
-	*ops = &urxe_link_ethdev_ops;
-}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The link that is a DPDK ethdev, and the choice of a link by configuration.
+ * The link that is a DPDK ethdev.
  */
 #ifndef URXE_NETIO_LINK_ETHDEV_H
 #define URXE_NETIO_LINK_ETHDEV_H
@@ -16,15 +16,6 @@
  * ENODEV).
  */
 extern const struct urxe_link_ops urxe_link_ethdev_ops;
-
-/**
- * urxe_link_select - the link for a device's `port`: "loop", or a DPDK port
- *
- * To be called for every configured device before the first link opens: EAL is started once and
- * must know then how much memory and which buses it needs. Starts nothing. Thread-safe.
- */
-void urxe_link_select(const struct urxe_port_config *cfg, const struct urxe_link_ops **ops,
-		      void **arg);
 
 /** urxe_link_ethdev_now - the TSC in nanoseconds of CLOCK_MONOTONIC, where the kernel trusts it. */
 uint64_t urxe_link_ethdev_now(void *arg);

@@ -212,7 +212,9 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
 		conf.rx_adv_conf.rss_conf.rss_hf = rss_types(di);
 	}
 	conf.intr_conf.rxq = intr;
-	conf.intr_conf.lsc = !!(*di->dev_flags & RTE_ETH_DEV_INTR_LSC);
+	/* Of a card nobody waits for LSC: the watch asks. With it DPDK would answer from what the
+	 * last interrupt said, and on uio, with rx interrupts wanted, there is none (e1000). */
+	conf.intr_conf.lsc = !e->pci && *di->dev_flags & RTE_ETH_DEV_INTR_LSC;
 	conf.intr_conf.rmv = !!(*di->dev_flags & RTE_ETH_DEV_INTR_RMV);
 	if (!e->kind->any_mtu) {
 		mtu = largest_mtu(di, mtu);
@@ -237,6 +239,25 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
  */
 #define TX_UNFREED 64
 
+/*
+ * The threshold must be below the device's ring, which a card on virtio has of its own, whatever
+ * is asked for, and which nobody is told: it is tried for, from what we asked for downwards.
+ */
+static int setup_tx_queue(struct ethdev *e, uint16_t queue, uint16_t txd, struct rte_eth_txconf txc,
+			  bool hoards)
+{
+	unsigned socket = (unsigned)rte_eth_dev_socket_id(e->port);
+	struct rte_eth_txconf own = txc;
+
+	for (unsigned n = txd; hoards && n >= 2 * TX_UNFREED; n /= 2) {
+		own.tx_free_thresh = (uint16_t)(n - TX_UNFREED);
+		if (!rte_eth_tx_queue_setup(e->port, queue, txd, socket, &own))
+			return 0;
+	}
+	urxe_eal_error(NULL, 0);
+	return rte_eth_tx_queue_setup(e->port, queue, txd, socket, &txc);
+}
+
 static int setup_queues(struct ethdev *e, const struct rte_eth_dev_info *di, uint64_t tx_offloads)
 {
 	uint16_t rxd = urxe_devargs_desc(e->devargs), txd = rxd;
@@ -247,16 +268,12 @@ static int setup_queues(struct ethdev *e, const struct rte_eth_dev_info *di, uin
 	txc.offloads = tx_offloads;
 	rxc.offloads = 0;
 	ret = rte_eth_dev_adjust_nb_rx_tx_desc(e->port, &rxd, &txd);
-	if (urxe_devargs_kind(di->driver_name)->hoards && txd >= 2 * TX_UNFREED)
-		txc.tx_free_thresh = (uint16_t)(txd - TX_UNFREED);
 	for (unsigned i = 0; !ret && i < e->info.lanes; i++) {
 		ret = rte_eth_rx_queue_setup(e->port, (uint16_t)i, rxd,
 					     (unsigned)rte_eth_dev_socket_id(e->port), &rxc,
 					     e->pool);
 		if (!ret)
-			ret = rte_eth_tx_queue_setup(e->port, (uint16_t)i, txd,
-						     (unsigned)rte_eth_dev_socket_id(e->port),
-						     &txc);
+			ret = setup_tx_queue(e, (uint16_t)i, txd, txc, e->kind->hoards);
 	}
 	return -ret;
 }
@@ -276,53 +293,77 @@ static int start(struct ethdev *e)
 	return -ret;
 }
 
+/* A step begins: what DPDK complained of before, and survived, is not why this one fails. */
+static void enter(const char **step, const char *name)
+{
+	urxe_eal_error(NULL, 0);
+	*step = name;
+}
+
+/* @intr: with interrupts of received frames. ENOTCONN: only the peer is missing. */
+static int set_up(struct ethdev *e, const struct rte_eth_dev_info *di, bool intr,
+		  uint64_t *tx_offloads, const char **step)
+{
+	int ret;
+
+	enter(step, "configure");
+	ret = configure(e, di, intr, tx_offloads);
+	if (ret)
+		return ret;
+	enter(step, "set up the queues of");
+	ret = setup_queues(e, di, *tx_offloads);
+	if (ret)
+		return ret;
+	/* Some can, none must. The MTU of a kernel's interface is its administrator's. */
+	if (e->kind->any_mtu && !e->kind->kernel_if)
+		rte_eth_dev_set_mtu(e->port, (uint16_t)e->l3_mtu);
+	set_mac(e);
+	enter(step, "start");
+	ret = start(e);
+	return ret && e->kind->revive == URXE_REVIVE_RESTART ? ENOTCONN : ret;
+}
+
 static int bring_up(struct ethdev *e, const char **step)
 {
 	struct rte_eth_dev_info di;
 	uint64_t tx_offloads = 0;
-	bool intr = e->kind->rx_intr;
+	bool intr;
 	int ret;
 
-	*step = "query";
+	enter(step, "query");
 	ret = -rte_eth_dev_info_get(e->port, &di);
 	if (ret)
 		return ret;
-	*step = "configure";
-	ret = configure(e, &di, intr, &tx_offloads);
-	if (ret && intr)
-		ret = configure(e, &di, false, &tx_offloads);
-	if (ret)
-		return ret;
-	*step = "set up the queues of";
-	ret = setup_queues(e, &di, tx_offloads);
-	if (ret)
-		return ret;
+	if (e->pci)
+		e->kind = urxe_devargs_kind(di.driver_name);
+	intr = e->kind->rx_intr;
 	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_LSC, on_lsc, e);
 	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_RMV, on_removal, e);
 	find_kernel_interface(e);
-	if (e->kind->any_mtu)
-		rte_eth_dev_set_mtu(e->port, (uint16_t)e->l3_mtu); /* some can, none must */
-	set_mac(e);
-	*step = "start";
-	ret = start(e);
-	if (ret && e->kind->revive == URXE_REVIVE_RESTART)
-		ret = ENOTCONN;
+	ret = set_up(e, &di, intr, &tx_offloads, step);
+	if (ret && ret != ENOTCONN && intr)
+		ret = set_up(e, &di, false, &tx_offloads, step);
 	if (ret && ret != ENOTCONN)
 		return ret;
 	if (rte_eth_promiscuous_enable(e->port))
 		rte_eth_allmulticast_enable(e->port);
 	e->prepare = tx_offloads != 0;
 	fill_info(e, &di, tx_offloads);
+	e->configured = true;
 	return ret;
 }
 
 /* ---- plug ---- */
 
-static int probe(struct ethdev *e, char *err, size_t errlen)
+int ethdev_probe(struct ethdev *e, char *err, size_t errlen)
 {
 	char sock[sizeof(e->sock)];
 	int ret;
 
+	if (!e->since_ns)
+		e->since_ns = mono_ns();
+	if (e->probed)
+		return 0;
 	urxe_devargs_unstale(e->devargs, sock, sizeof(sock));
 	urxe_eal_error(err, errlen);
 	/* A PCI device was probed when EAL started. */
@@ -352,16 +393,13 @@ int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
 	const char *step = "find";
 	int ret;
 
-	if (!e->since_ns)
-		e->since_ns = mono_ns();
-	if (!e->probed) {
-		ret = probe(e, err, errlen);
-		if (ret)
-			return ret;
+	ret = ethdev_probe(e, err, errlen);
+	if (ret)
+		return ret;
+	if (!e->configured)
 		ret = bring_up(e, &step);
-	} else {
+	else
 		ret = start(e) ? ENOTCONN : 0; /* RESTART: only the start was missing */
-	}
 	if (ret == ENOTCONN)
 		return ret;
 	if (ret) {
@@ -372,8 +410,6 @@ int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
 		ethdev_unplug(e);
 		return ret;
 	}
-	if (e->capture && urxe_capture_start(e->capture, e->port))
-		urxe_warn("%s: cannot write to capture file '%s'", e->cfg.name, e->cfg.pcap);
 	ethdev_hold(e, true);
 	e->present = true;
 	__atomic_fetch_add(&e->generation, 1, __ATOMIC_RELEASE);
@@ -441,7 +477,7 @@ void ethdev_unplug(struct ethdev *e)
 		urxe_gate_unlock();
 	if (e->sock[0])
 		unlink(e->sock);
-	e->probed = false;
+	e->probed = e->configured = false;
 }
 
 /* ---- watch ---- */

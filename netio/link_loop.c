@@ -7,18 +7,11 @@
 
 #include <stdlib.h>
 
+#include "netio/buf_pool.h"
+
 struct loop_link {
-	uint32_t room;
-	unsigned num_free;
-	struct loop_buf *free;
+	struct urxe_buf_pool pool;
 };
-
-struct loop_buf {
-	struct loop_buf *next;
-	uint8_t data[];
-};
-
-#define MAX_FREE 512
 
 static int loop_open(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
 		     uint32_t l3_mtu, void **link, struct urxe_link_info *info)
@@ -29,7 +22,7 @@ static int loop_open(void *arg, const struct urxe_port_config *cfg, const uint8_
 		urxe_err("%s: no memory", cfg->name);
 		return ENOMEM;
 	}
-	l->room = l3_mtu + ETH_LEN + VLAN_LEN;
+	l->pool.room = l3_mtu + ETH_LEN + VLAN_LEN;
 	memset(info, 0, sizeof(*info));
 	strcpy(info->driver, "loop");
 	memcpy(info->mac, mac, 6);
@@ -42,51 +35,24 @@ static int loop_open(void *arg, const struct urxe_port_config *cfg, const uint8_
 static void loop_close(void *link)
 {
 	struct loop_link *l = link;
-	struct loop_buf *b;
 
-	while ((b = l->free)) {
-		l->free = b->next;
-		free(b);
-	}
+	urxe_buf_fini(&l->pool);
 	free(l);
 }
 
 static unsigned loop_alloc(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
 {
 	struct loop_link *l = link;
-	unsigned i;
 
-	for (i = 0; i < n; i++) {
-		struct loop_buf *b = l->free;
-
-		if (b) {
-			l->free = b->next;
-			l->num_free--;
-		} else {
-			b = malloc(sizeof(*b) + l->room);
-			if (!b)
-				break;
-		}
-		f[i] = (struct urxe_frame){.data = b->data, .room = l->room, .buf = b};
-	}
-	return i;
+	return urxe_buf_get(&l->pool, f, n);
 }
 
 static void loop_free(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
 {
 	struct loop_link *l = link;
 
-	for (unsigned i = 0; i < n; i++) {
-		struct loop_buf *b = f[i].buf;
-
-		if (l->num_free >= MAX_FREE) {
-			free(b);
-			continue;
-		}
-		b->next = l->free;
-		l->free = b;
-		l->num_free++;
-	}
+	for (unsigned i = 0; i < n; i++)
+		urxe_buf_put(&l->pool, &f[i]);
 }
 
 static unsigned loop_rx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
@@ -107,6 +73,7 @@ static bool loop_up(void *link)
 
 const struct urxe_link_ops urxe_link_loop_ops = {
 	.name = "loop",
+	.no_wire = true,
 	.open = loop_open,
 	.close = loop_close,
 	.alloc = loop_alloc,

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The simulated network of link_sim.h: ends, frames on their way in a heap by time of arrival, and
+ * the link ops of a port on an end. One lock for all of it.
+ */
 #include "netio/link_sim.h"
 
 #include <poll.h>

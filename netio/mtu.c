@@ -12,6 +12,7 @@
 #define L3_DEFAULT  1500
 #define PMTU_MIN    256
 #define PMTU_MAX    4096
+#define L3_MIN	    576 /* that may be configured */
 
 static bool is_path_mtu(uint32_t mtu)
 {
@@ -35,4 +36,22 @@ uint32_t urxe_config_path_mtu(uint32_t l3_mtu)
 			return mtu;
 	}
 	return 0;
+}
+
+uint32_t urxe_config_port_path_mtu(const struct urxe_port_config *cfg, uint32_t l3_mtu)
+{
+	uint32_t fits = urxe_config_path_mtu(l3_mtu);
+
+	return is_path_mtu(cfg->mtu) && cfg->mtu < fits ? cfg->mtu : fits;
+}
+
+uint32_t urxe_config_mtu_for(uint32_t bytes)
+{
+	uint32_t path_mtu = urxe_config_path_mtu(bytes);
+
+	if (!path_mtu)
+		return 0;
+	if (bytes >= L3_MIN && !is_path_mtu(bytes))
+		return bytes;
+	return path_mtu + HEADER_ROOM > L3_MIN ? path_mtu + HEADER_ROOM : L3_MIN;
 }

@@ -83,6 +83,46 @@ static int find_way(struct urxe_path *path, const struct urxe_path_attr *a)
 	return err ? err : urxe_neigh_get(port, next, a->sgid_index, &path->neigh);
 }
 
+/* Whom a packet went to, and by which port: many flows may go to one peer. */
+static struct urxe_path_list *bucket(struct urxe_port *port, const uint8_t dgid[16], uint16_t sport)
+{
+	return &port->paths.bucket[(urxe_gid_hash(dgid) + sport) % PATH_BUCKETS];
+}
+
+static void list_path(struct urxe_path *path)
+{
+	struct urxe_path_table *t = &path->port->paths;
+
+	urxe_spin_lock(&t->lock);
+	LIST_INSERT_HEAD(bucket(path->port, path->dgid, path->udp_sport), path, in_use);
+	urxe_spin_unlock(&t->lock);
+}
+
+static void unlist_path(struct urxe_path *path)
+{
+	struct urxe_path_table *t = &path->port->paths;
+
+	urxe_spin_lock(&t->lock);
+	LIST_REMOVE(path, in_use);
+	urxe_spin_unlock(&t->lock);
+}
+
+bool urxe_path_in_use(struct urxe_port *port, const uint8_t sgid[16], const uint8_t dgid[16],
+		      uint16_t udp_sport)
+{
+	const struct urxe_path *p;
+
+	urxe_spin_lock(&port->paths.lock);
+	LIST_FOREACH(p, bucket(port, dgid, udp_sport), in_use)
+	{
+		if (p->udp_sport == udp_sport && !memcmp(p->dgid, dgid, 16) &&
+		    !memcmp(p->own->entry.gid, sgid, 16))
+			break;
+	}
+	urxe_spin_unlock(&port->paths.lock);
+	return p;
+}
+
 int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 		     struct urxe_path **out)
 {
@@ -103,6 +143,7 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 	path->port = port;
 	path->own = own;
 	path->ipv4 = own->entry.ipv4;
+	path->udp_sport = attr->udp_sport;
 	memcpy(path->dgid, attr->dgid, 16);
 	/* 127.0.0.1 and ::1 become an own address. */
 	err = urxe_port_route(port, attr->dgid, &other, path->dgid);
@@ -113,6 +154,8 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 		return err;
 	}
 	put_headers(path, attr);
+	if (path->kind == PATH_WIRE)
+		list_path(path);
 	*out = path;
 	return 0;
 }
@@ -127,6 +170,8 @@ void urxe_path_destroy(struct urxe_path *path)
 {
 	if (!path)
 		return;
+	if (path->kind == PATH_WIRE)
+		unlist_path(path);
 	if (path->neigh)
 		urxe_neigh_put(path->port, path->neigh);
 	free(path);

@@ -54,37 +54,54 @@ static bool wake_consume(struct urxe_port *port)
 {
 	uint64_t v;
 
+	/* Set after the write: what made the descriptor readable is not read before. */
+	if (!atomic_load_explicit(&port->woken, memory_order_relaxed) ||
+	    !atomic_exchange(&port->woken, false))
+		return false;
 	(void)!read(port->wake_fd, &v, sizeof(v));
-	return atomic_exchange_explicit(&port->woken, false, memory_order_acq_rel);
+	return true;
 }
 
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
 {
 	struct pollfd pfd = {.fd = port->wake_fd, .events = POLLIN};
 	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
-	bool started = atomic_load_explicit(&port->started, memory_order_acquire), dummy;
+	bool started = atomic_load_explicit(&port->started, memory_order_acquire), none = false;
+	bool *wanted = interrupt ? interrupt : &none, prompt = *wanted;
 
-	if (!interrupt)
-		interrupt = &dummy;
+	interrupt = wanted;
 	/* Nothing arrives on a wire that is not there. */
-	*interrupt = !started || port->ops == &urxe_link_loop_ops;
-	if (atomic_load_explicit(&port->woken, memory_order_relaxed) && wake_consume(port))
+	*interrupt = !started || port->ops->no_wire;
+	if (wake_consume(port))
 		return;
 	if (started && frames_wait(port))
 		return;
-	if (started && port->ops->wait)
+	if (started && port->ops->wait) {
+		*interrupt = prompt;
 		port->ops->wait(port->link, ns, port->wake_fd, interrupt);
-	else
+	} else
 		ppoll(&pfd, 1, ns == URXE_NEVER ? NULL : &ts, NULL);
 	wake_consume(port);
+}
+
+bool urxe_port_prompt(const struct urxe_port *port)
+{
+	return port->ops->prompt;
+}
+
+bool urxe_port_wired(const struct urxe_port *port)
+{
+	return !port->ops->no_wire;
 }
 
 void urxe_port_wake(struct urxe_port *port)
 {
 	uint64_t one = 1;
 
-	if (!atomic_exchange_explicit(&port->woken, true, memory_order_acq_rel))
-		(void)!write(port->wake_fd, &one, sizeof(one));
+	if (atomic_load(&port->woken))
+		return;
+	(void)!write(port->wake_fd, &one, sizeof(one));
+	atomic_store(&port->woken, true);
 }
 
 /* ---- queries ---- */
@@ -144,11 +161,11 @@ static void fill_info(struct urxe_port *port)
 	snprintf(info->link, sizeof(info->link), "%s", cfg->port);
 	if (cfg->has_mac)
 		memcpy(port->mac, cfg->mac, 6);
-	else
+	else if (!port->ops->mac || !port->ops->mac(port->link_arg, cfg, port->mac))
 		make_mac(port, port->mac);
 	memcpy(info->mac, port->mac, 6);
 	info->l3_mtu = urxe_config_l3_mtu(cfg);
-	info->path_mtu = urxe_config_path_mtu(info->l3_mtu);
+	info->path_mtu = urxe_config_port_path_mtu(cfg, info->l3_mtu);
 	info->vlan = cfg->vlan;
 	info->lanes = 1;
 	atomic_store(&port->l3_mtu, info->l3_mtu);
@@ -201,6 +218,7 @@ static void stop(struct urxe_port *port)
 		urxe_tx_fini(&port->lanes[i]);
 	free(port->lanes);
 	port->ops->close(port->link);
+	urxe_capture_close(port->capture);
 }
 
 void urxe_port_destroy(struct urxe_port *port)
@@ -258,15 +276,16 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 	}
 	memcpy(port->mac, li->mac, 6);
 	atomic_store(&port->l3_mtu, l3);
-	port->capture = port->ops->capture && port->cfg.pcap[0];
-	port->loop_icrc = port->capture || port->cfg.corrupt > 0;
+	/* Looped frames pass the faults of what is sent, and no others. */
+	port->loop_icrc =
+		port->capture || urxe_config_fault(&port->cfg, true, URXE_FAULT_CORRUPT) > 0;
 	port->tx_csum = li->tx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	port->rx_csum = li->rx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	urxe_spin_lock(&port->info_lock);
 	memcpy(info->driver, li->driver, sizeof(info->driver));
 	memcpy(info->mac, li->mac, 6);
 	info->l3_mtu = l3;
-	info->path_mtu = urxe_config_path_mtu(l3);
+	info->path_mtu = urxe_config_port_path_mtu(&port->cfg, l3);
 	info->speed_mbps = li->speed_mbps;
 	info->lanes = li->lanes;
 	info->tx_offloads = li->tx_offloads;
@@ -276,16 +295,29 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 	return 0;
 }
 
+static void capture_end(struct urxe_port *port)
+{
+	urxe_capture_close(port->capture);
+	port->capture = NULL;
+}
+
 static int start_locked(struct urxe_port *port)
 {
 	struct urxe_link_info li;
 	int err;
 
 	memset(&li, 0, sizeof(li));
+	if (port->cfg.pcap[0]) {
+		err = urxe_capture_open(&port->capture, port->cfg.pcap, port->cfg.name);
+		if (err)
+			return err;
+	}
 	err = port->ops->open(port->link_arg, &port->cfg, port->mac, atomic_load(&port->l3_mtu),
 			      &port->link, &li);
-	if (err)
+	if (err) {
+		capture_end(port);
 		return err; /* the link has said why */
+	}
 	err = make_lanes(port, li.lanes);
 	if (!err)
 		err = adopt(port, &li);
@@ -294,6 +326,7 @@ static int start_locked(struct urxe_port *port)
 		port->lanes = NULL;
 		port->num_lanes = 0;
 		port->ops->close(port->link);
+		capture_end(port);
 		return err;
 	}
 	atomic_store_explicit(&port->started, true, memory_order_release);

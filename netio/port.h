@@ -144,9 +144,19 @@ uint64_t urxe_port_random(struct urxe_port *port);
  *
  * Called by one thread, which holds no lane. May return early. Where the link has no
  * interrupt to wait for, a link with traffic expected must be waited for in short steps:
- * *@interrupt tells whether an arriving frame ends the wait.
+ * *@interrupt tells whether an arriving frame ends the wait. In: an arriving frame should end it
+ * however short it is, which a link that is prompt does.
  */
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt);
+
+/**
+ * urxe_port_prompt - can a wait of any length be ended by an arriving frame, at no cost to who
+ * sends?
+ */
+bool urxe_port_prompt(const struct urxe_port *port);
+
+/** urxe_port_wired - is there anybody but ourselves that a frame may reach? Works before start. */
+bool urxe_port_wired(const struct urxe_port *port);
 
 /** urxe_port_wake - end a urxe_port_wait() now. Thread-safe, async; a wake before the wait counts.
  */
@@ -166,6 +176,7 @@ void urxe_lane_unlock(struct urxe_lane *lane);
 
 #define URXE_PKT_MULTICAST 0x1
 #define URXE_PKT_LOOPBACK  0x2 /* sent by this port itself */
+#define URXE_PKT_TWICE	   0x4 /* its ICRC counts the headers twice (urxe_tx_headers_twice()) */
 
 /** A received RoCEv2 packet: addressed to us (or multicast), lengths and ICRC checked. */
 struct urxe_packet {
@@ -231,6 +242,14 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx
 /** urxe_tx_headers - the first @hdr_len bytes at tx->bth are written; starts the ICRC. Once a
  * frame. */
 void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len);
+
+/**
+ * urxe_tx_headers_twice - instead of urxe_tx_headers(), of a packet without payload: its ICRC goes
+ * on over the same @hdr_len bytes once more, now as they are
+ *
+ * It is what some peers make and want of a FLUSH (provider/quirks.md: flush-icrc).
+ */
+void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len);
 
 /** urxe_tx_append - copy payload (or pad zeros when @src is NULL) and carry the ICRC on. */
 void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len);
@@ -328,6 +347,31 @@ bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t 
  */
 int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16],
 		      uint8_t dmac[6]);
+
+/* ---- errors from the path ---- */
+
+/** What a router, or the host at the other end, reports by ICMP of a packet that we sent. */
+struct urxe_path_error {
+	int err; /* ENETUNREACH, EHOSTUNREACH, EACCES (prohibited), ECONNREFUSED (nobody there has
+		  * the UDP port) */
+	uint8_t from[16];	    /* GID of who reports it */
+	uint8_t sgid[16], dgid[16]; /* of the packet; the first is own */
+	uint16_t udp_sport;	    /* host order */
+	const uint8_t *bth; /* how much of the packet is quoted; good during the call only */
+	uint32_t len;	    /* bytes from bth; may be 0 */
+};
+
+/**
+ * urxe_path_error_fn - somebody reports that a destination cannot be reached
+ *
+ * With a lane's lock held. A path with these addresses and this UDP port exists; no more is
+ * checked, and whoever guesses them can send this. "Too big" does not come here: it is logged and
+ * counted.
+ */
+typedef void urxe_path_error_fn(void *arg, const struct urxe_path_error *e);
+
+/** urxe_port_on_path_error - tell @fn; before the port is started. */
+void urxe_port_on_path_error(struct urxe_port *port, urxe_path_error_fn *fn, void *arg);
 
 /* ---- multicast ---- */
 

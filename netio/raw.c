@@ -9,6 +9,8 @@
 
 void urxe_port_raw_tap(struct urxe_port *port, urxe_raw_fn *fn, void *arg)
 {
+	if (port->ops->everything)
+		port->ops->everything(port->link, fn != NULL);
 	for (unsigned i = 0; i < port->num_lanes; i++) {
 		struct urxe_lane *lane = &port->lanes[i];
 

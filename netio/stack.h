@@ -3,8 +3,8 @@
  * The inside of netio's stack: what port.c, lane.c, tx.c, ip.c, neigh.c ... share.
  * Nobody outside netio includes this file.
  *
- * Locks, outermost first: port->start_lock; a lane's lock; neigh.lock or mcast.lock
- * (neither within the other); port->info_lock. What a lane's lock guards is said in
+ * Locks, outermost first: port->start_lock; a lane's lock; neigh.lock, mcast.lock or paths.lock
+ * (none within another); port->info_lock. What a lane's lock guards is said in
  * struct urxe_lane; counters are written under it and read by anybody.
  */
 #ifndef URXE_NETIO_STACK_H
@@ -14,13 +14,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/queue.h>
 
+#include "netio/capture.h"
 #include "netio/config.h"
 #include "netio/counters.h"
 #include "netio/link.h"
 #include "netio/port.h"
 #include "urxe/gid.h"
 #include "urxe/lock.h"
+#include "urxe/random.h"
 #include "urxe/wire.h"
 
 #define URXE_USEC 1000ull
@@ -158,12 +161,30 @@ void urxe_mcast_report_all(struct urxe_port *port);
 void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now);
 void urxe_mcast_query(struct urxe_lane *lane, bool ipv4);
 
+/* ---- paths in use (path.c), for ICMP errors (icmp_error.c) ---- */
+
+#define PATH_BUCKETS 256
+
+struct urxe_path_table {
+	struct urxe_spin lock;
+	LIST_HEAD(urxe_path_list, urxe_path) bucket[PATH_BUCKETS];
+	/* When the last log line was about a destination with this hash, of both kinds. */
+	_Atomic uint64_t logged[2][PATH_BUCKETS];
+	urxe_path_error_fn *error_fn; /* set before start */
+	void *error_arg;
+};
+
+/** urxe_path_in_use - is there a path over the wire with these addresses and this port? */
+bool urxe_path_in_use(struct urxe_port *port, const uint8_t sgid[16], const uint8_t dgid[16],
+		      uint16_t udp_sport);
+
 /* ---- fault injection (fault.c) ---- */
 
 #define FAULT_OUT 3
 
 struct urxe_fault_dir {
 	uint64_t prng;
+	uint64_t rate[URXE_NUM_FAULTS]; /* of 2^32 */
 	bool holding;
 	unsigned countdown; /* frames that still overtake the held one */
 	uint64_t deadline;
@@ -173,7 +194,6 @@ struct urxe_fault_dir {
 
 struct urxe_faults {
 	bool on;
-	uint64_t drop, dup, reorder, corrupt; /* of 2^32 */
 	struct urxe_fault_dir tx, rx;
 };
 
@@ -269,9 +289,9 @@ struct urxe_port {
 	atomic_bool started; /* released when what follows is set */
 	void *link;
 	uint8_t mac[6];
-	_Atomic uint32_t l3_mtu; /* a start may make it smaller */
-	bool capture;		 /* the link writes a capture */
-	bool loop_icrc;		 /* looped frames carry a true ICRC, and it is checked */
+	_Atomic uint32_t l3_mtu;      /* a start may make it smaller */
+	struct urxe_capture *capture; /* NULL: none */
+	bool loop_icrc;		      /* looped frames carry a true ICRC, and it is checked */
 	bool tx_csum, rx_csum;
 	unsigned num_lanes;
 	struct urxe_lane *lanes;
@@ -284,6 +304,7 @@ struct urxe_port {
 
 	struct urxe_neigh_table neigh;
 	struct urxe_mcast mcast;
+	struct urxe_path_table paths;
 	_Atomic uint64_t dup_warned; /* when the last duplicate address was reported */
 };
 
@@ -330,15 +351,6 @@ void urxe_addr_fini(struct urxe_port *port);
  */
 uint64_t urxe_random64(void);
 
-static inline uint64_t urxe_random_step(uint64_t *state)
-{
-	uint64_t z = (*state += 0x9e3779b97f4a7c15ull); /* splitmix64 */
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
 /* ---- the way in (ip.c) ---- */
 
 /** urxe_frame_input - a received frame: true when @pkt now borrows it, false when it is done with.
@@ -368,6 +380,8 @@ struct urxe_input {
 void urxe_arp_input(struct urxe_lane *lane, const uint8_t *eth, const uint8_t *arp, uint32_t len);
 void urxe_icmp_input(struct urxe_lane *lane, const struct urxe_input *in);
 void urxe_icmpv6_input(struct urxe_lane *lane, const struct urxe_input *in);
+/** urxe_icmp_error_input - ICMP or ICMPv6 with a good checksum: true if it is an error. */
+bool urxe_icmp_error_input(struct urxe_lane *lane, const struct urxe_input *in);
 void urxe_nd_input(struct urxe_lane *lane, const struct urxe_input *in);
 void urxe_igmp_input(struct urxe_lane *lane, const struct urxe_input *in);
 void urxe_mld_input(struct urxe_lane *lane, const struct urxe_input *in);
@@ -412,6 +426,8 @@ void urxe_tx_fini(struct urxe_lane *lane);
 /** urxe_icrc - IBTA A17 ICRC of IP and UDP header at @l3 and the first @len (>= 12) bytes behind.
  */
 uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len);
+/** urxe_icrc_twice - the same, carried on over the @len bytes once more, nothing masked. */
+uint32_t urxe_icrc_twice(const uint8_t *l3, bool ipv4, uint32_t len);
 /** urxe_icrc_more - carry on over @len more bytes. */
 uint32_t urxe_icrc_more(uint32_t crc, const void *data, uint32_t len);
 /** urxe_icrc_copy - copy and carry on, in pieces that stay in the L1 cache. */
@@ -438,8 +454,10 @@ static inline uint32_t urxe_icrc_get(const uint8_t *p)
 struct urxe_path {
 	struct urxe_port *port;
 	const struct urxe_own *own;
-	struct urxe_neigh *neigh; /* PATH_WIRE only */
+	struct urxe_neigh *neigh;     /* PATH_WIRE only */
+	LIST_ENTRY(urxe_path) in_use; /* likewise */
 	enum urxe_path_kind kind;
+	uint16_t udp_sport;
 	bool ipv4;
 	uint8_t mac[6];	  /* PATH_MCAST only */
 	uint8_t dgid[16]; /* as on the wire */

@@ -142,7 +142,7 @@ void urxe_lane_emit(struct urxe_lane *lane, struct urxe_frame *f, bool loop)
 		return;
 	}
 	if (port->capture)
-		port->ops->capture(port->link, f, true, urxe_port_now(port));
+		urxe_capture_write(port->capture, f->data, f->len, true);
 	if (loop) {
 		lane->loop[(lane->loop_head + n) % LOOP_QUEUE] = *f;
 		atomic_store_explicit(&lane->loop_count, n + 1, memory_order_relaxed);
@@ -335,11 +335,14 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx
 	return 0;
 }
 
+static const uint8_t *frame_l3(const struct urxe_tx *tx)
+{
+	return tx->bth - UDP_LEN - (tx->flags & TX_IPV4 ? IPV4_LEN : IPV6_LEN);
+}
+
 static uint32_t frame_icrc(const struct urxe_tx *tx, uint32_t len)
 {
-	bool ipv4 = tx->flags & TX_IPV4;
-
-	return urxe_icrc(tx->bth - UDP_LEN - (ipv4 ? IPV4_LEN : IPV6_LEN), ipv4, len);
+	return urxe_icrc(frame_l3(tx), tx->flags & TX_IPV4, len);
 }
 
 void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len)
@@ -347,6 +350,14 @@ void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len)
 	tx->cur = tx->bth + hdr_len;
 	if (!(tx->flags & (TX_NOICRC | TX_SHORT)))
 		tx->crc = frame_icrc(tx, hdr_len);
+}
+
+void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len)
+{
+	tx->cur = tx->bth + hdr_len;
+	tx->flags &= ~(uint32_t)TX_SHORT; /* it is made here, not at commit */
+	if (!(tx->flags & TX_NOICRC))
+		tx->crc = urxe_icrc_twice(frame_l3(tx), tx->flags & TX_IPV4, hdr_len);
 }
 
 void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)

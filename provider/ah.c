@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Address handles (IBTA 11.2.2): a path of netio, made once. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -211,6 +211,8 @@ static void read_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			fail(qp, IBV_WC_BAD_RESP_ERR);
 			return;
 		}
+		if (wqe->opcode == URXEDV_WR_FLUSH)
+			urxe_quirk_flush_answered(qp, psn);
 		urxe_requester_complete(qp, IBV_WC_SUCCESS);
 		progress(qp, urxe_psn_add(psn, 1), now);
 		return;

@@ -11,7 +11,8 @@
 #include "provider.h"
 #include "rcu.h"
 
-/* After so many empty polls in a row a spinning caller yields: its peer may share the core. */
+/* After so many empty polls in a row a spinning caller yields: its peer may share the core. Where
+ * there is but one processor it does so at once: nothing can have come meanwhile. */
 #define CQ_YIELD_AFTER 32
 #define LEFT_NS	       100000000ull /* who has just asked for an event is given so long to poll */
 
@@ -372,7 +373,7 @@ static void cq_yield(struct urxe_cq *cq, bool got)
 	/* Several threads may poll it: what they lose of the count does not matter. */
 	uint32_t empty = got ? 0 : atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 
-	if (empty >= CQ_YIELD_AFTER) {
+	if (empty >= CQ_YIELD_AFTER || (empty && cq->dev->one_cpu)) {
 		empty = 0;
 		sched_yield();
 	}

@@ -3,6 +3,7 @@
  * A device: made on a port, brought up when the first QP wants to talk.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,9 @@ static void device_identify(struct urxe_device *dev)
 	struct urxe_port_info info;
 	uint8_t g[8];
 
-	/* EUI-64 of the MAC, as every RoCE device makes its node GUID. */
+	/* EUI-64 of the MAC, as every RoCE device makes its node GUID. Programs ask for it before
+	 * the port is started, and peers know us by it: so it stays, also when the port then turns
+	 * out to have another MAC than could be told now. */
 	urxe_port_query(dev->port, &info);
 	g[0] = info.mac[0] ^ 2;
 	g[1] = info.mac[1];
@@ -47,6 +50,13 @@ static void device_init_verbs(struct urxe_device *dev)
 	dev->vdev.core_support = 1;
 }
 
+static bool one_processor(void)
+{
+	cpu_set_t set;
+
+	return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 1;
+}
+
 int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *cfg,
 		       const struct urxe_link_ops *ops, void *link_arg, bool threaded)
 {
@@ -60,6 +70,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	pthread_mutex_init(&dev->service.gsi_lock, NULL);
 	urxe_flush_init(dev);
 	dev->threaded = threaded;
+	dev->one_cpu = one_processor();
 	dev->service.running = !threaded; /* nothing to start then */
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);
@@ -73,6 +84,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	err = urxe_port_create(&dev->port, cfg, ops, link_arg);
 	if (err)
 		goto fail;
+	urxe_port_on_path_error(dev->port, urxe_path_error, dev);
 	dev->mkey_next = (uint32_t)urxe_port_random(dev->port) & ((1u << URXE_MKEY_INDEX_BITS) - 1);
 	device_identify(dev);
 	device_init_verbs(dev);

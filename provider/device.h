@@ -98,6 +98,14 @@ struct urxe_service_thread {
 	atomic_bool gsi_waits;			    /* the last of these sleeps now */
 };
 
+/** What ICMP says of QP1's packets, until its service takes it (gsi.c). Innermost lock. */
+#define URXE_GSI_ERRORS 16
+struct urxe_gsi_errors {
+	struct urxe_spin lock;
+	unsigned head, count;
+	struct urxe_gsi_error entry[URXE_GSI_ERRORS];
+};
+
 /** Who carries out FLUSHes to persistence (flush.c). */
 struct urxe_flusher {
 	pthread_mutex_t lock; /* innermost but for sched.lock */
@@ -135,6 +143,7 @@ enum urxe_stat {
 	URXE_STAT_TIMEOUTS,
 	URXE_STAT_PROBES,
 	URXE_STAT_EVENTS_LOST,
+	URXE_STAT_GSI_ERRORS_LOST,
 	URXE_NUM_STATS,
 };
 
@@ -151,6 +160,7 @@ struct urxe_device {
 	bool forked;	  /* the latter */
 	unsigned lanes;
 	atomic_uint lane_hint;
+	bool one_cpu; /* our threads have one processor between them */
 
 	/* urxe_device_watch()'s */
 	bool watched, was_up;
@@ -175,6 +185,7 @@ struct urxe_device {
 	struct urxe_sched sched;
 	struct urxe_peer peers[URXE_PEERS];
 	struct urxe_service_thread service;
+	struct urxe_gsi_errors gsi_errors;
 	struct urxe_flusher flusher;
 	bool threaded; /* has threads of its own; else (tests) its creator does their work */
 	_Atomic uint64_t stats[URXE_NUM_STATS];
@@ -260,6 +271,9 @@ void urxe_device_destroy(struct urxe_device *dev);
 
 /** urxe_context_port - the port of the device behind an ibv_context of ours. */
 struct urxe_port *urxe_context_port(struct ibv_context *ctx);
+
+/** urxe_path_error - the port's hook: keeps what QP1's service is to know. A lane is held. */
+void urxe_path_error(void *dev, const struct urxe_path_error *e);
 
 /* ---- context.c ---- */
 extern const struct verbs_device_ops urxe_device_ops;

@@ -93,6 +93,15 @@ void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now);
 /** urxe_requester_shrink - a packet was lost: the window closes by half. */
 void urxe_requester_shrink(struct urxe_requester *r);
 
+/* ---- quirks.c: what peers do against the standard (quirks.md). Likewise. ---- */
+
+/** urxe_quirk_flush_silent - the ACK time-out has come: is it a FLUSH's form that is at fault? */
+void urxe_quirk_flush_silent(struct urxe_qp *qp);
+/** urxe_quirk_flush_answered - the FLUSH at @psn was answered. */
+void urxe_quirk_flush_answered(struct urxe_qp *qp, uint32_t psn);
+/** urxe_quirk_flush_received - one came from the peer, in its form. */
+void urxe_quirk_flush_received(struct urxe_qp *qp, const struct urxe_packet *pkt);
+
 /* ---- completer.c: receives responses. Lane and qp->lock held, RCU read-side. ---- */
 void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			    const struct urxe_opcode_info *op, uint64_t now);
@@ -102,6 +111,14 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			    const struct urxe_opcode_info *op, uint64_t now);
 /** urxe_responder_run - send responses that are due; true when it stopped for want of room. */
 bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane);
+/** urxe_responder_leaves - has a QP that goes more to say than what is due? */
+bool urxe_responder_leaves(const struct urxe_qp *qp);
+/**
+ * urxe_responder_leave - the QP goes: send what is due, and the last ACK once more
+ *
+ * If that is lost the peer asks again, and is answered by nobody (quirks.md: retry-7).
+ */
+void urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane);
 /** urxe_responder_urgent - is there more to send than a plain ACK, which may wait a turn? */
 static inline bool urxe_responder_urgent(const struct urxe_qp *qp)
 {

@@ -20,6 +20,7 @@
 struct held {
 	struct held *next;
 	uint32_t len;
+	uint32_t flags; /* URXE_PKT_* */
 	uint8_t bth[];
 };
 
@@ -183,6 +184,7 @@ void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_packet *pkt)
 	}
 	h->next = NULL;
 	h->len = pkt->len;
+	h->flags = pkt->flags;
 	memcpy(h->bth, pkt->bth, pkt->len);
 	*f->last = h;
 	f->last = &h->next;
@@ -204,7 +206,7 @@ bool urxe_flush_finish(struct urxe_qp *qp, uint64_t now)
 	urxe_responder_flushed(qp, f->good);
 	/* Another FLUSH among them makes the rest wait again. */
 	for (const struct held *h = f->first; h; h = h->next) {
-		struct urxe_packet pkt = {.bth = h->bth, .len = h->len};
+		struct urxe_packet pkt = {.bth = h->bth, .len = h->len, .flags = (uint8_t)h->flags};
 
 		urxe_responder_receive(qp, &pkt, &urxe_opcode_table[urxe_bth_opcode(h->bth)], now);
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* GIDs, P_Keys and MAC addresses: what libibverbs does not ask a provider (urxe/shim_ops.h). */
 #include <errno.h>
 #include <string.h>
 #include <time.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * GID and P_Key tables of a port, and L2 addresses, as struct urxe_shim_ops asks for them
- * (urxe/shim_ops.h says what each returns).
+ * (urxe/shim_ops.h says what each returns). All are thread-safe, take no lock of the caller's, and
+ * start nothing; but urxe_resolve_eth_l2() starts the port, and waits for the neighbour.
  */
 #ifndef URXE_PROVIDER_GID_H
 #define URXE_PROVIDER_GID_H

@@ -107,6 +107,53 @@ void urxe_gsi_drive_end(struct ibv_context *ctx, bool sleeps)
 		urxe_service_nudge(dev);
 }
 
+/*
+ * Of connections nothing is heard here: what ICMP says is easily forged and often passes, and their
+ * own retries find out.
+ */
+void urxe_path_error(void *arg, const struct urxe_path_error *e)
+{
+	const uint32_t hdr = URXE_BTH_LEN + URXE_DETH_LEN;
+	struct urxe_device *dev = arg;
+	struct urxe_gsi_errors *q = &dev->gsi_errors;
+	struct urxe_gsi_error *to;
+
+	if (!atomic_load(&dev->service.gsi_svc) || e->len < hdr ||
+	    urxe_bth_opcode(e->bth) != (URXE_SVC_UD | URXE_OP_SEND_ONLY) ||
+	    urxe_bth_dqpn(e->bth) != 1 || urxe_deth_sqpn(e->bth + URXE_BTH_LEN) != 1)
+		return;
+	urxe_spin_lock(&q->lock);
+	if (q->count == URXE_GSI_ERRORS) {
+		urxe_stat_inc(dev, URXE_STAT_GSI_ERRORS_LOST);
+	} else {
+		to = &q->entry[(q->head + q->count++) % URXE_GSI_ERRORS];
+		to->err = e->err;
+		memcpy(to->from.raw, e->from, sizeof(to->from));
+		memcpy(to->sgid.raw, e->sgid, sizeof(to->sgid));
+		memcpy(to->dgid.raw, e->dgid, sizeof(to->dgid));
+		to->len = e->len - hdr < sizeof(to->mad) ? e->len - hdr : sizeof(to->mad);
+		memcpy(to->mad, e->bth + hdr, to->len);
+	}
+	urxe_spin_unlock(&q->lock);
+	urxe_service_gsi(dev);
+}
+
+bool urxe_gsi_take_error(struct ibv_context *ctx, struct urxe_gsi_error *e)
+{
+	struct urxe_gsi_errors *q = &to_urxe_dev(ctx)->gsi_errors;
+	bool any;
+
+	urxe_spin_lock(&q->lock);
+	any = q->count;
+	if (any) {
+		*e = q->entry[q->head];
+		q->head = (q->head + 1) % URXE_GSI_ERRORS;
+		q->count--;
+	}
+	urxe_spin_unlock(&q->lock);
+	return any;
+}
+
 bool urxe_gsi_lost(struct ibv_context *ctx)
 {
 	return urxe_device_check(to_urxe_dev(ctx));

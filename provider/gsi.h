@@ -88,6 +88,24 @@ void urxe_gsi_drive_begin(struct ibv_context *ctx);
 int urxe_gsi_drive(struct ibv_context *ctx);
 void urxe_gsi_drive_end(struct ibv_context *ctx, bool sleeps);
 
+/** Somebody reports, by ICMP, that a MAD of ours does not reach its destination. */
+struct urxe_gsi_error {
+	int err;		  /* as struct urxe_path_error's */
+	union ibv_gid from;	  /* who reports it */
+	union ibv_gid sgid, dgid; /* of the packet */
+	uint32_t len;		  /* bytes of the MAD that are quoted and kept; may be 0 */
+	uint8_t mad[64];
+};
+
+/**
+ * urxe_gsi_take_error - the next of these; false: there is none
+ *
+ * poll is run when one comes. The packet's addresses and UDP ports are those of an AH that is or
+ * was just used; they can be guessed: believe what names a MAD that waits for its answer.
+ * Thread-safe.
+ */
+bool urxe_gsi_take_error(struct ibv_context *ctx, struct urxe_gsi_error *e);
+
 /** urxe_gsi_lost - has the port died? poll is run when it does. Thread-safe. */
 bool urxe_gsi_lost(struct ibv_context *ctx);
 

@@ -10,9 +10,10 @@
 #include "provider.h"
 #include "rcu.h"
 
-#define TIMER_BURST 32
-#define STUCK_QPS   16	       /* that find no room, one after the other, before a turn goes on */
-#define LEFTOVER_NS 1000000ull /* how long what a caller left undone may wait */
+#define TIMER_BURST	    32
+#define STUCK_QPS	    16 /* that find no room, one after the other, before a turn goes on */
+#define LEFTOVER_NS	    1000000ull /* how long what a caller left undone may wait */
+#define LEFTOVER_ONE_CPU_NS 4000000ull /* where who looks after it puts the caller aside */
 
 void urxe_progress_defer(struct urxe_qp *qp)
 {
@@ -293,6 +294,11 @@ static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, uint
 
 /* ---- turns ---- */
 
+static uint64_t leftover_due(const struct urxe_device *dev)
+{
+	return urxe_port_now(dev->port) + (dev->one_cpu ? LEFTOVER_ONE_CPU_NS : LEFTOVER_NS);
+}
+
 static struct urxe_lane *take_lane(struct urxe_device *dev)
 {
 	unsigned first = 0;
@@ -354,7 +360,7 @@ int urxe_progress_poll(struct urxe_device *dev)
 	/* The caller may not come back, and an ACK left for the next turn is waited for. */
 	if (atomic_load_explicit(&dev->sched.npending, memory_order_relaxed) &&
 	    atomic_load_explicit(&dev->service.asleep, memory_order_relaxed))
-		urxe_service_by(dev, urxe_port_now(dev->port) + LEFTOVER_NS);
+		urxe_service_by(dev, leftover_due(dev));
 	return n;
 }
 
@@ -371,7 +377,8 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	bool due;
 
 	urxe_spin_lock(&qp->lock);
-	due = qp->resp.ack_due || urxe_responder_urgent(qp) || has_unsent(qp);
+	due = qp->resp.ack_due || urxe_responder_urgent(qp) || has_unsent(qp) ||
+	      urxe_responder_leaves(qp);
 	urxe_spin_unlock(&qp->lock);
 	if (!due || atomic_load_explicit(&dev->dead, memory_order_relaxed))
 		return;
@@ -385,7 +392,7 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	urxe_spin_lock(&qp->lock);
 	if (has_unsent(qp))
 		urxe_requester_run(qp, lane, urxe_port_now(dev->port));
-	urxe_responder_run(qp, lane);
+	urxe_responder_leave(qp, lane);
 	urxe_spin_unlock(&qp->lock);
 	urxe_rcu_read_unlock();
 	urxe_lane_unlock(lane);
@@ -424,7 +431,7 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	if (more) {
 		urxe_progress_defer(qp);
 		/* The caller may go away, and of room in the link nothing tells. */
-		urxe_service_by(dev, urxe_port_now(dev->port) + LEFTOVER_NS);
+		urxe_service_by(dev, leftover_due(dev));
 	}
 	/*
 	 * Who waits for an event will not drive, and who found the lane taken meanwhile needs
@@ -432,6 +439,7 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	 */
 	if (atomic_load_explicit(&qp->scq->armed, memory_order_relaxed) ||
 	    atomic_load_explicit(&qp->rcq->armed, memory_order_relaxed) ||
-	    (atomic_load(&dev->sched.contended) && atomic_exchange(&dev->sched.contended, false)))
+	    (!dev->one_cpu && atomic_load(&dev->sched.contended) &&
+	     atomic_exchange(&dev->sched.contended, false)))
 		urxe_service_nudge(dev);
 }

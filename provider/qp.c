@@ -444,7 +444,8 @@ void urxe_qp_error(struct urxe_qp *qp)
 	qp->sq_draining = false;
 	urxe_flush_cancel(qp);
 	qp->resp.state = URXE_RESP_EXPECT_FIRST;
-	qp->resp.ack_due = qp->resp.nak_due = false;
+	qp->resp.ack_due = URXE_ACK_NONE;
+	qp->resp.nak_due = false;
 	qp->resp.res_pending = 0;
 	flush_sq(qp);
 	flush_rq(qp);

@@ -132,6 +132,12 @@ struct urxe_builder {
 
 /* ---- requester, completer, responder state of a QP ---- */
 
+/* How the ICRC of a FLUSH is summed (quirks.md: flush-icrc). */
+enum urxe_flush_form {
+	URXE_FLUSH_STANDARD,
+	URXE_FLUSH_TWICE,
+};
+
 struct urxe_requester {
 	uint32_t psn;	   /* PSN of the next packet to send */
 	uint32_t una;	   /* oldest PSN not acknowledged */
@@ -154,6 +160,10 @@ struct urxe_requester {
 	uint64_t rtt_since;    /* the packet that is measured was sent; 0: there is none */
 	uint32_t rtt_psn;      /* its PSN */
 	uint8_t backoff;       /* probes since the last measurement: each waits twice as long */
+	uint8_t flush_form;    /* enum urxe_flush_form of FLUSHes to be sent */
+	bool flush_known;      /* it is the peer's */
+	bool flush_tried; /* it was changed at PSN flush_from; what is older went out in both */
+	uint32_t flush_from;
 	struct urxe_rtt rtt;
 };
 
@@ -164,6 +174,13 @@ enum urxe_resp_state {
 	URXE_RESP_IN_WRITE,
 	URXE_RESP_WAIT_RETRY, /* a sequence or RNR NAK is out: only the expected PSN goes on */
 	URXE_RESP_FATAL,      /* NAK that ends the QP is to be sent */
+};
+
+/* What the ACK that is due answers. */
+enum urxe_ack {
+	URXE_ACK_NONE,
+	URXE_ACK_DUPLICATES, /* alone, up to dup_psn */
+	URXE_ACK_REQUESTS,   /* all that were executed */
 };
 
 enum urxe_res_kind {
@@ -197,13 +214,14 @@ struct urxe_responder {
 	uint32_t epsn;
 	uint32_t msn;
 	uint8_t state;
-	uint8_t resume; /* state to go back to after WAIT_RETRY */
-	bool ack_due;
+	uint8_t resume;	 /* state to go back to after WAIT_RETRY */
+	uint8_t ack_due; /* enum urxe_ack */
 	bool nak_due;
 	bool in_recv;	  /* rwqe is a WQE taken from the receive queue */
 	bool established; /* COMM_EST raised */
 	uint8_t nak_syndrome;
 	uint32_t nak_psn;
+	uint32_t dup_psn;
 	uint32_t offset; /* bytes received of the message */
 	uint32_t resid;	 /* WRITE: bytes to come */
 	uint32_t length; /* WRITE: bytes in all */

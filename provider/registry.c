@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "netio/eal.h"
 #include "netio/link_ethdev.h"
 #include "provider.h"
 #include "rcu.h"
@@ -77,6 +78,7 @@ static int registry_load(void)
 		goto out;
 	}
 	urxe_log_set_level(cfg->log);
+	urxe_eal_set_args(cfg->eal_args);
 	for (unsigned i = 0; i < cfg->num_devices; i++) {
 		const struct urxe_link_ops *ops;
 		void *arg;
@@ -142,7 +144,7 @@ bool urxedv_is_supported(struct ibv_device *device)
  */
 static bool exit_lingers(const struct urxe_device *dev)
 {
-	return strcmp(dev->cfg.port, "loop") &&
+	return urxe_port_wired(dev->port) &&
 	       atomic_load_explicit(&dev->stats[URXE_STAT_TX_PACKETS], memory_order_relaxed);
 }
 

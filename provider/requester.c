@@ -227,8 +227,13 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 		urxe_atomic_put(tx->bth + op->atomic_off, wqe->remote_addr, wqe->rkey,
 				cas ? wqe->swap : wqe->compare_add, cas ? wqe->compare_add : 0);
 	}
-	if (op->feth_off)
+	if (op->feth_off) {
 		urxe_put32(tx->bth + op->feth_off, (uint32_t)wqe->swap);
+		if (qp->req.flush_form == URXE_FLUSH_TWICE) {
+			urxe_tx_headers_twice(tx, op->hdr_len);
+			return;
+		}
+	}
 	if (op->imm_off)
 		memcpy(tx->bth + op->imm_off, &wqe->imm, URXE_IMM_LEN);
 	if (op->ieth_off)

@@ -304,16 +304,28 @@ static void execute(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return;
 	r->epsn = urxe_psn_add(r->epsn, 1);
 	if (urxe_bth_ackreq(pkt->bth))
-		r->ack_due = true;
+		r->ack_due = URXE_ACK_REQUESTS;
+}
+
+/*
+ * What was executed is not executed again, but acknowledged again (IBTA 9.7.5.1.2): as far as it
+ * came again, and no further (quirks.md: ack-in-resend).
+ */
+static void acknowledge_again(struct urxe_responder *r, uint32_t psn)
+{
+	if (r->ack_due == URXE_ACK_REQUESTS)
+		return;
+	if (r->ack_due == URXE_ACK_NONE || urxe_psn_diff(psn, r->dup_psn) > 0)
+		r->dup_psn = psn;
+	r->ack_due = URXE_ACK_DUPLICATES;
 }
 
 static void duplicate(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		      const struct urxe_opcode_info *op)
 {
 	urxe_stat_inc(qp->dev, URXE_STAT_RX_DUPLICATE);
-	/* What was executed is not executed again, but acknowledged again (IBTA 9.7.5.1.2). */
 	if (op->flags & (URXE_OPF_SEND | URXE_OPF_WRITE))
-		qp->resp.ack_due = true;
+		acknowledge_again(&qp->resp, urxe_bth_psn(pkt->bth));
 	else
 		urxe_responder_duplicate_rd(qp, pkt, op);
 }

@@ -192,6 +192,7 @@ static void execute_flush(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	unsigned access = 0;
 	uint8_t *addr = NULL;
 
+	urxe_quirk_flush_received(qp, pkt);
 	if (!placement || placement & ~(URXEDV_FLUSH_GLOBAL | URXEDV_FLUSH_PERSISTENT) ||
 	    level > URXEDV_FLUSH_MR) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);

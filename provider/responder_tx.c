@@ -166,6 +166,13 @@ static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *
 	return 0;
 }
 
+/* quirks.md: ack-in-resend */
+static uint32_t ack_psn(const struct urxe_responder *r)
+{
+	return r->ack_due == URXE_ACK_DUPLICATES ? r->dup_psn
+						 : urxe_psn_add(r->epsn, URXE_PSN_MASK);
+}
+
 bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
 {
 	struct urxe_responder *r = &qp->resp;
@@ -180,14 +187,41 @@ bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
 	if (r->nak_due) {
 		if (send_ack(qp, lane, r->nak_syndrome, r->nak_psn))
 			return true;
-		r->nak_due = r->ack_due = false;
+		r->nak_due = false;
+		r->ack_due = URXE_ACK_NONE;
 		if (r->state == URXE_RESP_FATAL)
 			urxe_qp_fatal(qp, (enum ibv_event_type)r->fatal_status);
 	} else if (r->ack_due) {
-		if (send_ack(qp, lane, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID,
-			     urxe_psn_add(r->epsn, URXE_PSN_MASK)))
+		if (send_ack(qp, lane, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID, ack_psn(r)))
 			return true;
-		r->ack_due = false;
+		r->ack_due = URXE_ACK_NONE;
 	}
 	return false;
+}
+
+/* Was the newest request a SEND or WRITE, which an ACK answers, and is it executed in full? */
+static bool acks_last(const struct urxe_responder *r)
+{
+	const struct urxe_resource *newest;
+
+	if (!r->msn || r->state != URXE_RESP_EXPECT_FIRST)
+		return false;
+	if (!r->res || !r->res_size)
+		return true;
+	newest = &r->res[(r->res_head + r->res_size - 1) % r->res_size];
+	return newest->kind == URXE_RES_NONE || urxe_psn_add(newest->psn, newest->npsn) != r->epsn;
+}
+
+bool urxe_responder_leaves(const struct urxe_qp *qp)
+{
+	return (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_RECV) &&
+	       qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQD && acks_last(&qp->resp);
+}
+
+void urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane)
+{
+	if (urxe_responder_run(qp, lane) || !urxe_responder_leaves(qp))
+		return;
+	qp->resp.ack_due = URXE_ACK_REQUESTS;
+	urxe_responder_run(qp, lane);
 }

@@ -274,6 +274,7 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 	r->retries--;
 	/* Perhaps the neighbour is not where we think. */
 	urxe_path_suspect(lane, qp->path);
+	urxe_quirk_flush_silent(qp);
 	urxe_requester_shrink(r);
 	begin_again(qp);
 	urxe_requester_arm(qp, now);

@@ -13,17 +13,23 @@
 #include "provider.h"
 #include "urxe/thread.h"
 
-#define SPIN_NS	      200000ull	 /* look without a pause for so long after traffic */
-#define BACKOFF_NS    1000000ull /* while callers drive */
-#define SLEEP_MIN_NS  50000ull
-#define SLEEP_MAX_NS  4000000ull    /* of a link without interrupts */
-#define SLEEP_INTR_NS 1000000000ull /* of a link with */
-#define SLEEP_FULL_NS 100000ull	    /* while QPs wait for room to send */
-#define SLACK_NS      10000ull	    /* between two looks at the clock */
-#define RESOLVE_NS    200000ull	    /* while a neighbour is being resolved */
-#define CROWDED_NS    30000ull	    /* who yields and is away for so long shares its processor */
-#define CROWDED_FOR   20000000ull   /* for that time */
-#define NAP_NS	      20000ull	    /* the pause in a crowd */
+#define SPIN_NS		   200000ull  /* look without a pause for so long after traffic */
+#define BACKOFF_NS	   1000000ull /* while callers drive */
+#define SLEEP_MIN_NS	   50000ull
+#define SLEEP_MAX_NS	   4000000ull	 /* of a link without interrupts */
+#define SLEEP_INTR_NS	   1000000000ull /* of a link with */
+#define SLEEP_FULL_NS	   100000ull	 /* while QPs wait for room to send */
+#define SLACK_NS	   10000ull	 /* between two looks at the clock */
+#define RESOLVE_NS	   200000ull	 /* while a neighbour is being resolved */
+#define CROWDED_NS	   30000ull    /* who yields and is away for so long shares its processor */
+#define CROWDED_FOR	   20000000ull /* for that time */
+#define NAP_NS		   20000ull    /* the pause in a crowd */
+#define QUICK_NS	   200000ull /* between two wake-ups: who waits longer has time for each */
+#define GATHER_AFTER	   8	     /* quick wake-ups in a row for little */
+#define GATHER_FEW	   4	     /* that is what little is */
+#define GATHER_HOLDOFF	   64
+#define GATHER_HOLDOFF_MAX 4096
+#define SPUN		   8 /* polls between two looks: a caller is at it all the time */
 
 void urxe_service_nudge(struct urxe_device *dev)
 {
@@ -90,15 +96,69 @@ struct service_state {
 	uint64_t sleep;	     /* the pause that comes next */
 	bool interrupt;	     /* the link wakes us */
 	bool no_interrupt;   /* nor will it */
+	bool prompt;	     /* it can, however short the pause */
+	bool wanted;	     /* and should: nobody drives */
+	bool others;	     /* have all lanes: they run the timers */
+	/* Does a frame at a time wake us? */
+	bool gather;	  /* that is over */
+	uint64_t slept;	  /* last, when it was wanted */
+	unsigned found;	  /* since then */
+	unsigned quick;	  /* wake-ups in a row that found few */
+	unsigned holdoff; /* wake-ups till gathering is tried again */
+	unsigned backoff; /* the next holdoff */
 };
 
-/* How long to sleep now; 0: not at all. */
-static uint64_t service_pause(struct urxe_device *dev, struct service_state *st, uint64_t now,
-			      bool traffic)
+/* Of a thread that the program has given a policy of its own, it stays. */
+static void set_gather(struct service_state *st, bool on)
 {
+	struct sched_param none = {0};
+	int have = sched_getscheduler(0);
+
+	st->gather = on;
+	st->quick = 0;
+	if (have == (on ? SCHED_OTHER : SCHED_BATCH))
+		sched_setscheduler(0, on ? SCHED_BATCH : SCHED_OTHER, &none);
+}
+
+/*
+ * Frames wake us one by one when their sender shares our processor: it is put aside for each, and
+ * that costs more than the frame. A thread for batches puts nobody aside, and finds several when
+ * its turn comes. When it does not, as each waits for the answer to the one before, or a thread
+ * spins on memory that we fill and we come late, we are let in at once again, and try that rarely.
+ */
+static void gather_frames(struct service_state *st)
+{
+	bool few = st->found < GATHER_FEW;
+
+	st->found = 0;
+	if (st->gather) {
+		st->quick = few ? st->quick + 1 : 0;
+		if (!few)
+			st->backoff = GATHER_HOLDOFF;
+		if (st->quick < GATHER_AFTER)
+			return;
+		set_gather(st, false);
+		st->holdoff = st->backoff;
+		if (st->backoff < GATHER_HOLDOFF_MAX)
+			st->backoff *= 2;
+	} else if (st->holdoff) {
+		st->holdoff--;
+	} else {
+		st->quick = few && st->slept < QUICK_NS ? st->quick + 1 : 0;
+		if (st->quick >= GATHER_AFTER)
+			set_gather(st, true);
+	}
+}
+
+/* How long to sleep now; 0: not at all. @n: what the turn found; -1: others have all lanes. */
+static uint64_t service_pause(struct urxe_device *dev, struct service_state *st, uint64_t now,
+			      int n)
+{
+	bool traffic = n > 0;
 	struct urxe_service_thread *s = &dev->service;
 	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
-	bool driven = polls != st->polls;
+	bool driven = polls != st->polls || n < 0;
+	bool spun = polls - st->polls >= (dev->one_cpu ? 1 : SPUN);
 	uint64_t until, ns, max, tick, gsi_next = urxe_service_gsi_next(dev);
 
 	st->polls = polls;
@@ -111,20 +171,30 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 		/* Found what callers had no time for; while they come back, it is theirs. */
 		if (!driven)
 			st->busy_until = now + SPIN_NS;
-		st->sleep = SLEEP_MIN_NS;
+		if (!spun)
+			st->sleep = SLEEP_MIN_NS;
 	}
-	if (now < st->busy_until)
-		return traffic || now >= st->crowded ? 0 : NAP_NS;
-	max = driven ? BACKOFF_NS : SLEEP_MAX_NS;
+	if (now < st->busy_until) {
+		if (traffic || (now >= st->crowded && !dev->one_cpu))
+			return 0;
+		if (!st->prompt)
+			return NAP_NS;
+	}
+	max = driven && !dev->one_cpu ? BACKOFF_NS : SLEEP_MAX_NS;
 	ns = st->sleep < max ? st->sleep : max;
 	st->sleep = ns * 2 > max ? max : ns * 2;
 	/* Who waits for an answer of the CM would rather have an interrupt than a look later. */
 	if (!driven && !st->no_interrupt && atomic_load(&s->gsi_waits))
 		ns = max;
-	if (!driven && st->interrupt && ns == max)
+	st->wanted = !driven && st->prompt;
+	if (st->wanted)
+		gather_frames(st);
+	if (st->wanted || (!driven && st->interrupt && ns == max))
 		ns = SLEEP_INTR_NS;
-	/* Somebody waits for room in the link, of which nothing tells. */
-	if (ns > SLEEP_FULL_NS && atomic_load_explicit(&dev->sched.npending, memory_order_relaxed))
+	/* Somebody waits for room in the link, of which nothing tells. A caller comes back to it.
+	 */
+	if (!driven && ns > SLEEP_FULL_NS &&
+	    atomic_load_explicit(&dev->sched.npending, memory_order_relaxed))
 		ns = SLEEP_FULL_NS;
 	if (now < atomic_load_explicit(&s->resolve_until, memory_order_relaxed) && ns > RESOLVE_NS)
 		ns = RESOLVE_NS;
@@ -134,6 +204,9 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 		until = tick;
 	if (until > gsi_next)
 		until = gsi_next;
+	st->others = n < 0;
+	if (st->others)
+		return ns;
 	if (until <= now)
 		return 1000;
 	return until - now < ns ? until - now : ns;
@@ -148,9 +221,14 @@ static void service_sleep(struct urxe_device *dev, struct service_state *st, uin
 	atomic_store(&s->asleep, true);
 	/* Who asked before it could see that we sleep. */
 	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop) &&
-	    (ns < 10 * SLACK_NS || (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS &&
-				    urxe_service_gsi_next(dev) >= until - SLACK_NS)))
+	    (ns < 10 * SLACK_NS || st->others ||
+	     (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS &&
+	      urxe_service_gsi_next(dev) >= until - SLACK_NS))) {
+		st->interrupt = st->wanted;
 		urxe_port_wait(dev->port, ns, &st->interrupt);
+	}
+	if (st->wanted)
+		st->slept = urxe_port_now(dev->port) + ns - until;
 	if (ns >= SLEEP_MAX_NS)
 		st->no_interrupt = !st->interrupt;
 	atomic_store(&s->asleep, false);
@@ -174,7 +252,9 @@ static void give_way(struct urxe_device *dev, struct service_state *st, uint64_t
 static void *service_main(void *arg)
 {
 	struct urxe_device *dev = arg;
-	struct service_state st = {.sleep = SLEEP_MIN_NS};
+	struct service_state st = {.sleep = SLEEP_MIN_NS,
+				   .backoff = GATHER_HOLDOFF,
+				   .prompt = urxe_port_prompt(dev->port)};
 	char name[16];
 
 	snprintf(name, sizeof(name), "urxe/%.10s", dev->cfg.name);
@@ -186,7 +266,9 @@ static void *service_main(void *arg)
 
 		urxe_service_run_gsi(dev, now, true);
 		urxe_device_watch(dev, now);
-		ns = service_pause(dev, &st, now, n > 0);
+		if (n > 0)
+			st.found += (unsigned)n;
+		ns = service_pause(dev, &st, now, n);
 		if (ns)
 			service_sleep(dev, &st, ns);
 		else if (n <= 0)

@@ -34,6 +34,7 @@ static const char *const stat_names[URXE_NUM_STATS] = {
 	[URXE_STAT_TIMEOUTS] = "timeouts",
 	[URXE_STAT_PROBES] = "probes",
 	[URXE_STAT_EVENTS_LOST] = "events_lost",
+	[URXE_STAT_GSI_ERRORS_LOST] = "gsi_errors_lost",
 };
 
 const char *urxe_stat_name(enum urxe_stat s)

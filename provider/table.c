@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Look-up tables by number: writers hold a lock of their own, readers are under RCU. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cm/report_path.h"
+#include "cm/device/report_path.h"
 #include "netio/config.h"
 #include "tool.h"
 
@@ -113,23 +113,34 @@ static int change(const struct ip_args *a, const struct targets *t)
 	return 1;
 }
 
+enum option_value {
+	DEVICE = TOOL_OPTION,
+	PID
+};
+
+static const struct option options[] = {
+	{"device", required_argument, NULL, DEVICE},
+	{"pid", required_argument, NULL, PID},
+	{NULL, 0, NULL, 0},
+};
+
 static int parse(struct ip_args *a, int argc, char **argv)
 {
-	if (argc < 3 || (strcmp(argv[1], "add") && strcmp(argv[1], "del")))
-		return tool_fail("ip: found '%s', accepted: add ADDR/LEN, del ADDR/LEN",
-				 argc < 2 ? "" : argv[1]);
-	a->add = !strcmp(argv[1], "add");
-	if (!urxe_config_ip_parse(argv[2], &a->ip))
-		return tool_fail("ip: found '%s', accepted: ADDR/LEN of a host, IPv4 or IPv6",
-				 argv[2]);
-	for (int i = 3; i < argc; i += 2) {
-		bool device = !strcmp(argv[i], "--device");
+	int c;
 
-		if ((!device && strcmp(argv[i], "--pid")) || i + 1 == argc)
-			return tool_fail("ip: found '%s', accepted: --device NAME, --pid PID",
-					 argv[i]);
-		*(device ? &a->device : &a->pid) = argv[i + 1];
-	}
+	while ((c = tool_option(argc, argv, false, options, tool_ip_usage)) != -1)
+		*(c == DEVICE ? &a->device : &a->pid) = optarg;
+	argv += optind;
+	argc -= optind;
+	if (argc < 2 || (strcmp(argv[0], "add") != 0 && strcmp(argv[0], "del") != 0))
+		return tool_fail("ip: found '%s', accepted: add ADDR/LEN, del ADDR/LEN",
+				 argc < 1 ? "" : argv[0]);
+	if (argc > 2)
+		return tool_fail("ip: found '%s', accepted: one ADDR/LEN", argv[2]);
+	a->add = !strcmp(argv[0], "add");
+	if (!urxe_config_ip_parse(argv[1], &a->ip))
+		return tool_fail("ip: found '%s', accepted: ADDR/LEN of a host, IPv4 or IPv6",
+				 argv[1]);
 	return 0;
 }
 

@@ -16,6 +16,8 @@ static const struct {
 	{"run", tool_run_usage, tool_run},
 	{"status", tool_status_usage, tool_status},
 	{"ip", tool_ip_usage, tool_ip},
+	{"bind", tool_bind_usage, tool_bind},
+	{"unbind", tool_unbind_usage, tool_unbind},
 };
 
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -24,12 +26,14 @@ static const char usage[] =
 	"usage: urxe run [OPTIONS] [--] CMD [ARG]...   run CMD with urxe devices\n"
 	"       urxe status [--json] [--no-start]      show the configured devices\n"
 	"       urxe ip add|del ADDR/LEN [OPTIONS]     change addresses of a running CMD's device\n"
+	"       urxe bind [OPTIONS] PCI... | --list    give network cards to DPDK; what there is\n"
+	"       urxe unbind PCI...                     give them back to the kernel\n"
 	"       urxe help [COMMAND]\n"
 	"       urxe --version\n"
 	"\n"
 	"urxe is RoCEv2 in userspace: RDMA devices for programs that use libibverbs and "
 	"librdmacm,\n"
-	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1), urxe-ip(1).\n";
+	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1), urxe-ip(1), urxe-bind(1).\n";
 
 int tool_fail(const char *fmt, ...)
 {
@@ -55,7 +59,7 @@ static int help(const char *topic)
 			return 0;
 		}
 	}
-	return tool_fail("help: found '%s', accepted: run, status, ip", topic);
+	return tool_fail("help: found '%s', accepted: run, status, ip, bind, unbind", topic);
 }
 
 static bool is(const char *s, const char *a, const char *b)
@@ -78,11 +82,9 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "help"))
 		return help(argv[2]);
 	for (unsigned i = 0; i < NUM_COMMANDS; i++) {
-		if (strcmp(argv[1], commands[i].name))
-			continue;
-		if (argc > 2 && is(argv[2], "--help", "-h"))
-			return help(argv[1]);
-		return commands[i].main(argc - 1, argv + 1);
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].main(argc - 1, argv + 1);
 	}
-	return tool_fail("found command '%s', accepted: run, status, ip, help", argv[1]);
+	return tool_fail("found command '%s', accepted: run, status, ip, bind, unbind, help",
+			 argv[1]);
 }

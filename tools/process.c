@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The running processes that have a CM, and how they are asked: each listens at a socket of its own
- * (cm/report_path.h).
+ * (cm/device/report_path.h).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cm/report_path.h"
+#include "cm/device/report_path.h"
 #include "tool.h"
 
 #define PATIENCE_S 3

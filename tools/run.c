@@ -24,7 +24,8 @@ const char tool_run_usage[] =
 	"  --queues N       pairs of queues to use\n"
 	"  --pcap FILE      capture all frames, pcapng\n"
 	"  --drop RATE, --dup RATE, --reorder RATE, --corrupt RATE, --seed N\n"
-	"                   inject faults into what is received, rates from 0 to 1\n"
+	"                   inject faults into RoCEv2 frames sent and received, rates from 0\n"
+	"                   to 1; of one direction: --drop-rx, --drop-tx, --dup-rx, ...\n"
 	"  --device NAME    the options that follow are for this device (default urxe0)\n"
 	"  --config FILE    INI file with the same keys\n"
 	"  --log LEVEL      none, err, warn, info, debug\n"
@@ -39,70 +40,55 @@ struct run_args {
 	char err[512];
 };
 
-/* "--key value" or "--key=value": returns the value and how many arguments it took. */
-static const char *option_value(char **argv, char *key, size_t len, int *taken)
-{
-	const char *eq = strchr(argv[0], '=');
+/* As many as there are keys, and these. */
+enum option_value {
+	CONFIG = TOOL_OPTION,
+	DEVICE,
+	KEYS
+};
 
-	if (eq) {
-		snprintf(key, len, "%.*s", (int)(eq - argv[0]) - 2, argv[0] + 2);
-		*taken = 1;
-		return eq + 1;
-	}
-	snprintf(key, len, "%s", argv[0] + 2);
-	*taken = 2;
-	return argv[1];
+#define MAX_OPTIONS 64
+
+static void make_options(struct option *o)
+{
+	const char *const *names = urxe_config_key_names();
+
+	*o++ = (struct option){"config", required_argument, NULL, CONFIG};
+	*o++ = (struct option){"device", required_argument, NULL, DEVICE};
+	for (int i = 0; names[i] && i < MAX_OPTIONS - 3; i++)
+		*o++ = (struct option){names[i], required_argument, NULL, KEYS + i};
+	*o = (struct option){0};
 }
 
-static int take_option(struct run_args *a, const char *key, const char *value)
+static int take_key(struct run_args *a, const char *key)
 {
 	char flag[80];
 	bool global = false;
 
-	if (!strcmp(key, "config")) {
-		a->config = value;
-		return 0;
-	}
-	if (!strcmp(key, "device")) {
-		snprintf(a->device, sizeof(a->device), "%s", value);
-		return 0;
-	}
 	snprintf(flag, sizeof(flag), "--%s", key);
-	if (!urxe_config_is_key(key, &global)) {
-		snprintf(a->err, sizeof(a->err), "found option '%s', accepted: see urxe help run",
-			 flag);
-		return EINVAL;
-	}
-	return urxe_config_add(&a->flags, URXE_CONFIG_FLAG, global ? "" : a->device, key, value,
+	urxe_config_is_key(key, &global);
+	return urxe_config_add(&a->flags, URXE_CONFIG_FLAG, global ? "" : a->device, key, optarg,
 			       flag, a->err, sizeof(a->err));
 }
 
-/* Returns the index of CMD, or -1 with a->err. */
+/* CMD begins at argv[optind] then. 0, or not and a->err. */
 static int parse(struct run_args *a, int argc, char **argv)
 {
-	const char *value;
-	char key[64];
-	int i = 1, taken;
+	struct option options[MAX_OPTIONS];
+	int ret = 0, c;
 
-	while (i < argc && !strncmp(argv[i], "--", 2)) {
-		if (!argv[i][2])
-			return i + 1;
-		value = option_value(argv + i, key, sizeof(key), &taken);
-		if (!value) {
-			snprintf(a->err, sizeof(a->err), "--%s: found nothing, accepted: a value",
-				 key);
-			return -1;
-		}
-		if (take_option(a, key, value))
-			return -1;
-		i += taken;
+	make_options(options);
+	while (!ret && (c = tool_option(argc, argv, true, options, tool_run_usage)) != -1) {
+		if (c == CONFIG)
+			a->config = optarg;
+		else if (c == DEVICE)
+			snprintf(a->device, sizeof(a->device), "%s", optarg);
+		else
+			ret = take_key(a, urxe_config_key_names()[c - KEYS]);
 	}
-	if (i < argc && argv[i][0] == '-' && argv[i][1]) {
-		snprintf(a->err, sizeof(a->err), "found option '%s', accepted: see urxe help run",
-			 argv[i]);
-		return -1;
-	}
-	return i;
+	if (ret == ENOMEM)
+		snprintf(a->err, sizeof(a->err), "no memory");
+	return ret;
 }
 
 /* The layers, lowest first; a surrounding `urxe run` counts as the file. */
@@ -205,20 +191,22 @@ int tool_run(int argc, char **argv)
 {
 	struct run_args a = {0};
 	struct urxe_config cfg;
-	int cmd = parse(&a, argc, argv), ret;
+	int ret;
 
-	if (cmd < 0 || resolve(&a, &cfg))
-		return tool_fail("%s", a.err);
+	ret = parse(&a, argc, argv) || resolve(&a, &cfg);
 	urxe_config_settings_free(&a.flags);
-	if (cmd >= argc)
+	if (ret)
+		return tool_fail("%s", a.err);
+	argv += optind;
+	if (!argv[0])
 		return tool_fail("run: found no CMD, accepted: urxe run [OPTIONS] -- CMD [ARG]...");
 	ret = set_environment(&cfg);
-	if (!ret && preload(argv + cmd))
+	if (!ret && preload(argv))
 		ret = tool_fail("cannot set the environment: %s", strerror(errno));
 	if (ret)
 		return ret;
-	execvp(argv[cmd], argv + cmd);
+	execvp(argv[0], argv);
 	ret = errno;
-	fprintf(stderr, "urxe: %s: %s\n", argv[cmd], strerror(ret));
+	fprintf(stderr, "urxe: %s: %s\n", argv[0], strerror(ret));
 	return ret == ENOENT ? 127 : 126;
 }

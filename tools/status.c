@@ -10,8 +10,10 @@
 
 #include "netio/config.h"
 #include "netio/devargs.h"
+#include "netio/eal.h"
 #include "netio/link_ethdev.h"
 #include "netio/port.h"
+#include "json.h"
 #include "tool.h"
 #include "urxe/gid.h"
 
@@ -121,6 +123,24 @@ static const char *link_state(const struct device *d)
 
 /* ---- table ---- */
 
+static const char *const faults[URXE_NUM_FAULTS] = {"drop", "dup", "reorder", "corrupt"};
+
+/* Nothing for a direction without faults. */
+static void print_faults(const struct urxe_port_config *cfg, const char *dir, bool tx)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < URXE_NUM_FAULTS; i++)
+		any |= urxe_config_fault(cfg, tx, (enum urxe_fault)i) > 0;
+	if (!any)
+		return;
+	printf("  faults %s", dir);
+	for (unsigned i = 0; i < URXE_NUM_FAULTS; i++)
+		printf("%s %s %g", i ? "," : "", faults[i],
+		       urxe_config_fault(cfg, tx, (enum urxe_fault)i));
+	printf(", seed %llu\n", (unsigned long long)cfg->seed);
+}
+
 static void print_table(const struct device *d)
 {
 	const uint8_t *m = d->info.mac;
@@ -145,110 +165,102 @@ static void print_table(const struct device *d)
 		       addr(&d->gids[i], b));
 	if (d->cfg->pcap[0])
 		printf("  pcap      %s\n", d->cfg->pcap);
-	if (d->cfg->drop > 0 || d->cfg->dup > 0 || d->cfg->reorder > 0 || d->cfg->corrupt > 0)
-		printf("  faults    drop %g, dup %g, reorder %g, corrupt %g, seed %llu\n",
-		       d->cfg->drop, d->cfg->dup, d->cfg->reorder, d->cfg->corrupt,
-		       (unsigned long long)d->cfg->seed);
+	print_faults(d->cfg, "tx", true);
+	print_faults(d->cfg, "rx", false);
 }
 
 /* ---- JSON ---- */
 
-/* How many bytes of @p are one well-formed UTF-8 sequence; 0: none. */
-static unsigned utf8_len(const unsigned char *p)
+static struct json_object *json_offloads(uint32_t bits)
 {
-	unsigned n = p[0] < 0x80   ? 1
-		     : p[0] < 0xc2 ? 0
-		     : p[0] < 0xe0 ? 2
-		     : p[0] < 0xf0 ? 3
-		     : p[0] < 0xf5 ? 4
-				   : 0;
+	struct json_object *all = json_object_new_array();
 
-	for (unsigned i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-static void json_string(const char *s)
-{
-	const unsigned char *p = (const unsigned char *)s;
-	unsigned n;
-
-	putchar('"');
-	while (*p) {
-		n = utf8_len(p);
-		if (*p == '"' || *p == '\\')
-			printf("\\%c", *p);
-		else if (*p < 0x20 || *p == 0x7f)
-			printf("\\u%04x", *p);
-		else if (!n)
-			printf("\\ufffd");
-		else
-			printf("%.*s", (int)n, (const char *)p);
-		p += n ? n : 1;
-	}
-	putchar('"');
-}
-
-static void json_offloads(const char *key, uint32_t bits)
-{
-	const char *sep = "";
-
-	printf("      \"%s\": [", key);
 	for (unsigned i = 0; i < NUM_OFFLOADS; i++) {
-		if (bits & offloads[i].bit) {
-			printf("%s\"%s\"", sep, offloads[i].name);
-			sep = ", ";
-		}
+		if (bits & offloads[i].bit)
+			json_object_array_add(all, tool_json_string(offloads[i].name));
 	}
-	printf("],\n");
+	return all;
 }
 
-static void json_member(const char *key, const char *value)
+static struct json_object *json_faults(const struct urxe_port_config *cfg, bool tx)
 {
-	printf("      \"%s\": ", key);
-	json_string(value);
-	printf(",\n");
+	struct json_object *o = json_object_new_object();
+	char text[32];
+	double rate;
+
+	for (unsigned i = 0; i < URXE_NUM_FAULTS; i++) {
+		rate = urxe_config_fault(cfg, tx, (enum urxe_fault)i);
+		snprintf(text, sizeof(text), "%.9f", rate);
+		json_object_object_add(o, faults[i], json_object_new_double_s(rate, text));
+	}
+	return o;
 }
 
-static void print_json(const struct device *d, bool last)
+static struct json_object *json_gids(const struct device *d)
 {
+	struct json_object *all = json_object_new_array(), *o;
+	char buf[80];
+
+	for (unsigned i = 0; i < d->num_gids; i++) {
+		o = json_object_new_object();
+		json_object_object_add(o, "index", json_object_new_uint64(i));
+		tool_json_add(o, "gid", gid(&d->gids[i], buf));
+		tool_json_add(o, "address", addr(&d->gids[i], buf));
+		tool_json_add(o, "type", "RoCE v2");
+		json_object_array_add(all, o);
+	}
+	return all;
+}
+
+static void add_number(struct json_object *o, const char *key, uint64_t n)
+{
+	json_object_object_add(o, key, json_object_new_uint64(n));
+}
+
+static struct json_object *json_device(const struct device *d)
+{
+	struct json_object *o = json_object_new_object(), *f = json_object_new_object();
 	const uint8_t *m = d->info.mac;
-	char a[80], b[80];
+	char mac[32];
 
-	printf("    {\n");
-	json_member("name", d->cfg->name);
-	json_member("port", d->cfg->port);
-	json_member("pmd", d->info.driver);
-	json_member("state", d->state);
-	printf("      \"started\": %s,\n", d->info.started ? "true" : "false");
-	printf("      \"mac\": \"%02x:%02x:%02x:%02x:%02x:%02x\",\n", m[0], m[1], m[2], m[3], m[4],
-	       m[5]);
-	printf("      \"mtu\": %u,\n      \"path_mtu\": %u,\n", d->info.l3_mtu, d->info.path_mtu);
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4],
+		 m[5]);
+	tool_json_add(o, "name", d->cfg->name);
+	tool_json_add(o, "port", d->cfg->port);
+	tool_json_add(o, "pmd", d->info.driver);
+	tool_json_add(o, "state", d->state);
+	json_object_object_add(o, "started", json_object_new_boolean(d->info.started));
+	tool_json_add(o, "mac", mac);
+	add_number(o, "mtu", d->info.l3_mtu);
+	add_number(o, "path_mtu", d->info.path_mtu);
 	if (d->info.vlan == URXE_NO_VLAN)
-		printf("      \"vlan\": null,\n");
+		json_object_object_add(o, "vlan", NULL);
 	else
-		printf("      \"vlan\": %u,\n", d->info.vlan);
-	json_member("link", link_state(d));
-	printf("      \"speed_mbps\": %u,\n      \"lanes\": %u,\n", d->info.speed_mbps,
-	       d->info.lanes);
-	json_offloads("tx_offloads", d->info.tx_offloads);
-	json_offloads("rx_offloads", d->info.rx_offloads);
-	json_member("pcap", d->cfg->pcap);
-	printf("      \"faults\": {\"drop\": %.9f, \"dup\": %.9f, \"reorder\": %.9f, "
-	       "\"corrupt\": %.9f, \"seed\": %llu},\n",
-	       d->cfg->drop, d->cfg->dup, d->cfg->reorder, d->cfg->corrupt,
-	       (unsigned long long)d->cfg->seed);
-	printf("      \"gids\": [");
-	for (unsigned i = 0; i < d->num_gids; i++)
-		printf("%s\n        {\"index\": %u, \"gid\": \"%s\", \"address\": \"%s\", "
-		       "\"type\": \"RoCE v2\"}",
-		       i ? "," : "", i, gid(&d->gids[i], a), addr(&d->gids[i], b));
-	printf("%s]\n    }%s\n", d->num_gids ? "\n      " : "", last ? "" : ",");
+		add_number(o, "vlan", d->info.vlan);
+	tool_json_add(o, "link", link_state(d));
+	add_number(o, "speed_mbps", d->info.speed_mbps);
+	add_number(o, "lanes", d->info.lanes);
+	json_object_object_add(o, "tx_offloads", json_offloads(d->info.tx_offloads));
+	json_object_object_add(o, "rx_offloads", json_offloads(d->info.rx_offloads));
+	tool_json_add(o, "pcap", d->cfg->pcap);
+	json_object_object_add(o, "faults", f);
+	json_object_object_add(f, "tx", json_faults(d->cfg, true));
+	json_object_object_add(f, "rx", json_faults(d->cfg, false));
+	add_number(f, "seed", d->cfg->seed);
+	json_object_object_add(o, "gids", json_gids(d));
+	return o;
+}
+
+static int print_json(const struct device *devs, unsigned n)
+{
+	struct json_object *top = json_object_new_object(), *all = json_object_new_array();
+
+	json_object_object_add(top, "devices", all);
+	for (unsigned i = 0; i < n; i++) {
+		if (devs[i].port)
+			json_object_array_add(all, json_device(&devs[i]));
+	}
+	return tool_json_print(top);
 }
 
 /* ---- command ---- */
@@ -268,19 +280,13 @@ static int show(const struct urxe_config *cfg, enum start start, bool json)
 	for (unsigned i = 0; i < n; i++)
 		ret |= gather(&devs[i], start);
 	if (json)
-		printf("{\n  \"devices\": [\n");
+		ret |= print_json(devs, n);
 	else if (!n)
 		printf("no devices: nothing is configured\n");
-	for (unsigned i = 0; i < n; i++) {
-		if (!devs[i].port)
-			continue;
-		if (json)
-			print_json(&devs[i], i == n - 1);
-		else
+	for (unsigned i = 0; i < n && !json; i++) {
+		if (devs[i].port)
 			print_table(&devs[i]);
 	}
-	if (json)
-		printf("  ]\n}\n");
 	for (unsigned i = 0; i < n; i++) {
 		if (devs[i].port)
 			urxe_port_destroy(devs[i].port);
@@ -289,35 +295,48 @@ static int show(const struct urxe_config *cfg, enum start start, bool json)
 	return ret;
 }
 
+enum option_value {
+	CM = TOOL_OPTION,
+	JSON,
+	NO_START,
+	START,
+	CONFIG
+};
+
+static const struct option options[] = {
+	{"cm", no_argument, NULL, CM},
+	{"json", no_argument, NULL, JSON},
+	{"no-start", no_argument, NULL, NO_START},
+	{"start", no_argument, NULL, START},
+	{"config", required_argument, NULL, CONFIG},
+	{NULL, 0, NULL, 0},
+};
+
 int tool_status(int argc, char **argv)
 {
 	enum start start = START_SAFE;
 	struct urxe_config cfg;
 	bool json = false, cm = false;
 	char err[512];
+	int c;
 
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--json"))
-			json = true;
-		else if (!strcmp(argv[i], "--cm"))
+	while ((c = tool_option(argc, argv, false, options, tool_status_usage)) != -1) {
+		if (c == CM)
 			cm = true;
-		else if (!strcmp(argv[i], "--no-start"))
-			start = START_NONE;
-		else if (!strcmp(argv[i], "--start"))
-			start = START_ALL;
-		else if (!strcmp(argv[i], "--config") && i + 1 < argc &&
-			 !unsetenv("URXE_CONFIG_TEXT"))
-			setenv("URXE_CONFIG", argv[++i], 1);
+		else if (c == JSON)
+			json = true;
+		else if (c == CONFIG && !unsetenv("URXE_CONFIG_TEXT"))
+			setenv("URXE_CONFIG", optarg, 1);
 		else
-			return tool_fail(
-				"status: found '%s', accepted: --cm, --json, --no-start, --start, "
-				"--config FILE",
-				argv[i]);
+			start = c == START ? START_ALL : START_NONE;
 	}
+	if (optind < argc)
+		return tool_fail("status: found '%s', accepted: options alone", argv[optind]);
 	if (cm)
 		return tool_status_cm(json);
 	if (urxe_config_load(&cfg, err, sizeof(err)))
 		return tool_fail("%s", err);
 	urxe_log_set_level(cfg.log);
+	urxe_eal_set_args(cfg.eal_args);
 	return show(&cfg, start, json);
 }

@@ -5,6 +5,7 @@
 #ifndef URXE_TOOL_H
 #define URXE_TOOL_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,6 +15,21 @@
 
 /** tool_fail - print "urxe: ..." as one line to stderr; returns TOOL_EXIT_USAGE. */
 int tool_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/** The values of options in struct option count from here; letters are below. */
+#define TOOL_OPTION 256
+
+/**
+ * tool_option - the next option of a command, by getopt_long(); -1: the rest begins at argv[optind]
+ * @argv: with the name of the command at 0, as errors call it; is permuted unless @first
+ * @first: the options end at the first argument that is none
+ * @options: their values count from TOOL_OPTION; ends with zeros; --help and -h come besides
+ * @usage: what --help prints
+ *
+ * Does not return from --help, nor from an option that is not there (a line on stderr, status
+ * TOOL_EXIT_USAGE).
+ */
+int tool_option(int argc, char **argv, bool first, const struct option *options, const char *usage);
 
 /** Where the pieces lie, installed or in a build folder. */
 struct tool_places {
@@ -28,6 +44,8 @@ int tool_places_find(struct tool_places *p);
 int tool_run(int argc, char **argv);
 int tool_status(int argc, char **argv);
 int tool_ip(int argc, char **argv);
+int tool_bind(int argc, char **argv);
+int tool_unbind(int argc, char **argv);
 
 /** tool_status_cm - the connections of running processes, as a table or as JSON; exit status. */
 int tool_status_cm(bool json);
@@ -39,8 +57,10 @@ void tool_process_each(void (*fn)(const char *path, void *arg), void *arg);
  * is there and does not take it was named on stderr. */
 int tool_process_ask(const char *path, const char *line);
 
+extern const char tool_bind_usage[];
 extern const char tool_ip_usage[];
 extern const char tool_run_usage[];
 extern const char tool_status_usage[];
+extern const char tool_unbind_usage[];
 
 #endif

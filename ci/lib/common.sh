@@ -18,7 +18,7 @@ die() {
 	exit 1
 }
 
-# build_dir KIND: plain, asan, tsan or fuzz; $URXE_BUILD moves them all
+# build_dir KIND: plain, asan, tsan, fuzz or coverage; $URXE_BUILD moves them all
 build_dir() {
 	local base=${URXE_BUILD:-$top/build}
 
@@ -42,7 +42,11 @@ build() {
 		args=(-Dfuzz=true -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1)
 		cc=clang-14 what=fuzzers
 		;;
-	*) die "no build is called '$kind' (plain, asan, tsan, fuzz are)" ;;
+	coverage)
+		# atomic: threads count the same lines
+		args=(-Db_coverage=true -Dc_args=-fprofile-update=atomic -Dbuildtype=debug -Doptimization=1)
+		;;
+	*) die "no build is called '$kind' (plain, asan, tsan, fuzz, coverage are)" ;;
 	esac
 	if [ ! -f "$dir/build.ninja" ]; then
 		quietly env ${cc:+CC="$cc"} meson setup "${args[@]}" "$dir" "$top" || return

@@ -5,6 +5,7 @@
 A table whose first column is "file" or "script" names each .c, .py and .sh of the README's folder (and of folders below
 that have no README), by itself, by a pattern or by its folder; and nothing that is not there. A column "tests" names
 CUnit tests: "file.c test, test; other.c test", of tests/unit/ unless it says otherwise.
+In GUIDES each file, folder, function() and URXE_NAME between backquotes is there.
 """
 import fnmatch
 import os
@@ -12,6 +13,7 @@ import re
 import sys
 
 SOURCE = ('.c', '.py', '.sh')
+GUIDES = ('CONTRIBUTING.md', 'SECURITY.md')
 FILE = re.compile(r'[\w./*-]+\.(?:c|h|py|sh)\b|[\w./-]+/(?=\W|$)')
 
 
@@ -60,6 +62,22 @@ def check_tests(readme, header, row, files):
             yield f'{readme}: names the test {words[0]}, which {path} does not have'
 
 
+def check_guide(guide, text, files):
+    sources = ''
+    for f in files:
+        if f.endswith(('.c', '.h')):
+            with open(f) as source:
+                sources += source.read()
+    for quoted in re.findall(r'`([^`\n]+)`', text):
+        for name in re.findall(r'(?:^| )((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:md|h))(?= |$)', quoted):
+            if not any(f == name or f.startswith(name.rstrip('/') + '/') for f in files) and \
+                    not name.startswith('build'):
+                yield f'{guide}: names {name}, which is not there'
+        for name in re.findall(r'^(\w+)\(\)$|^(?:struct )?((?:urxe|URXE)_\w+)$|^(\w+_ops|\w+_events)$', quoted):
+            if not re.search(r'\b%s\b' % next(filter(None, name)), sources):
+                yield f'{guide}: names {quoted}, which is not there'
+
+
 def tree():
     """All files, by their paths from here."""
     for folder, below, names in os.walk('.'):
@@ -79,6 +97,9 @@ def main():
             elif any(cell.startswith('tests') for cell in header):
                 for row in rows:
                     bad += check_tests(readme, header, row, files)
+    for guide in GUIDES:
+        with open(guide) as f:
+            bad += check_guide(guide, f.read(), files)
     print(*bad, sep='\n', end='\n' * bool(bad))
 
 

@@ -56,7 +56,7 @@ def count(test):
 
 
 def main(folder):
-    rows, failures, skips = [], [], []
+    rows, failures, skips, times = [], [], [], []
     for name in sorted(os.listdir(folder)):
         if not name.endswith('.json'):
             continue
@@ -71,6 +71,7 @@ def main(folder):
                 row[3] += len(failed)
                 row[4] += len(skipped)
                 row[5] += test['duration']
+                times.append((test['duration'], title))
                 failures += ['%s: %s' % (title, f) for f in failed]
                 skips += ['%s: %s' % (title, s) for s in skipped]
         rows.append(row)
@@ -90,6 +91,9 @@ def main(folder):
     print('\n%-6s %-12s %7s %7s %8s %9s' % ('build', 'part', 'passed', 'failed', 'skipped', 'seconds'))
     for row in rows:
         print('%-6s %-12s %7d %7d %8d %9.1f' % tuple(row))
+    print('\nslowest:')
+    for seconds, title in sorted(times, reverse=True)[:10]:
+        print('  %7.1f s  %s' % (seconds, title))
     if skips:
         print('\nskipped, and why:')
         for s in sorted(set(skips)):

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Is the installed libibverbs one whose private provider interface we know? It is tried at
+ * start-up, on a context of our own, before a device is made.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

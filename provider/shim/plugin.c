@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The provider, as the shim finds and loads it: when a device list is first asked for, or a device
+ * of ours may be meant.
+ */
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The installed libibverbs's own versions of the functions that the shim interposes. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

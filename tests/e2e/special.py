@@ -379,6 +379,61 @@ def address(report, _kind, _why_not):
         report.result(title, verdict(result), result)
 
 
+# ---- ICMP from routers and from kernels ----
+
+KERNEL_HAS = 'ip addr add 10.0.0.1/24 dev va; '
+READY = ': >"$URXE_READY_FILE"; '
+# The kernel is a router between vb and vd, whose next link carries 600 bytes.
+ROUTER = '''
+ip addr add 10.0.0.254/24 dev va
+echo 1 >/proc/sys/net/ipv4/conf/va/forwarding
+'''
+SMALL_LINK = ROUTER + '''
+ip link add vc type veth peer name vd
+ip addr add 10.9.0.254/24 dev vc
+echo 1 >/proc/sys/net/ipv4/conf/vc/forwarding
+ip link set vd up
+ip link set vc mtu 600 up
+serve() {
+	URXE_READY_FILE={dir}/$1 {urxe} run --port net_af_packet0,iface=vd --ip 10.9.0.1/24 --gw 10.9.0.254 --mtu $2 -- \\
+		rping -s -a 10.9.0.1 -S 1000 -V -C 3
+}
+: >"$URXE_READY_FILE"
+! serve first 1500 && serve second 600
+'''
+SMALL_CLIENT = wait_for('{dir}/first') + '''
+rping -c -a 10.9.0.1 -S 1000 -V -C 3
+''' + wait_for('{dir}/second') + '''
+{urxe} run --port net_af_packet0,iface=vb --ip 10.0.0.2/24 --gw 10.0.0.254 --mtu 600 -- rping -c -a 10.9.0.1 -S 1000 -V -C 3
+'''
+
+# (what, server's side, client, what the client says): the errno tells ICMP from a time-out (-110).
+ICMP = [
+    ('nobody has RoCEv2 there', KERNEL_HAS + READY, '! rping -c -a 10.0.0.1 -C 1', 'UNREACHABLE, error -111'),
+    ('nobody has RoCEv2 there, SIDR', KERNEL_HAS + READY, '! udaddy -s 10.0.0.1', 'UNREACHABLE, error: -111'),
+    ('the peer has its address in common with its kernel', KERNEL_HAS + 'rping -s -a 10.0.0.1 -V -C 20',
+     'rping -c -a 10.0.0.1 -V -C 20', 'icmp_unreachable'),
+    ('no route beyond the router', ROUTER + READY, '! rping -c -a 10.9.0.1 -C 1', 'UNREACHABLE, error -101'),
+    ('a link that is too small, and the --mtu that fits', SMALL_LINK, SMALL_CLIENT,
+     r'10\.0\.0\.254 drops packets of \d+ bytes to 10\.9\.0\.1, its next link carries 600: start both ends with --mtu 600'),
+]
+
+
+def icmp(report, _kind, why_not):
+    """What a kernel reports of our packets, as the other end or as a router between."""
+    for name, server, client, says in ICMP:
+        title = 'icmp: ' + name
+        if not asked(report, title, why_not('af_packet')):
+            continue
+        urxe = node.BUILD + '/tools/urxe'
+        result = node.two_node(server.replace('{urxe}', urxe), client.replace('{urxe}', urxe), 'af_packet',
+                               options=('--opt-b', '--gw 10.0.0.254'), env={'URXE_LOG': 'info'})
+        problem = verdict(result)
+        if not problem and not re.search(says, result.b):
+            problem = 'the client does not say ' + says
+        report.result(title, problem, result)
+
+
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
-         'address': address}
+         'address': address, 'icmp': icmp}

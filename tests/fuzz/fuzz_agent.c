@@ -8,13 +8,13 @@
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
 
-#include "cm/cma.h"
+#include "cm/device/device.h"
+#include "cm_device.h"
 #include "fuzz.h"
 #include "provider/gsi.h"
 #include "raw.h"
 #include "urxe/mad.h"
 #include "urxe/wire.h"
-#include "urxedv.h"
 
 #define PORT	    7777
 #define SLOTS	    16
@@ -39,22 +39,6 @@ struct run {
 	uint32_t psn;
 	bool quiet;
 };
-
-/* The library's devices are the simulated one. */
-struct ibv_device **urxedv_get_device_list(int *num_devices)
-{
-	struct ibv_device **list = calloc(2, sizeof(struct ibv_device *));
-
-	FUZZ_CHECK(list);
-	list[0] = &w.p.a.dev->vdev.device;
-	*num_devices = 1;
-	return list;
-}
-
-void urxedv_free_device_list(struct ibv_device **list)
-{
-	free(list);
-}
 
 /* While it waits for a neighbour the agent always has something to do. */
 static void turns(void)
@@ -84,6 +68,7 @@ static void open_world(void)
 	static const struct pair_params params = {.seed = 5, .link = {.latency = 1000}};
 
 	pair_open(&w.p, &params, IBV_QPT_UD);
+	cm_device = &w.p.a.dev->vdev.device;
 	pair_meet(&w.p);
 	w.channel = rdma_create_event_channel();
 	FUZZ_CHECK(w.channel && !fcntl(w.channel->fd, F_SETFL, O_NONBLOCK));

@@ -172,6 +172,17 @@ static bool raw_seen(void *arg, const uint8_t *frame, uint32_t len, bool roce)
 	return len & 1;
 }
 
+/* Of an ICMP error: what is quoted is there to be read, and names a path that there is. */
+static void path_error(void *arg, const struct urxe_path_error *e)
+{
+	volatile uint8_t sum = 0;
+
+	FUZZ_CHECK(e->err > 0 && (e->udp_sport == 0xc001 || e->udp_sport == 0xc002));
+	FUZZ_CHECK(e->len <= MAX_FRAME);
+	for (uint32_t i = 0; i < e->len; i++)
+		sum = (uint8_t)(sum + e->bth[i]);
+}
+
 static void do_something(struct world *w, uint8_t arg)
 {
 	static const char *const groups[] = {"239.1.2.3", "ff0e::7"};
@@ -236,6 +247,7 @@ static void open_world(struct world *w, uint8_t how)
 			cfg.num_ips = 1;
 		n->end = urxe_sim_end(w->sim, &link);
 		must(!urxe_port_create(&n->port, &cfg, &urxe_link_sim_ops, n->end));
+		urxe_port_on_path_error(n->port, path_error, NULL);
 		must(!urxe_port_start(n->port));
 		n->lane = urxe_port_lane(n->port, 0);
 		must(n->lane != NULL);

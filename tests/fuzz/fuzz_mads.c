@@ -6,8 +6,9 @@
  */
 #include <errno.h>
 
-#include "cm/cm.h"
+#include "cm/core/cm.h"
 #include "fuzz.h"
+#include "urxe/random.h"
 #include "urxe/wire.h"
 
 #define SERVICE	    0x0000000001061e61ull
@@ -51,8 +52,7 @@ static uint64_t rig_random(void *arg)
 {
 	struct rig *r = arg;
 
-	r->rand = r->rand * 6364136223846793005ull + 1442695040888963407ull;
-	return r->rand ^ r->rand >> 29;
+	return urxe_random_step(&r->rand);
 }
 
 /* Few ones: some are given out twice. */
@@ -413,7 +413,7 @@ static void finish(struct rig *r)
 			r->now = urxe_cm_deadline(r->cm);
 		urxe_cm_run(r->cm);
 	}
-	FUZZ_CHECK(urxe_cm_is_idle(r->cm));
+	FUZZ_CHECK(urxe_cm_is_idle(r->cm) && !urxe_cm_get_counters(r->cm)->bad_steps);
 	for (unsigned i = 0; i < URXE_CM_N_STATES; i++)
 		FUZZ_CHECK(!urxe_cm_get_counters(r->cm)->states[i]);
 }

@@ -6,8 +6,9 @@
  * told of its end once; where no MAD was lost or forged, both ends of a connection agree; and when
  * all ids are destroyed no id and no timer is left.
  */
-#include "cm/cm.h"
+#include "cm/core/cm.h"
 #include "fuzz.h"
+#include "urxe/random.h"
 
 #define SERVICE	    0x0000000001061e61ull
 #define NODES	    3
@@ -88,8 +89,7 @@ static uint64_t net_random(void *arg)
 {
 	struct rig *r = ((struct node *)arg)->r;
 
-	r->rand = r->rand * 6364136223846793005ull + 1442695040888963407ull;
-	return r->rand ^ r->rand >> 29;
+	return urxe_random_step(&r->rand);
 }
 
 static uint32_t net_comm_id(void *arg)
@@ -425,6 +425,7 @@ static void finish(struct rig *r)
 
 		urxe_cm_destroy(r->node[i].listener);
 		FUZZ_CHECK(urxe_cm_is_idle(cm) && urxe_cm_deadline(cm) == UINT64_MAX);
+		FUZZ_CHECK(!urxe_cm_get_counters(cm)->bad_steps);
 		for (unsigned s = 0; s < URXE_CM_N_STATES; s++)
 			FUZZ_CHECK(!urxe_cm_get_counters(cm)->states[s]);
 		urxe_cm_destroy_all(cm);

@@ -87,6 +87,16 @@ def frames():
           frame(0, eth(v4('10.9.0.1', 1, b'\x03\x04\0\0\0\0\x02\x40' + v4('10.9.0.2', 17, b'\xc0\0\x12\xb7\0\x40\0\0')[2:]))) +
           frame(0, eth(v6('fd00::1', 58, b'\x80\0\0\0\0\x01\0\x01' + b'ping' * 8))) +
           frame(0, eth(v6('fd00::1', 58, b'\x02\0\0\0\0\0\x05\0' + v6('fd00::2', 17, b'\xc0\0\x12\xb7\0\x40\0\0')[2:]))))
+    # errors about packets of the paths that fuzz_frames.c makes
+    sent4 = v4('10.9.0.2', 17, b'\xc0\x01\x12\xb7\x01\x2e\0\0' + b'\x64' + b'\0' * 80, src='10.9.0.1')[2:]
+    sent4 = sent4[:2] + b'\x01\x42' + sent4[4:]
+    sent6 = v6('fd00::1', 17, b'\xc0\x02\x12\xb7\x01\x2e\0\0' + b'\x64' + b'\0' * 80, src='fd00::2')[2:]
+    sent6 = sent6[:4] + b'\x01\x2e' + sent6[6:]
+    write('frames', 'icmp_error', bytes([0]) +
+          b''.join(frame(0, eth(v4('10.9.0.1', 1, head + sent4))) for head in (
+              b'\x03\x01\0\0\0\0\0\0', b'\x03\x03\0\0\0\x10\0\0', b'\x03\x04\0\0\0\0\x01\x40', b'\x0b\0\0\0\0\0\0\0')) +
+          b''.join(frame(PORT2, eth(v6('fd00::2', 58, head + sent6), MAC[2])) for head in (
+              b'\x01\x03\0\0\0\0\0\0', b'\x01\x04\0\0\x08\0\0\0', b'\x02\0\0\0\0\0\x05\0', b'\x03\0\0\0\0\0\0\0')))
     groups = do(0) + do(2) + do(8)
     write('frames', 'igmp', bytes([0]) + groups +
           frame(KEEP_MAC, eth(v4('224.0.0.1', 2, b'\x11\x0a\0\0\0\0\0\0', b'\x94\x04\0\0'), b'\x01\0\x5e\0\0\x01')) +

@@ -7,23 +7,22 @@
 Whoever imports this already is in namespaces that die with him (ci/interop-rxe), so nothing is taken
 down here but what may end in order.
 """
-import importlib.util
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../ci/lib'))
+from vm import Failed, nic, overlay  # noqa: E402
+from vm.guest import Background, Guest  # noqa: E402
 
 VM4, VM6 = '10.9.0.1', 'fd00::1'
 HOST4, HOST6 = '10.9.0.2', 'fd00::2'
 TCP4 = '10.9.0.254'
 ADDRESS = {'u': {'4': HOST4, '6': HOST6}, 'k': {'4': VM4, '6': VM6}}
 TCP = {'u': TCP4, 'k': VM4}
-VM = 'v'
-
-
-class Failed(Exception):
-    """The laboratory cannot be set up, or no longer works."""
 
 
 def run(*argv):
@@ -60,83 +59,41 @@ def net_mtu(guest, mtu):
     guest.check('ip link set eth0 mtu %d' % mtu)
 
 
-class Guest:
-    """The VM. Its console runs one command at a time: servers go into the background."""
-
-    def __init__(self, peer, folder):
-        self.peer, self.folder = peer, folder
-        os.environ['RUNDIR'] = os.path.join(folder, 'run')
-        spec = importlib.util.spec_from_file_location('vmctl', os.path.join(peer, 'vmctl.py'))
-        self.ctl = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(self.ctl)
-
-    def boot(self, mtu, overlay):
-        argv = [os.path.join(self.peer, 'runvm.sh'), VM, '-i', VM4 + '/24', '-6', VM6 + '/64',
-                '-u', str(mtu), '-n', 'tap::tv:br0', '-d', overlay]
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=180)
-        if done.returncode or 'RXE-UP' not in done.stdout:
-            raise Failed('the VM does not come up: ' + done.stdout)
-        return done.stdout.strip()
-
-    def off(self):
-        subprocess.run([os.path.join(self.peer, 'runvm.sh'), '-k', VM], check=False,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=30)
-
-    def run(self, command, timeout=60):
-        """(exit status, output); 124 when it does not end in time"""
-        # Shell functions and lists are commands, too.
-        quoted = command.replace("'", "'\\''")
-        status, out = self.ctl.guest(VM, "timeout -k 2 %d /bin/dash -c '%s'" % (timeout, quoted),
-                                     timeout + 10)
-        if status is None:
-            raise Failed('the guest does not answer: ' + out.decode(errors='replace')[-500:])
-        if status in (137, 143):
-            status = 124
-        return status, out.decode(errors='replace')
-
-    def check(self, command):
-        status, out = self.run(command)
-        if status:
-            raise Failed('in the guest: %s: %s' % (command, out))
-        return out
+def boot(image, folder, mtu, program):
+    """The VM with rxe0. Its console runs one command at a time: servers go into the background."""
+    settings = {'ip': VM4 + '/24', 'ip6': VM6 + '/64', 'mtu': mtu, 'rxe': 1}
+    guest = Guest.boot('v', image, folder, nics=[nic.Tap('tv', bridge='br0', mtu=mtu)], settings=settings,
+                       overlay=overlay.program(program, '/peer', image))
+    if not any(line.startswith('RXE ') for line in guest.report()):
+        raise Failed('rxe0 does not come up: ' + guest.logs())
+    return guest
 
 
-class GuestProc:
+def guest_loss(guest, one_of):
+    """The guest's kernel does not get one of so many frames; 0: it gets all."""
+    guest.check('tc qdisc del dev eth0 ingress 2>/dev/null; true')
+    if one_of:
+        guest.check('for m in sch_ingress cls_matchall act_gact; do modprobe $m; done; tc qdisc add dev eth0 ingress && '
+                    'tc filter add dev eth0 parent ffff: matchall action pass random netrand drop %d' % one_of)
+
+
+def guest_dropped(guest):
+    """How many frames guest_loss() has taken so far"""
+    found = re.findall(r'dropped (\d+)', guest.check('tc -s filter show dev eth0 parent ffff:'))
+    return sum(map(int, found))
+
+
+class GuestProc(Background):
     """A program in the guest, in the background."""
 
     where = 'kernel'
+    ready = {'cm': 'rdma res show cm_id 2>/dev/null | grep -q LISTEN',
+             'tcp': "ss -Hltn 2>/dev/null | grep -qE ':(185[0-9][0-9]) '"}
 
     def __init__(self, guest, command, ready):
-        self.guest, self.command = guest, command
-        wait = {'cm': 'rdma res show cm_id 2>/dev/null | grep -q LISTEN',
-                'tcp': "ss -Hltn 2>/dev/null | grep -qE ':(185[0-9][0-9]) '",
-                None: 'true'}[ready]
-        # After its end the status lies in /tmp/srv.rc.
-        guest.run('rm -f /tmp/srv.*\n'
-                  "{ setsid sh -c 'echo $$ >/tmp/srv.pid; exec %s'; echo $? >/tmp/srv.rc; } "
-                  '>/tmp/srv.log 2>&1 </dev/null &\n'
-                  'n=0; until %s || [ -f /tmp/srv.rc ] || [ $n -ge 100 ]; do sleep 0.05; n=$((n+1)); '
-                  'done' % (command.replace("'", "'\\''"), wait))
-
-    def wait(self, timeout):
-        status, out = self.guest.run(
-            'n=0; until [ -f /tmp/srv.rc ] || [ $n -ge %d ]; do sleep 0.1; n=$((n+1)); done; '
-            'cat /tmp/srv.rc 2>/dev/null || echo 124' % (timeout * 10), timeout + 5)
-        lines = out.split()
-        return int(lines[0]) if not status and lines and lines[0].isdigit() else 124
-
-    def kill(self, name='KILL'):
-        self.guest.run('/bin/busybox kill -%s -- -$(cat /tmp/srv.pid)' % name)
-
-    def end(self):
-        """Ends it if it runs; its output"""
-        self.guest.run('[ -f /tmp/srv.rc ] || { /bin/busybox kill -9 -- -$(cat /tmp/srv.pid); n=0; '
-                       'until [ -f /tmp/srv.rc ] || [ $n -ge 50 ]; do sleep 0.05; n=$((n+1)); done; }')
-        status, out = self.guest.run('cat /tmp/srv.log; [ -f /tmp/srv.rc ]')
-        if status:
-            raise Failed('in the guest: %s does not end' % self.command)
-        return out
+        super().__init__(guest, command)
+        if ready:
+            self.until(self.ready[ready], 10)
 
 
 class HostProc:

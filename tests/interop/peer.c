@@ -6,9 +6,11 @@
  *
  *	peer s ADDR SCENARIO	server: one connection, then exit
  *	peer c ADDR SCENARIO	client
- * Exit status 0 when all went as the scenario (scenarios[] below) says.
+ * Exit status 0 when all went as the scenario (scenarios[] below) says; 77 when the device or its
+ * libibverbs has not what it is about.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <endian.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -39,7 +41,8 @@ enum op {
 	OP_WRITE,
 	OP_WRITE_IMM,
 	OP_READ,
-	OP_FADD
+	OP_FADD,
+	OP_FLUSH
 };
 
 struct scenario {
@@ -56,6 +59,7 @@ struct scenario {
 	bool reject;
 };
 
+#define SKIPPED	     77
 #define RECV_FLUSHED IBV_WC_WR_FLUSH_ERR
 static const struct scenario scenarios[] = {
 	{.name = "send", .op = OP_SEND, .len = LEN, .recv = LEN},
@@ -65,6 +69,8 @@ static const struct scenario scenarios[] = {
 	{.name = "write-imm", .op = OP_WRITE_IMM, .len = LEN, .recv = LEN},
 	{.name = "read", .op = OP_READ, .len = LEN, .recv = LEN, .server = RECV_FLUSHED},
 	{.name = "fadd", .op = OP_FADD, .len = 8, .recv = LEN, .server = RECV_FLUSHED},
+	/* provider/quirks.md: flush-icrc */
+	{.name = "flush", .op = OP_FLUSH, .len = LEN, .recv = LEN, .server = RECV_FLUSHED},
 	{.name = "bad-rkey",
 	 .op = OP_WRITE,
 	 .len = LEN,
@@ -184,26 +190,72 @@ static void expect_text(struct side *s, const void *at, const char *text, size_t
 		fail("private data do not say \"%s\"", text);
 }
 
-static void make_qp(struct side *s)
+/*
+ * FLUSH came to libibverbs with version 45: its flags, and the member of struct ibv_qp_ex that
+ * stands behind wr_atomic_write. urxe has a call for programs of before.
+ */
+#define FLUSH_ACCESS (1 << 8) /* global */
+#define FLUSH_QP     (1 << 11)
+#define FLUSH_GLOBAL 1
+#define FLUSH_RANGE  0
+
+typedef void flush_fn(struct ibv_qp_ex *x, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
+		      uint8_t level);
+
+static int access_flags(const struct side *s)
 {
-	struct ibv_qp_init_attr qp = {
+	return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+	       IBV_ACCESS_REMOTE_ATOMIC | (s->sc->op == OP_FLUSH ? FLUSH_ACCESS : 0);
+}
+
+static void post_flush(struct side *s, const struct offer *o)
+{
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(s->id->qp);
+	void *urxe = dlopen("liburxe-rdmav34.so", RTLD_LAZY | RTLD_NOLOAD);
+	flush_fn *fn = urxe ? (flush_fn *)dlsym(urxe, "urxedv_wr_flush") : NULL;
+
+	if (!fn)
+		fn = ((flush_fn **)&x->wr_atomic_write)[1];
+	ibv_wr_start(x);
+	x->wr_id = 2;
+	x->wr_flags = IBV_SEND_SIGNALED;
+	fn(x, o->rkey, o->addr, s->sc->len, FLUSH_GLOBAL, FLUSH_RANGE);
+	if (ibv_wr_complete(x))
+		fail("FLUSH");
+}
+
+static void create_qp(struct side *s)
+{
+	bool flush = s->sc->op == OP_FLUSH;
+	struct ibv_qp_init_attr_ex qp = {
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.send_cq = s->cq,
+		.recv_cq = s->cq,
+		.pd = s->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | (flush ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.send_ops_flags = flush ? FLUSH_QP | IBV_QP_EX_WITH_SEND : 0,
 	};
 
+	if (!rdma_create_qp_ex(s->id, &qp))
+		return;
+	if (flush && (errno == EOPNOTSUPP || errno == EINVAL)) {
+		printf("skipped: no FLUSH here\n");
+		exit(SKIPPED);
+	}
+	fail("rdma_create_qp_ex");
+}
+
+static void make_qp(struct side *s)
+{
 	s->pd = ibv_alloc_pd(s->id->verbs);
 	s->cq = s->pd ? ibv_create_cq(s->id->verbs, 16, NULL, NULL, 0) : NULL;
 	if (!s->cq)
 		fail("pd, cq");
-	s->mr = ibv_reg_mr(s->pd, s->buf, sizeof(s->buf),
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	create_qp(s);
+	s->mr = ibv_reg_mr(s->pd, s->buf, sizeof(s->buf), access_flags(s));
 	if (!s->mr)
 		fail("ibv_reg_mr");
-	qp.send_cq = s->cq;
-	qp.recv_cq = s->cq;
-	if (rdma_create_qp(s->id, s->pd, &qp))
-		fail("rdma_create_qp");
 }
 
 static void post_recv(struct side *s, size_t len)
@@ -236,6 +288,10 @@ static void post_op(struct side *s, const struct offer *o)
 					 .imm_data = htonl(0x12345678),
 				 };
 
+	if (s->sc->op == OP_FLUSH) {
+		post_flush(s, o);
+		return;
+	}
 	if (s->sc->op == OP_FADD) {
 		wr.wr.atomic.remote_addr = o->addr;
 		wr.wr.atomic.rkey = o->rkey;
@@ -264,6 +320,21 @@ static void take_wc(struct side *s, enum ibv_wc_status want, struct ibv_wc *wc)
 	if (wc->status != want)
 		fail("completion says %s, not %s", ibv_wc_status_str(wc->status),
 		     ibv_wc_status_str(want));
+}
+
+/* rdma_cm has given the QP the access that it knows: the client waits until FLUSH is allowed, too.
+ */
+static void allow_flush(struct side *s)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = (unsigned)access_flags(s)};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_wc wc;
+
+	if (ibv_modify_qp(s->id->qp, &attr, IBV_QP_ACCESS_FLAGS))
+		fail("ibv_modify_qp");
+	if (ibv_post_send(s->id->qp, &wr, &bad))
+		fail("ibv_post_send");
+	take_wc(s, IBV_WC_SUCCESS, &wc);
 }
 
 static void fill(uint8_t *buf, size_t len, unsigned seed)
@@ -348,6 +419,8 @@ static void accept_it(struct side *s)
 	if (rdma_accept(s->id, &param))
 		fail("rdma_accept");
 	expect(s, RDMA_CM_EVENT_ESTABLISHED, WAIT_MS);
+	if (s->sc->op == OP_FLUSH)
+		allow_flush(s);
 }
 
 static void leave(struct side *s)
@@ -408,6 +481,8 @@ static void client_connected(struct side *s)
 	expect_text(s, ((struct offer *)s->priv)->text, "welcome", REP_PRIV);
 	o.addr = be64toh(o.addr);
 	o.rkey = be32toh(o.rkey);
+	if (s->sc->op == OP_FLUSH)
+		take_wc(s, IBV_WC_SUCCESS, &wc);
 	fill(s->buf, LEN, 1);
 	post_op(s, &o);
 	take_wc(s, s->sc->client, &wc);
@@ -438,6 +513,8 @@ static void client(struct side *s, const char *addr)
 		fail("rdma_resolve_route");
 	expect(s, RDMA_CM_EVENT_ROUTE_RESOLVED, 5000);
 	make_qp(s);
+	if (s->sc->op == OP_FLUSH)
+		post_recv(s, 0);
 	param.private_data = hello;
 	param.private_data_len = sizeof(hello);
 	if (rdma_connect(s->id, &param))

@@ -34,7 +34,7 @@ static uint64_t now(void)
 
 static void idle(unsigned *spins)
 {
-	bool intr;
+	bool intr = true;
 
 	if (sleepy)
 		ops->wait(lnk, 100000000, wake_fd, &intr);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cm_net.h"
+#include "urxe/random.h"
 
 #define NODES	CM_NET_NODES
 #define CONNS	24
@@ -350,7 +351,7 @@ static void forge(struct net *n, const struct cm_net_mad *f)
 	uint16_t attr = (uint16_t)urxe_mad_get(f->mad, URXE_HDR_ATTR_ID);
 	bool alone = attr == URXE_MAD_REQ || attr == URXE_MAD_SIDR_REQ || attr == URXE_MAD_SIDR_REP;
 	struct urxe_cm_source src = {.qpn = 1, .sgid = f->sgid, .dgid = f->dgid};
-	uint64_t r = n->forger = n->forger * 6364136223846793005ull + 1442695040888963407ull;
+	uint64_t r = urxe_random_step(&n->forger);
 	uint8_t m[URXE_MAD_LEN];
 
 	memcpy(m, f->mad, sizeof(m));

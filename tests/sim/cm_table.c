@@ -113,6 +113,8 @@ static int do_call(struct side *s, enum urxe_cm_input in)
 		return urxe_cm_send_apr(s->id, URXE_CM_APR_SUCCESS, NULL, 0, NULL, 0);
 	case URXE_CM_IN_PATH_MIG:
 		return urxe_cm_notify_migrated(s->id);
+	case URXE_CM_IN_IGNORE:
+		return urxe_cm_ignore(s->id);
 	default:
 		urxe_cm_destroy(s->id);
 		s->gone = true;

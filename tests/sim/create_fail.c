@@ -336,6 +336,32 @@ static void test_device(void)
 	urxe_sim_destroy(sim);
 }
 
+/* The configuration; what was read of it is freed. */
+static void test_config(void)
+{
+	static struct urxe_config cfg;
+	struct urxe_config_settings s;
+	char err[512];
+	int n = 0, ret;
+
+	do {
+		memset(&s, 0, sizeof(s));
+		failed = false;
+		fail_at = n;
+		ret = urxe_config_add_text(&s,
+					   "[urxe]\nlog = info\n[a]\nport = loop\nmtu = 1024\n"
+					   "ip = 10.0.0.1/24\n",
+					   "f", err, sizeof(err));
+		if (!ret)
+			ret = urxe_config_resolve(&s, &cfg, err, sizeof(err));
+		fail_at = -1;
+		CU_ASSERT_EQUAL(ret, failed ? ENOMEM : 0);
+		urxe_config_settings_free(&s);
+	} while (failed && ++n < 100);
+	CU_ASSERT_EQUAL(n, 4);
+	CU_ASSERT_EQUAL(cfg.devices[0].mtu, 1024);
+}
+
 URXE_TEST_MAIN("create_fail", T(test_pd), T(test_mr), T(test_cq), T(test_srq), T(test_ah),
 	       T(test_qp), T(test_modify), T(test_growth), T(test_post), T(test_resources),
-	       T(test_device))
+	       T(test_device), T(test_config))

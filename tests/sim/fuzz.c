@@ -12,6 +12,7 @@
 #include "netio/stack.h"
 #include "raw.h"
 #include "rcu.h"
+#include "urxe/random.h"
 
 #define SEEDS  30
 #define ROUNDS 1500
@@ -24,8 +25,7 @@ static uint64_t state;
 
 static uint32_t rnd(uint32_t below)
 {
-	state = state * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)(state >> 33) % below;
+	return urxe_random_below(&state, below);
 }
 
 /* ---- garbage ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "integrity.h"
+#include "urxe/random.h"
 
 const struct code codes[] = {
 	[W_SEND] = {IBV_WR_SEND, IBV_WC_SEND},
@@ -33,22 +34,18 @@ const struct kind_info kinds[] = {
 
 uint32_t rnd(struct run *r, uint32_t below)
 {
-	r->rnd = r->rnd * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)(r->rnd >> 33) % below;
+	return urxe_random_below(&r->rnd, below);
 }
 
 /* ---- bytes ---- */
 
 void data_of(const struct flow *f, unsigned i, uint8_t *out, uint32_t len)
 {
-	uint64_t x = (f->r->seed << 20 | (uint64_t)(f == &f->r->flow[1]) << 16 | i) + 1;
+	uint64_t of = f->r->seed << 20 | (uint64_t)(f == &f->r->flow[1]) << 16 | i, x = 0;
 
 	for (uint32_t k = 0; k < len; k++) {
-		if (!(k & 7)) {
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
-		}
+		if (!(k & 7))
+			x = urxe_random_step(&of);
 		out[k] = (uint8_t)(x >> (k & 7) * 8);
 	}
 }

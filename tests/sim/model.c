@@ -12,6 +12,7 @@
 #include "harness.h"
 #include "model.h"
 #include "seeds.h"
+#include "urxe/random.h"
 
 #define STEPS	     4000
 #define WARM_UP	     100
@@ -21,8 +22,7 @@
 
 uint32_t m_rnd(struct m_world *w, uint32_t below)
 {
-	w->rnd = w->rnd * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)(w->rnd >> 33) % below;
+	return urxe_random_below(&w->rnd, below);
 }
 
 void m_fail(struct m_world *w, const char *fmt, ...)

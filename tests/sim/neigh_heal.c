@@ -50,6 +50,8 @@ static void test_poisoned(void)
 	CU_ASSERT_FATAL(pair_wait(&p, p.a.cq, &wc));
 	CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
 	CU_ASSERT(pair_stat(&p.a, URXE_STAT_TIMEOUTS) > 0);
+	ibv_destroy_qp(p.b.qp); /* which has a last word */
+	p.b.qp = NULL;
 	pair_settle(&p, 1000000);
 	while (urxe_sim_recv(evil, frame, sizeof(frame)))
 		;

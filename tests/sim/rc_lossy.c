@@ -9,6 +9,7 @@
 
 #include "harness.h"
 #include "pair.h"
+#include "urxe/random.h"
 
 #define SEEDS	 40
 #define OPS	 120
@@ -32,8 +33,7 @@ struct run {
 
 static uint32_t rnd(struct run *r, uint32_t below)
 {
-	r->rnd = r->rnd * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)(r->rnd >> 33) % below;
+	return urxe_random_below(&r->rnd, below);
 }
 
 static void post_one(struct run *r)

@@ -47,6 +47,7 @@ static const struct {
 	MOVE(REQ_RCVD, SEND_MRA, MRA_REQ_SENT),
 	MOVE(REQ_RCVD, REQ, MRA_REQ_SENT),
 	MOVE(REQ_RCVD, REJ, IDLE),
+	MOVE(REQ_RCVD, IGNORE, IDLE),
 	MOVE(MRA_REQ_SENT, SEND_REP, REP_SENT),
 	MOVE(MRA_REQ_SENT, SEND_REJ, IDLE),
 	MOVE(MRA_REQ_SENT, SEND_MRA, MRA_REQ_SENT),
@@ -73,6 +74,7 @@ static const struct {
 	MOVE(DREQ_RCVD, SEND_DREP, TIMEWAIT),
 	MOVE(SIDR_REQ_SENT, SIDR_REP, IDLE),
 	MOVE(SIDR_REQ_RCVD, SEND_SIDR_REP, IDLE),
+	MOVE(SIDR_REQ_RCVD, IGNORE, IDLE),
 	MOVE(ESTABLISHED, SEND_LAP, LAP_SENT),
 	MOVE(ESTABLISHED, LAP, LAP_RCVD),
 	MOVE(LAP_IDLE, SEND_LAP, LAP_SENT),
@@ -470,6 +472,31 @@ static void stale_connection(void)
 	rig_close(&r);
 }
 
+/* A REP with the QP of a connection: that one is over, and so is the new one. */
+static void stale_rep(void)
+{
+	struct urxe_cm_id *old;
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	bring_to(&r, URXE_CM_ESTABLISHED);
+	old = r.id;
+	r.id = urxe_cm_new_id(r.cm, rig_handler, &r);
+	CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_REQ), 0);
+	peer_mad(&r, URXE_CM_IN_REP, m);
+	urxe_mad_put(m, URXE_REP_LOCAL_COMM_ID, PEER_COMM + 5);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(urxe_cm_get_state(old), URXE_CM_DREQ_SENT);
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_IDLE);
+	CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_REJ);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REASON), URXE_CM_REJ_STALE_CONN);
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REJ_RECEIVED);
+	CU_ASSERT_EQUAL(r.reason, URXE_CM_REJ_STALE_CONN);
+	CU_ASSERT_PTR_EQUAL(r.told, r.id);
+	rig_close(&r);
+}
+
 static void req_rejections(void)
 {
 	uint8_t m[URXE_MAD_LEN];
@@ -770,6 +797,25 @@ static void limits(void)
 	rig_close(&r);
 }
 
+static void all_named(const char *const *names, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		CU_ASSERT_PTR_NOT_NULL_FATAL(names[i]);
+		for (unsigned k = 0; k < i; k++)
+			CU_ASSERT_STRING_NOT_EQUAL(names[i], names[k]);
+	}
+}
+
+static void names(void)
+{
+	all_named(urxe_cm_state_names, URXE_CM_N_STATES);
+	all_named(urxe_cm_input_names, URXE_CM_N_INPUTS);
+	all_named(urxe_cm_event_names, URXE_CM_N_EVENTS);
+	CU_ASSERT_STRING_EQUAL(urxe_cm_state_names[URXE_CM_MRA_LAP_SENT], "MRA_LAP_SENT");
+	CU_ASSERT_STRING_EQUAL(urxe_cm_input_names[URXE_CM_IN_LAP_TIMEOUT], "LAP_TIMEOUT");
+	CU_ASSERT_STRING_EQUAL(urxe_cm_event_names[URXE_CM_EV_APR_RECEIVED], "APR_RECEIVED");
+}
+
 /* With --log debug: who, with whom, from where to where, and why. */
 static void transitions_are_logged(void)
 {
@@ -804,7 +850,7 @@ static void transitions_are_logged(void)
 
 URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(every_state_every_input_then_silence),
 	       T(strangers), T(destroy_anywhere), T(handler_says_no), T(dead_peer), T(probes),
-	       T(asks_again), T(dreq_goes_on), T(auto_mra), T(stale_connection), T(req_rejections),
-	       T(req_before_listener), T(sidr_before_listener), T(twice_before_listener),
-	       T(flood_before_listener), T(rej_by_guid), T(refused), T(qp_attributes), T(limits),
-	       T(transitions_are_logged))
+	       T(asks_again), T(dreq_goes_on), T(auto_mra), T(stale_connection), T(stale_rep),
+	       T(req_rejections), T(req_before_listener), T(sidr_before_listener),
+	       T(twice_before_listener), T(flood_before_listener), T(rej_by_guid), T(refused),
+	       T(qp_attributes), T(limits), T(names), T(transitions_are_logged))

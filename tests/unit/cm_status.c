@@ -5,23 +5,43 @@
  */
 #include "cm_rdma.h"
 
+#include <ctype.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cm/device/report_path.h"
+
 static char text[1 << 16];
 
-/* What the command prints, in a static buffer. */
-static const char *status(const char *args)
+/* What the command prints and how it ends; blanks and newlines in a row become one blank. */
+static int run(const char *args)
 {
-	char line[64];
+	char line[64], *out = text;
+	int ret;
 
 	snprintf(line, sizeof(line), "status --cm %s", args);
-	CU_ASSERT_EQUAL(urxe_command(line, text, sizeof(text)), 0);
+	ret = urxe_command(line, text, sizeof(text));
+	for (const char *p = text; *p && strstr(args, "--json"); p++) {
+		if (!isspace((unsigned char)*p))
+			*out++ = *p;
+		else if (out > text && out[-1] != ' ')
+			*out++ = ' ';
+	}
+	if (out != text)
+		*out = '\0';
+	return ret;
+}
+
+static const char *status(const char *args)
+{
+	CU_ASSERT_EQUAL(run(args), 0);
 	return text;
 }
 
@@ -49,7 +69,7 @@ static int connect_to(int pid)
 /* Nobody has a CM yet. */
 static void nothing(void)
 {
-	CU_ASSERT_STRING_EQUAL(status("--json"), "{\n  \"processes\": []\n}\n");
+	CU_ASSERT_STRING_EQUAL(status("--json"), "{ \"processes\": [ ] } ");
 	CU_ASSERT_EQUAL(count(status(""), "\n"), 1);
 }
 
@@ -64,14 +84,17 @@ static void connection(void)
 	CU_ASSERT_EQUAL(count(text, "\"state\": \"LISTEN\""), 1);
 	CU_ASSERT_EQUAL(count(text, "\"state\": \"ESTABLISHED\""), 2);
 	CU_ASSERT_EQUAL(count(text, "\"last_event\": \"RDMA_CM_EVENT_ESTABLISHED\""), 2);
-	CU_ASSERT_EQUAL(count(text, "\"REQ\": {\"sent\": 1, \"received\": 1, \"retried\": 0, "
-				    "\"dropped\": 0}"),
+	CU_ASSERT_EQUAL(count(text, "\"REQ\": { \"sent\": 1, \"received\": 1, \"retried\": 0, "
+				    "\"dropped\": 0 }"),
 			1);
 	CU_ASSERT_EQUAL(count(text, "\"pid\": "), 1);
 	snprintf(qpns, sizeof(qpns), "\"qpn\": %u, \"remote_qpn\": %u", p.client->qp->qp_num,
 		 p.server->qp->qp_num);
 	CU_ASSERT_EQUAL(count(text, qpns), 1);
+	/* No UTF-8, and what a terminal would obey. */
+	CU_ASSERT_EQUAL(count(text, "\"command\": \"a\\\"\\\\\\t\\u001b\xef\xbf\xbd\""), 1);
 	status("");
+	CU_ASSERT_EQUAL(count(text, " a\"\\??\xef\xbf\xbd "), 3);
 	CU_ASSERT_EQUAL(count(text, " ESTABLISHED "), 2);
 	CU_ASSERT_EQUAL(count(text, "10.0.0.1:"), 5);
 	WORKS(rdma_disconnect(p.client));
@@ -93,7 +116,7 @@ static void bad_clients(void)
 
 	close(connect_to(getpid()));
 	fd = connect_to(getpid());
-	CU_ASSERT_EQUAL(send(fd, "j", 1, 0), 1);
+	CU_ASSERT_EQUAL(send(fd, "r", 1, 0), 1);
 	close(fd);
 	fd = connect_to(getpid());
 	memset(buf, 0xff, sizeof(buf));
@@ -102,6 +125,87 @@ static void bad_clients(void)
 		;
 	close(fd);
 	CU_ASSERT_EQUAL(count(status("--json"), "\"pid\": "), 1);
+}
+
+/* Another version asks, and is told which one this is. */
+static void other_words(void)
+{
+	static const char head[] = URXE_REPORT_HEAD "\n";
+	char buf[256] = "";
+	int fd = connect_to(getpid());
+
+	CU_ASSERT_EQUAL(send(fd, "j\n", 2, 0), 2);
+	CU_ASSERT_EQUAL(recv(fd, buf, sizeof(buf) - 1, MSG_WAITALL), sizeof(head) - 1);
+	CU_ASSERT_STRING_EQUAL(buf, head);
+	close(fd);
+}
+
+/* A process that answers each who asks with @text, whatever is asked. */
+static pid_t pretend(const char *answer)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), c;
+	char word[16];
+	pid_t pid;
+
+	status_path(sun.sun_path, sizeof(sun.sun_path), 1);
+	unlink(sun.sun_path);
+	WORKS(bind(fd, (struct sockaddr *)&sun, sizeof(sun)));
+	WORKS(listen(fd, 8));
+	pid = fork();
+	while (!pid && (c = accept(fd, NULL, NULL)) >= 0) {
+		if (recv(c, word, sizeof(word), 0) > 0)
+			send(c, answer, strlen(answer), MSG_NOSIGNAL);
+		close(c);
+	}
+	close(fd);
+	return pid;
+}
+
+/* Other versions' reports, cut off ones, and whatever else somebody may answer. */
+static void bad_reports(void)
+{
+	static const struct {
+		const char *answer, *says;
+	} c[] = {
+		{"", NULL},
+		{URXE_REPORT_HEAD "\n{ -\n[ ids\n{ -\ns kind x\n}\n}\n}\n", NULL},
+		{URXE_REPORT_HEAD "\n{ -\nn ids 1\ns pid y\nz\n}\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n{ -\nn ids 1\ns pid y\n}\n", NULL},
+		{"1 old_one rdma_cm urxe0\n", "another version"},
+		{"urxe-report 2\n{ -\n}\n", "another version"},
+		{URXE_REPORT_HEAD "\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n{ -\n[ ids\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n}\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n[ -\n}\n", "breaks off"},
+		{URXE_REPORT_HEAD "\ns command x\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n{ -\n}\n{ -\n}\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n{ -\nn pid -1\n}\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n{ -\nn pid 1x\n}\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n{ -\nn pid\n}\n", "breaks off"},
+		{URXE_REPORT_HEAD "\n{ 1\n{ 2\n{ 3\n{ 4\n{ 5\n{ 6\n{ 7\n{ 8\n{ 9\n}\n}\n}\n}\n"
+				  "}\n}\n}\n}\n}\n",
+		 "breaks off"},
+	};
+
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	CU_ASSERT_EQUAL_FATAL(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	for (unsigned i = 0; i < 2 * sizeof(c) / sizeof(c[0]); i++) {
+		pid_t pid = pretend(c[i / 2].answer);
+		int ret = run(i % 2 ? "--json" : "");
+
+		CU_ASSERT_EQUAL(ret, c[i / 2].says ? 1 : 0);
+		if (c[i / 2].says)
+			CU_ASSERT_EQUAL(count(text, c[i / 2].says), 1);
+		/* The others' are shown all the same. */
+		CU_ASSERT_EQUAL(count(text, i % 2 ? "\"state\": \"IDLE\"" : " IDLE "), 1);
+		kill(pid, SIGKILL);
+		WORKS(waitpid(pid, NULL, 0) != pid);
+	}
+	WORKS(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
 }
 
 /* A socket that nobody listens at is what a killed process left. */
@@ -141,7 +245,8 @@ static void open_folder(void)
 __attribute__((constructor)) static void set_up(void)
 {
 	status_dir();
+	prctl(PR_SET_NAME, "a\"\\\t\x1b\xff");
 }
 
-URXE_TEST_MAIN("cm_status", T(nothing), T(connection), T(bad_clients), T(left_behind),
-	       T(after_fork), T(open_folder))
+URXE_TEST_MAIN("cm_status", T(nothing), T(connection), T(bad_clients), T(other_words),
+	       T(bad_reports), T(left_behind), T(after_fork), T(open_folder))

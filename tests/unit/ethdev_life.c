@@ -66,9 +66,9 @@ static void many_lives(void)
 	int spare = eventfd(0, EFD_NONBLOCK);
 	struct end a, b;
 
-	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500), 0);
 	for (unsigned i = 0; i < 24; i++) {
-		CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user7,path=%s/p", 1500, NULL), 0);
+		CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user7,path=%s/p", 1500), 0);
 		CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
 		if (i % 2) {
 			CU_ASSERT_TRUE_FATAL(send_one(&b, 1000, (uint8_t)i));
@@ -83,10 +83,10 @@ static void many_lives(void)
 		if (i % 8 == 5) {
 			end_close(&b); /* and it is closed */
 			CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
-			CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
+			CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500), 0);
 			continue;
 		}
-		CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
+		CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500), 0);
 		if (i % 8 == 6) /* or finds the next one */
 			CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
 		end_close(&b);
@@ -203,7 +203,7 @@ static void peer_fails(bool sullen)
 		m.clients = 0;
 		m.sullen = sullen;
 		mortal_start(&m, &thread);
-		ret = end_open(&b, "net_virtio_user8,path=%s/d", 1500, NULL);
+		ret = end_open(&b, "net_virtio_user8,path=%s/d", 1500);
 		CU_ASSERT(sullen || !ret); /* dead: as if it had not been there yet */
 		if (!ret)
 			end_close(&b);
@@ -230,11 +230,10 @@ static void never_started(void)
 	int spare = eventfd(0, EFD_NONBLOCK);
 	struct end a, b;
 
-	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500, NULL), 0);
-	CU_ASSERT_NOT_EQUAL_FATAL(
-		end_open(&b, "net_virtio_user7,path=%s/p,queue_size=8", 1500, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost7,iface=%s/p", 1500), 0);
+	CU_ASSERT_NOT_EQUAL_FATAL(end_open(&b, "net_virtio_user7,path=%s/p,queue_size=8", 1500), 0);
 	CU_ASSERT_TRUE_FATAL(handler_is_called(spare));
-	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user7,path=%s/p", 1500, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user7,path=%s/p", 1500), 0);
 	CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
 	end_close(&b);
 	end_close(&a);
@@ -250,8 +249,7 @@ static void never_started_later(void)
 	pthread_t thread = 0;
 	struct end b;
 
-	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user8,path=%s/d,queue_size=8", 1500, NULL),
-			      0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user8,path=%s/d,queue_size=8", 1500), 0);
 	mortal_start(&m, &thread);
 	while (__atomic_load_n(&m.clients, __ATOMIC_ACQUIRE) < 2 && now() < end)
 		sched_yield();

@@ -54,6 +54,8 @@ static void run(const struct urxe_port_config *faults, bool at_rx, unsigned coun
 	memset(r, 0, sizeof(*r));
 	c->drop = faults->drop, c->dup = faults->dup;
 	c->reorder = faults->reorder, c->corrupt = faults->corrupt;
+	memcpy(c->fault_tx, faults->fault_tx, sizeof(c->fault_tx));
+	memcpy(c->fault_rx, faults->fault_rx, sizeof(c->fault_rx));
 	c->seed = faults->seed;
 	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
 	node_start(&a, sim, NULL, &c1);
@@ -137,6 +139,31 @@ static void each_fault(void)
 		run(&all, rx, 100, &r1);
 		CU_ASSERT_EQUAL(r1.count, 0);
 	}
+}
+
+/* A rate of one direction goes before the rate of both, and leaves the other direction alone. */
+static void one_direction(void)
+{
+	struct urxe_port_config tx = {.seed = 1, .fault_tx = {[URXE_FAULT_DROP] = {true, 0.1}}},
+				rx = {.seed = 1, .fault_rx = {[URXE_FAULT_DROP] = {true, 0.1}}},
+				no_rx = {.seed = 1,
+					 .drop = 1,
+					 .fault_rx = {[URXE_FAULT_DROP] = {true, 0}}};
+
+	run(&tx, false, 1000, &r1);
+	CU_ASSERT_TRUE(r1.drop > 50 && r1.drop < 150);
+	CU_ASSERT_EQUAL(r1.count, 1000 - r1.drop);
+	run(&tx, true, 1000, &r1);
+	CU_ASSERT_EQUAL(r1.count, 1000);
+	run(&rx, true, 1000, &r1);
+	CU_ASSERT_TRUE(r1.drop > 50 && r1.drop < 150);
+	CU_ASSERT_EQUAL(r1.count, 1000 - r1.drop);
+	run(&rx, false, 1000, &r1);
+	CU_ASSERT_EQUAL(r1.count, 1000);
+	run(&no_rx, true, 1000, &r1);
+	CU_ASSERT_EQUAL(r1.count, 1000);
+	run(&no_rx, false, 100, &r1);
+	CU_ASSERT_EQUAL(r1.count, 0);
 }
 
 static void same_seed_same_run(void)
@@ -347,5 +374,5 @@ static void threads(void)
 	urxe_sim_destroy(sim);
 }
 
-URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(same_seed_same_run), T(looped),
-	       T(resolve_under_loss), T(threads))
+URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(one_direction), T(same_seed_same_run),
+	       T(looped), T(resolve_under_loss), T(threads))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* QPNs, comm ids and port numbers: all of them, none twice, given back. */
 #include "netio_net.h"
 
 #include "netio/identity.h"

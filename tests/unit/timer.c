@@ -5,6 +5,7 @@
 
 #include "harness.h"
 #include "provider.h"
+#include "urxe/random.h"
 #include "urxe/timer.h"
 
 #define N 200
@@ -13,8 +14,7 @@ static uint32_t rnd(uint32_t below)
 {
 	static uint64_t s = 7;
 
-	s = s * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)(s >> 33) % below;
+	return urxe_random_below(&s, below);
 }
 
 static void test_heap(void)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Random operations from a seed, the same on both nodes: what plan.h promises. */
 #include "plan.h"
 
 #include <string.h>
+
+#include "urxe/random.h"
 
 #define GAP	 100u	 /* bytes at most between pieces: all alignments come up */
 #define BIG	 200000u /* longest message */
@@ -13,58 +16,39 @@ const char *const op_names[OPS] = {
 	"READ", "CMP_AND_SWP",	 "FETCH_AND_ADD", "ATOMIC_WRITE",
 };
 
-struct rng {
-	uint64_t s;
-};
-
-static uint64_t next(struct rng *r)
-{
-	/* splitmix64 */
-	uint64_t z = (r->s += 0x9e3779b97f4a7c15u);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-static uint32_t below(struct rng *r, uint32_t n)
-{
-	return (uint32_t)((next(r) >> 32) * n >> 32);
-}
-
 /* A stream of its own for each purpose. */
-static struct rng stream(const struct shape *s, uint64_t a, uint64_t b, uint64_t c)
+static uint64_t stream(const struct shape *s, uint64_t a, uint64_t b, uint64_t c)
 {
-	struct rng r = {.s = s->seed ^ a << 56 ^ b << 24 ^ c};
+	uint64_t r = s->seed ^ a << 56 ^ b << 24 ^ c;
 
-	r.s = next(&r) + s->transport;
+	r = urxe_random_step(&r) + s->transport;
 	return r;
 }
 
-static void fill(struct rng *r, uint8_t *out, uint32_t len)
+static void fill(uint64_t *r, uint8_t *out, uint32_t len)
 {
 	uint64_t v;
 
 	for (; len >= 8; len -= 8, out += 8) {
-		v = next(r);
+		v = urxe_random_step(r);
 		memcpy(out, &v, 8);
 	}
-	v = next(r);
+	v = urxe_random_step(r);
 	memcpy(out, &v, len);
 }
 
 void plan_shape(struct shape *s, uint64_t seed, enum transport transport, unsigned mtu)
 {
-	struct rng r;
+	uint64_t r;
 
 	*s = (struct shape){.seed = seed, .transport = transport, .mtu = mtu, .batches = BATCHES};
 	r = stream(s, 1, 0, 0);
-	s->qps = 1 + below(&r, MAX_QP);
-	s->srq = transport == XRC || (transport == RC && !below(&r, 3));
-	s->windows = transport == RC && below(&r, 2);
-	s->builder = below(&r, 2);
-	s->events = !below(&r, 3);
-	s->v6 = !below(&r, 4);
+	s->qps = 1 + urxe_random_below(&r, MAX_QP);
+	s->srq = transport == XRC || (transport == RC && !urxe_random_below(&r, 3));
+	s->windows = transport == RC && urxe_random_below(&r, 2);
+	s->builder = urxe_random_below(&r, 2);
+	s->events = !urxe_random_below(&r, 3);
+	s->v6 = !urxe_random_below(&r, 4);
 }
 
 bool plan_reliable(const struct shape *s)
@@ -84,7 +68,7 @@ uint32_t plan_id(const struct batch *b, unsigned i)
 
 void plan_content(const struct shape *s, const struct batch *b, unsigned i, uint8_t *out)
 {
-	struct rng r = stream(s, 2 + b->side, b->number, i);
+	uint64_t r = stream(s, 2 + b->side, b->number, i);
 	uint32_t id = plan_id(b, i);
 
 	fill(&r, out, b->op[i].len);
@@ -94,7 +78,7 @@ void plan_content(const struct shape *s, const struct batch *b, unsigned i, uint
 
 void plan_initial(const struct shape *s, unsigned side, uint8_t *arena)
 {
-	struct rng r = stream(s, 4 + side, 0, 0);
+	uint64_t r = stream(s, 4 + side, 0, 0);
 
 	fill(&r, arena, ARENA);
 }
@@ -105,9 +89,9 @@ struct area {
 	uint32_t at, end;
 };
 
-static bool take(struct rng *r, struct area *a, uint32_t len, uint32_t *off)
+static bool take(uint64_t *r, struct area *a, uint32_t len, uint32_t *off)
 {
-	uint32_t gap = below(r, GAP);
+	uint32_t gap = urxe_random_below(r, GAP);
 
 	if (a->at + gap + len > a->end)
 		return false;
@@ -117,24 +101,24 @@ static bool take(struct rng *r, struct area *a, uint32_t len, uint32_t *off)
 }
 
 /* Cuts len bytes into up to max pieces, of random lengths, in random order. */
-static bool cut(struct rng *r, struct area *a, uint32_t len, unsigned max, struct pieces *out)
+static bool cut(uint64_t *r, struct area *a, uint32_t len, unsigned max, struct pieces *out)
 {
-	unsigned n = len ? 1 + below(r, max) : 0;
+	unsigned n = len ? 1 + urxe_random_below(r, max) : 0;
 
 	if (n > len)
 		n = len;
 	out->n = n;
 	for (unsigned i = 0; i < n; i++) {
 		uint32_t rest = n - 1 - i;
-		uint32_t part = rest ? 1 + below(r, len - rest) : len;
+		uint32_t part = rest ? 1 + urxe_random_below(r, len - rest) : len;
 
-		out->at[i] = (struct piece){.len = part, .mr = below(r, 2)};
+		out->at[i] = (struct piece){.len = part, .mr = urxe_random_below(r, 2)};
 		if (!take(r, a, part, &out->at[i].off))
 			return false;
 		len -= part;
 	}
 	for (unsigned i = n; i > 1; i--) {
-		unsigned j = below(r, i);
+		unsigned j = urxe_random_below(r, i);
 		struct piece p = out->at[j];
 
 		out->at[j] = out->at[i - 1];
@@ -156,7 +140,7 @@ void pieces_scatter(const struct pieces *p, uint8_t *arena, const uint8_t *from,
 
 void plan_slot(const struct shape *s, unsigned side, unsigned slot, unsigned n, struct pieces *out)
 {
-	struct rng r = stream(s, 6 + side, slot, n);
+	uint64_t r = stream(s, 6 + side, slot, n);
 	uint32_t size = AREA / n;
 	struct area a = {RECV_OFF + slot * size, RECV_OFF + (slot + 1) * size};
 
@@ -169,44 +153,45 @@ struct room {
 	struct area src, dst, recv, tgt;
 };
 
-static uint32_t length(const struct shape *s, struct rng *r)
+static uint32_t length(const struct shape *s, uint64_t *r)
 {
 	uint32_t max = s->transport == UD ? s->mtu : s->transport == UC ? SLOT_MAX : BIG;
 	uint32_t len = 0;
 
-	switch (below(r, 9)) {
+	switch (urxe_random_below(r, 9)) {
 	case 0:
 		len = 0;
 		break;
 	case 1:
-		len = 1 + below(r, 16);
+		len = 1 + urxe_random_below(r, 16);
 		break;
 	case 2:
-		len = below(r, 256);
+		len = urxe_random_below(r, 256);
 		break;
 	case 3:
-		len = s->mtu - 2 + below(r, 5);
+		len = s->mtu - 2 + urxe_random_below(r, 5);
 		break;
 	case 4:
-		len = s->mtu * (1 + below(r, 8)) - 1 + below(r, 3);
+		len = s->mtu * (1 + urxe_random_below(r, 8)) - 1 + urxe_random_below(r, 3);
 		break;
 	case 5:
-		len = below(r, 4 * s->mtu);
+		len = urxe_random_below(r, 4 * s->mtu);
 		break;
 	case 6:
-		len = below(r, 16384);
+		len = urxe_random_below(r, 16384);
 		break;
 	case 7:
-		len = below(r, 65536);
+		len = urxe_random_below(r, 65536);
 		break;
 	default:
-		len = below(r, 16) ? below(r, 4096) : below(r, BIG);
+		len = urxe_random_below(r, 16) ? urxe_random_below(r, 4096)
+					       : urxe_random_below(r, BIG);
 		break;
 	}
-	return len <= max ? len : below(r, max + 1);
+	return len <= max ? len : urxe_random_below(r, max + 1);
 }
 
-static enum op kind(const struct shape *s, struct rng *r, unsigned left)
+static enum op kind(const struct shape *s, uint64_t *r, unsigned left)
 {
 	static const enum op datagrams[] = {OP_SEND, OP_SEND_IMM};
 	static const enum op unreliable[] = {OP_SEND, OP_SEND_IMM, OP_WRITE, OP_WRITE_IMM};
@@ -214,25 +199,25 @@ static enum op kind(const struct shape *s, struct rng *r, unsigned left)
 				      OP_READ, OP_READ,	    OP_CAS,   OP_FADD,	OP_ATOMIC_WRITE};
 
 	if (s->transport == UD)
-		return datagrams[below(r, 2)];
+		return datagrams[urxe_random_below(r, 2)];
 	if (s->transport == UC)
-		return unreliable[below(r, 4)];
+		return unreliable[urxe_random_below(r, 4)];
 	/* A window lasts for a while, in most batches. */
-	if (s->windows && left < MAX_OPS / 4 && !below(r, 6))
+	if (s->windows && left < MAX_OPS / 4 && !urxe_random_below(r, 6))
 		return OP_SEND_INV;
 	/* Without the builder there is no way to ask for the last. */
-	return all[below(r, s->builder ? 10 : 9)];
+	return all[urxe_random_below(r, s->builder ? 10 : 9)];
 }
 
 /* A READ of what an earlier WRITE of the batch, on the same QP, writes: the responder sees to it.
  */
-static bool reread(struct rng *r, const struct batch *b, struct plan_op *o)
+static bool reread(uint64_t *r, const struct batch *b, struct plan_op *o)
 {
 	const struct plan_op *w;
 
-	if (!b->n || below(r, 3))
+	if (!b->n || urxe_random_below(r, 3))
 		return false;
-	w = &b->op[below(r, b->n)];
+	w = &b->op[urxe_random_below(r, b->n)];
 	if (w->op != OP_WRITE && w->op != OP_WRITE_IMM)
 		return false;
 	o->qp = w->qp;
@@ -242,21 +227,21 @@ static bool reread(struct rng *r, const struct batch *b, struct plan_op *o)
 }
 
 /* Picks a word of the QP's own: between QPs there is no order. */
-static void word(const struct shape *s, struct rng *r, struct plan_op *o)
+static void word(const struct shape *s, uint64_t *r, struct plan_op *o)
 {
 	o->len = 8;
-	o->remote = WORD_OFF + 8 * (below(r, WORDS / s->qps) * s->qps + o->qp);
-	o->operand = next(r);
-	o->hit = below(r, 2);
+	o->remote = WORD_OFF + 8 * (urxe_random_below(r, WORDS / s->qps) * s->qps + o->qp);
+	o->operand = urxe_random_step(r);
+	o->hit = urxe_random_below(r, 2);
 }
 
-static bool make(const struct shape *s, struct rng *r, struct room *room, struct batch *b,
+static bool make(const struct shape *s, uint64_t *r, struct room *room, struct batch *b,
 		 bool window[MAX_QP], struct plan_op *o)
 {
 	bool ok = true;
 
 	o->op = kind(s, r, MAX_OPS - b->n);
-	o->qp = below(r, s->qps);
+	o->qp = urxe_random_below(r, s->qps);
 	o->len = length(s, r);
 	if (o->op == OP_SEND_INV && !window[o->qp])
 		o->op = OP_SEND;
@@ -284,21 +269,21 @@ static bool make(const struct shape *s, struct rng *r, struct room *room, struct
 		ok = ok && cut(r, &room->dst, o->len, o->op == OP_READ ? MAX_SGE : 1, &o->local);
 	else if (o->op != OP_ATOMIC_WRITE)
 		ok = ok && cut(r, &room->src, o->len, MAX_SGE, &o->local);
-	o->mr = below(r, s->windows && window[o->qp] ? 3 : 2);
+	o->mr = urxe_random_below(r, s->windows && window[o->qp] ? 3 : 2);
 	if (o->op == OP_SEND_INV && ok)
 		window[o->qp] = false;
-	o->signaled = below(r, 2);
+	o->signaled = urxe_random_below(r, 2);
 	/*
 	 * A READ whose answer was lost is asked for again: the window must live until then, so what
 	 * ends it waits for READs (IBTA 10.8.3.3, table of ordering: F).
 	 */
-	o->fence = o->op == OP_SEND_INV || (plan_reliable(s) && !below(r, 8));
-	o->inl = o->local.n && o->op <= OP_WRITE_IMM && o->len <= 512 && below(r, 2);
+	o->fence = o->op == OP_SEND_INV || (plan_reliable(s) && !urxe_random_below(r, 8));
+	o->inl = o->local.n && o->op <= OP_WRITE_IMM && o->len <= 512 && urxe_random_below(r, 2);
 	return ok;
 }
 
 /* Receives: the j-th of a QP takes its j-th message; of an SRQ, any. */
-static bool receives(const struct shape *s, struct rng *r, struct room *room, struct batch *b)
+static bool receives(const struct shape *s, uint64_t *r, struct room *room, struct batch *b)
 {
 	uint32_t longest = 0;
 
@@ -314,12 +299,13 @@ static bool receives(const struct shape *s, struct rng *r, struct room *room, st
 		/* WRITE_WITH_IMM takes a receive, and no memory of it. */
 		if (b->op[i].op == OP_WRITE_IMM && !s->srq)
 			len = 0;
-		if (!cut(r, &room->recv, len + (below(r, 2) ? below(r, 50) : 0), MAX_SGE,
+		if (!cut(r, &room->recv,
+			 len + (urxe_random_below(r, 2) ? urxe_random_below(r, 50) : 0), MAX_SGE,
 			 &b->op[i].recv))
 			return false;
 		b->recvs++;
 	}
-	b->early = below(r, 4) ? b->recvs : below(r, b->recvs + 1);
+	b->early = urxe_random_below(r, 4) ? b->recvs : urxe_random_below(r, b->recvs + 1);
 	return true;
 }
 
@@ -342,10 +328,10 @@ static struct room whole(const struct shape *s, unsigned number)
 
 void plan_batch(const struct shape *s, unsigned side, unsigned number, struct batch *b)
 {
-	struct rng r = stream(s, 8 + side, number, 0);
+	uint64_t r = stream(s, 8 + side, number, 0);
 	struct room room = whole(s, number);
 	bool window[MAX_QP], last[MAX_QP] = {false};
-	unsigned want = 1 + below(&r, MAX_OPS);
+	unsigned want = 1 + urxe_random_below(&r, MAX_OPS);
 
 	*b = (struct batch){.side = side, .number = number};
 	for (unsigned q = 0; q < MAX_QP; q++)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The verbs objects of a node, and the TCP connection by which two nodes exchange their numbers. */
 #include "verbs.h"
 
 #include <errno.h>

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Ids of the IB CM: life, look-ups, timers. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <urcu-bp.h>
+
+#include "cm/core/cm_priv.h"
+#include "urxe/log.h"
+
+/*
+ * The tables grow with the ids, at our word: one that grows by itself has a thread of its own. Up
+ * to here liburcu resizes without the help of others.
+ */
+#define BUCKETS_MIN 512u
+#define BUCKETS_MAX 8192u
+
+void urxe_cm_config_default(struct urxe_cm_config *cfg)
+{
+	*cfg = (struct urxe_cm_config){
+		.first_ms = 200,
+		.max_ms = 1600,
+		.req_tries = 5,
+		.rep_max_ms = 800,
+		.rep_tries = 13,
+		.dreq_first_ms = 100,
+		.dreq_max_ms = 800,
+		.dreq_tries = 5,
+		.dreq_sends = 16, /* the first, and as many retries as we advertise */
+		.mra_after_ms = 100,
+		.mra_again_ms = 2000,
+		.mra_service = 20, /* 4.3 s */
+		.timewait_ms = 1000,
+		.listen_grace_ms = 100,
+		.refused_ms = 50,
+		.unreachable_sends = 2,
+		.probe_first_ms = 50,
+		.probe_ms = 1000,
+		.probe_misses = 4,
+		.max_mtu = IBV_MTU_4096,
+		.max_rd_atom = 16,
+		.qp_ack_timeout = 16, /* 268 ms */
+	};
+}
+
+static unsigned long hash(const struct urxe_cm *cm, uint64_t v)
+{
+	v ^= cm->hash_seed;
+	v *= 0x9e3779b97f4a7c15ull;
+	return (unsigned long)(v ^ v >> 32);
+}
+
+static unsigned long key_hash(const struct urxe_cm *cm, const struct urxe_cm_key *k)
+{
+	uint64_t a, b;
+
+	memcpy(&a, k->gid.raw, 8);
+	memcpy(&b, k->gid.raw + 8, 8);
+	return hash(cm, hash(cm, hash(cm, a ^ k->num) ^ b) ^ k->guid);
+}
+
+static bool key_equal(const struct urxe_cm_id *id, uint32_t num, const struct urxe_cm_key *k)
+{
+	return num == k->num && id->remote_guid == k->guid &&
+	       !memcmp(&id->peer_gid, &k->gid, sizeof(k->gid));
+}
+
+static int match_local(struct cds_lfht_node *n, const void *key)
+{
+	return caa_container_of(n, struct urxe_cm_id, by_local)->local_comm_id ==
+	       *(const uint32_t *)key;
+}
+
+static int match_remote(struct cds_lfht_node *n, const void *key)
+{
+	struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_remote);
+
+	return key_equal(id, id->remote_comm_id, key);
+}
+
+static int match_qp(struct cds_lfht_node *n, const void *key)
+{
+	struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_qp);
+
+	return key_equal(id, id->remote_qpn, key);
+}
+
+static int match_service(struct cds_lfht_node *n, const void *key)
+{
+	return caa_container_of(n, struct urxe_cm_id, by_service)->service_id ==
+	       *(const uint64_t *)key;
+}
+
+static struct cds_lfht_node *find(struct cds_lfht *ht, unsigned long h, cds_lfht_match_fct match,
+				  const void *key)
+{
+	struct cds_lfht_iter iter;
+
+	rcu_read_lock();
+	cds_lfht_lookup(ht, h, match, key, &iter);
+	rcu_read_unlock();
+	return cds_lfht_iter_get_node(&iter);
+}
+
+static void add(struct cds_lfht *ht, unsigned long h, struct cds_lfht_node *node)
+{
+	cds_lfht_node_init(node);
+	rcu_read_lock();
+	cds_lfht_add(ht, h, node);
+	rcu_read_unlock();
+}
+
+/* All use is under the caller's lock: once unlinked, nobody reads the node any more. */
+static void del(struct cds_lfht *ht, struct cds_lfht_node *node)
+{
+	rcu_read_lock();
+	cds_lfht_del(ht, node);
+	rcu_read_unlock();
+}
+
+struct urxe_cm_id *urxe_cm_find_local(struct urxe_cm *cm, uint32_t comm_id)
+{
+	struct cds_lfht_node *n = find(cm->by_local, hash(cm, comm_id), match_local, &comm_id);
+
+	return n ? caa_container_of(n, struct urxe_cm_id, by_local) : NULL;
+}
+
+struct urxe_cm_id *urxe_cm_find_remote(struct urxe_cm *cm, const union ibv_gid *gid, uint64_t guid,
+				       uint32_t comm_id)
+{
+	struct urxe_cm_key key = {.gid = *gid, .guid = guid, .num = comm_id};
+	struct cds_lfht_node *n = find(cm->by_remote, key_hash(cm, &key), match_remote, &key);
+
+	return n ? caa_container_of(n, struct urxe_cm_id, by_remote) : NULL;
+}
+
+struct urxe_cm_id *urxe_cm_find_qp(struct urxe_cm *cm, const union ibv_gid *gid, uint64_t guid,
+				   uint32_t qpn)
+{
+	struct urxe_cm_key key = {.gid = *gid, .guid = guid, .num = qpn};
+	struct cds_lfht_node *n = find(cm->by_qp, key_hash(cm, &key), match_qp, &key);
+
+	return n ? caa_container_of(n, struct urxe_cm_id, by_qp) : NULL;
+}
+
+struct urxe_cm_id *urxe_cm_find_service(struct urxe_cm *cm, uint64_t service_id)
+{
+	struct cds_lfht_node *n =
+		find(cm->by_service, hash(cm, service_id), match_service, &service_id);
+
+	if (n)
+		return caa_container_of(n, struct urxe_cm_id, by_service);
+	for (struct urxe_cm_id *id = cm->masked; id; id = id->masked_next) {
+		if ((service_id & id->service_mask) == (id->service_id & id->service_mask))
+			return id;
+	}
+	return NULL;
+}
+
+int urxe_cm_index_listener(struct urxe_cm_id *id)
+{
+	struct urxe_cm *cm = id->cm;
+
+	if (urxe_cm_find_service(cm, id->service_id))
+		return EADDRINUSE;
+	if (id->service_mask != UINT64_MAX) {
+		id->masked_next = cm->masked;
+		cm->masked = id;
+		return 0;
+	}
+	add(cm->by_service, hash(cm, id->service_id), &id->by_service);
+	id->in_service = true;
+	return 0;
+}
+
+/* REQs to one address for one service. */
+static unsigned long waiting_hash(const struct urxe_cm *cm, const union ibv_gid *peer,
+				  uint64_t service_id)
+{
+	struct urxe_cm_key key = {.gid = *peer, .guid = service_id};
+
+	return key_hash(cm, &key);
+}
+
+void urxe_cm_index_waiting(struct urxe_cm_id *id)
+{
+	add(id->cm->by_peer, waiting_hash(id->cm, &id->path.dgid, id->service_id), &id->by_peer);
+	id->in_peer = true;
+}
+
+void urxe_cm_unindex_waiting(struct urxe_cm_id *id)
+{
+	if (id->in_peer)
+		del(id->cm->by_peer, &id->by_peer);
+	id->in_peer = false;
+}
+
+struct waiting_key {
+	const struct urxe_cm_source *src;
+	const uint8_t *mad;
+};
+
+static int match_waiting(struct cds_lfht_node *n, const void *key)
+{
+	const struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_peer);
+	const struct waiting_key *k = key;
+	bool uc = urxe_mad_get(k->mad, URXE_REQ_TRANSPORT_SERVICE_TYPE);
+
+	return id->service_id == urxe_mad_get(k->mad, URXE_REQ_SERVICE_ID) &&
+	       !memcmp(&id->path.dgid, &k->src->sgid, sizeof(k->src->sgid)) &&
+	       !memcmp(&id->path.sgid, &k->src->dgid, sizeof(k->src->dgid)) &&
+	       uc == (id->qp_type == IBV_QPT_UC) &&
+	       /* on the way to ourselves it may be its own */
+	       id->local_comm_id != urxe_mad_get(k->mad, URXE_REQ_LOCAL_COMM_ID);
+}
+
+struct urxe_cm_id *urxe_cm_find_waiting(struct urxe_cm *cm, const struct urxe_cm_source *src,
+					const uint8_t *mad)
+{
+	struct waiting_key key = {src, mad};
+	uint64_t service_id = urxe_mad_get(mad, URXE_REQ_SERVICE_ID);
+	struct cds_lfht_node *n =
+		find(cm->by_peer, waiting_hash(cm, &src->sgid, service_id), match_waiting, &key);
+
+	return n ? caa_container_of(n, struct urxe_cm_id, by_peer) : NULL;
+}
+
+static void unindex_listener(struct urxe_cm_id *id)
+{
+	if (id->in_service) {
+		del(id->cm->by_service, &id->by_service);
+		id->in_service = false;
+	}
+	for (struct urxe_cm_id **p = &id->cm->masked; *p; p = &(*p)->masked_next) {
+		if (*p == id) {
+			*p = id->masked_next;
+			break;
+		}
+	}
+}
+
+void urxe_cm_index_peer(struct urxe_cm_id *id)
+{
+	struct urxe_cm_key key = {.gid = id->path.dgid, .guid = id->remote_guid};
+
+	/* The path may change (PATH_MIG), this does not. */
+	id->peer_gid = id->path.dgid;
+	if (!id->active && !id->in_remote) {
+		key.num = id->remote_comm_id;
+		add(id->cm->by_remote, key_hash(id->cm, &key), &id->by_remote);
+		id->in_remote = true;
+	}
+	if (!id->in_qp && id->remote_qpn) {
+		key.num = id->remote_qpn;
+		add(id->cm->by_qp, key_hash(id->cm, &key), &id->by_qp);
+		id->in_qp = true;
+	}
+}
+
+void urxe_cm_unindex_peer(struct urxe_cm_id *id)
+{
+	if (id->in_remote)
+		del(id->cm->by_remote, &id->by_remote);
+	if (id->in_qp)
+		del(id->cm->by_qp, &id->by_qp);
+	id->in_remote = id->in_qp = false;
+}
+
+unsigned urxe_cm_peer_hash(const struct urxe_cm *cm, const union ibv_gid *gid)
+{
+	struct urxe_cm_key key = {.gid = *gid};
+
+	return (unsigned)(key_hash(cm, &key) % URXE_CM_PEERS);
+}
+
+void urxe_cm_count_unanswered(struct urxe_cm_id *id, int n)
+{
+	unsigned *count = &id->cm->unanswered[urxe_cm_peer_hash(id->cm, &id->peer_gid)];
+
+	*count = (unsigned)((int)*count + n);
+}
+
+unsigned urxe_cm_unanswered(const struct urxe_cm_id *id)
+{
+	return id->cm->unanswered[urxe_cm_peer_hash(id->cm, &id->path.dgid)];
+}
+
+uint64_t urxe_cm_try_ns(unsigned tries, uint32_t first_ms, uint32_t max_ms)
+{
+	uint64_t ms = (uint64_t)first_ms << (tries > 16 ? 16 : tries - 1);
+
+	return (ms < max_ms ? ms : max_ms) * URXE_CM_MS;
+}
+
+void urxe_cm_arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
+{
+	urxe_cm_arm(id, id->wait_ms ? id->wait_ms * URXE_CM_MS
+				    : urxe_cm_try_ns(id->tries, first_ms, max_ms));
+}
+
+void urxe_cm_cancel(struct urxe_cm_id *id)
+{
+	urxe_timer_cancel(&id->cm->timers, &id->timer);
+}
+
+void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns)
+{
+	struct urxe_cm *cm = id->cm;
+
+	/* urxe_cm_new_id() has made room for it. */
+	urxe_timer_set(&cm->timers, &id->timer, cm->ops->now(cm->arg) + delay_ns);
+}
+
+static uint64_t timer_deadline(const struct urxe_cm *cm)
+{
+	const struct urxe_timer *first = urxe_timer_first(&cm->timers);
+
+	return first ? first->when : UINT64_MAX;
+}
+
+uint64_t urxe_cm_deadline(const struct urxe_cm *cm)
+{
+	uint64_t timer = timer_deadline(cm), park = urxe_cm_park_deadline(cm);
+
+	return park < timer ? park : timer;
+}
+
+uint64_t urxe_cm_run(struct urxe_cm *cm)
+{
+	uint64_t now = cm->ops->now(cm->arg);
+
+	urxe_cm_park_run(cm, now);
+	while (timer_deadline(cm) <= now) {
+		struct urxe_timer *t = urxe_timer_first(&cm->timers);
+		struct urxe_cm_step s = {0};
+
+		urxe_timer_cancel(&cm->timers, t);
+		if (t->kind == URXE_CM_TIMER_LAP)
+			urxe_cm_do(caa_container_of(t, struct urxe_cm_alt, timer)->id,
+				   URXE_CM_IN_LAP_TIMEOUT, &s);
+		else
+			urxe_cm_do(caa_container_of(t, struct urxe_cm_id, timer),
+				   URXE_CM_IN_TIMEOUT, &s);
+	}
+	return urxe_cm_deadline(cm);
+}
+
+static void grow_tables(struct urxe_cm *cm)
+{
+	if (cm->buckets == BUCKETS_MAX)
+		return;
+	cm->buckets *= 2;
+	cds_lfht_resize(cm->by_local, cm->buckets);
+	cds_lfht_resize(cm->by_remote, cm->buckets);
+	cds_lfht_resize(cm->by_qp, cm->buckets);
+}
+
+struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, void *context)
+{
+	struct urxe_cm_id *id;
+
+	if (urxe_timer_heap_reserve(&cm->timers, (unsigned)(cm->n_ids + cm->n_alts) + 1))
+		return NULL;
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return NULL;
+	id->cm = cm;
+	id->handler = handler;
+	id->context = context;
+	do {
+		id->local_comm_id = cm->ops->comm_id(cm->arg);
+	} while (!id->local_comm_id || urxe_cm_find_local(cm, id->local_comm_id));
+	add(cm->by_local, hash(cm, id->local_comm_id), &id->by_local);
+	if (++cm->n_ids > cm->buckets)
+		grow_tables(cm);
+	cm->counters.states[URXE_CM_IDLE]++;
+	return id;
+}
+
+void urxe_cm_free_id(struct urxe_cm_id *id)
+{
+	struct urxe_cm *cm = id->cm;
+
+	urxe_cm_cancel(id);
+	urxe_cm_unindex_peer(id);
+	urxe_cm_unindex_waiting(id);
+	urxe_cm_free_alt(id);
+	unindex_listener(id);
+	del(cm->by_local, &id->by_local);
+	cm->n_ids--;
+	cm->counters.states[id->state]--;
+	free(id);
+}
+
+void urxe_cm_destroy(struct urxe_cm_id *id)
+{
+	struct urxe_cm_step s = {0};
+
+	if (id->orphan)
+		return;
+	id->orphan = true;
+	id->handler = NULL;
+	urxe_cm_do(id, URXE_CM_IN_DESTROY, &s);
+}
+
+void urxe_cm_set_handler(struct urxe_cm_id *id, urxe_cm_handler handler, void *context)
+{
+	id->handler = handler;
+	id->context = context;
+}
+
+enum urxe_cm_state urxe_cm_get_lap_state(const struct urxe_cm_id *id)
+{
+	return id->alt ? id->alt->state : URXE_CM_LAP_IDLE;
+}
+
+enum urxe_cm_state urxe_cm_get_state(const struct urxe_cm_id *id)
+{
+	return id->state;
+}
+
+uint32_t urxe_cm_local_comm_id(const struct urxe_cm_id *id)
+{
+	return id->local_comm_id;
+}
+
+uint32_t urxe_cm_remote_comm_id(const struct urxe_cm_id *id)
+{
+	return id->remote_comm_id;
+}
+
+uint32_t urxe_cm_remote_qpn(const struct urxe_cm_id *id)
+{
+	return id->remote_qpn;
+}
+
+const struct urxe_cm_path *urxe_cm_get_path(const struct urxe_cm_id *id)
+{
+	return &id->path;
+}
+
+const struct urxe_cm_counters *urxe_cm_get_counters(const struct urxe_cm *cm)
+{
+	return &cm->counters;
+}
+
+bool urxe_cm_is_idle(const struct urxe_cm *cm)
+{
+	return !cm->n_ids;
+}
+
+uint64_t urxe_cm_new_tid(struct urxe_cm *cm)
+{
+	return (uint64_t)cm->tid_hi << 32 | cm->tid_lo++;
+}
+
+static void free_tables(struct urxe_cm *cm)
+{
+	struct cds_lfht **tables[] = {&cm->by_local, &cm->by_remote, &cm->by_qp, &cm->by_service,
+				      &cm->by_peer};
+
+	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		if (*tables[i])
+			cds_lfht_destroy(*tables[i], NULL);
+	}
+	urxe_timer_heap_fini(&cm->timers);
+	free(cm);
+}
+
+struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
+			       const struct urxe_cm_config *cfg)
+{
+	struct urxe_cm *cm = calloc(1, sizeof(*cm));
+
+	if (!cm)
+		return NULL;
+	cm->ops = ops;
+	cm->arg = arg;
+	cm->cfg = *cfg;
+	cm->hash_seed = ops->random(arg);
+	cm->tid_hi = (uint32_t)ops->random(arg);
+	cm->buckets = BUCKETS_MIN;
+	cm->by_local = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
+	cm->by_remote = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
+	cm->by_qp = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
+	cm->by_service = cds_lfht_new(64, 64, 64, 0, NULL);
+	cm->by_peer = cds_lfht_new(64, 64, 64, 0, NULL);
+	if (!cm->by_local || !cm->by_remote || !cm->by_qp || !cm->by_service || !cm->by_peer) {
+		free_tables(cm);
+		return NULL;
+	}
+	return cm;
+}
+
+static struct urxe_cm_id *first_id(struct urxe_cm *cm)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *n;
+
+	rcu_read_lock();
+	cds_lfht_first(cm->by_local, &iter);
+	rcu_read_unlock();
+	n = cds_lfht_iter_get_node(&iter);
+	return n ? caa_container_of(n, struct urxe_cm_id, by_local) : NULL;
+}
+
+void urxe_cm_destroy_all(struct urxe_cm *cm)
+{
+	struct urxe_cm_id *id;
+
+	while ((id = first_id(cm)))
+		urxe_cm_free_id(id);
+	free_tables(cm);
+}
+
+void urxe_cm_get_info(const struct urxe_cm_id *id, struct urxe_cm_info *info)
+{
+	*info = (struct urxe_cm_info){
+		.handler = id->handler,
+		.state = id->state,
+		.last_event = id->last_event,
+		.local_comm_id = id->local_comm_id,
+		.remote_comm_id = id->remote_comm_id,
+		.local_qpn = id->local_qpn,
+		.remote_qpn = id->remote_qpn,
+		.service_id = id->service_id,
+		.retries = id->retries,
+		.path = &id->path,
+	};
+}
+
+void urxe_cm_for_each(struct urxe_cm *cm, void (*fn)(const struct urxe_cm_info *info, void *arg),
+		      void *arg)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *node;
+	struct urxe_cm_info info;
+
+	rcu_read_lock();
+	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
+	     cds_lfht_next(cm->by_local, &iter)) {
+		urxe_cm_get_info(caa_container_of(node, struct urxe_cm_id, by_local), &info);
+		fn(&info, arg);
+	}
+	rcu_read_unlock();
+}
+
+static void readdress(struct urxe_cm *cm, struct urxe_cm_path *path)
+{
+	/* Of an address that is gone: no index at all, until it is back. */
+	path->sgid_index = (uint8_t)cm->ops->own_gid(cm->arg, &path->sgid);
+}
+
+void urxe_cm_readdress(struct urxe_cm *cm)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *node;
+
+	rcu_read_lock();
+	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
+	     cds_lfht_next(cm->by_local, &iter)) {
+		struct urxe_cm_id *id = caa_container_of(node, struct urxe_cm_id, by_local);
+
+		readdress(cm, &id->path);
+		if (id->alt) {
+			readdress(cm, &id->alt->path);
+			readdress(cm, &id->alt->offer);
+		}
+	}
+	rcu_read_unlock();
+}
+
+void urxe_cm_goodbye(struct urxe_cm *cm)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *node;
+	struct urxe_cm_id **ids = calloc(cm->n_ids + 1, sizeof(*ids));
+	size_t n = 0;
+
+	if (!ids)
+		return;
+	rcu_read_lock();
+	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
+	     cds_lfht_next(cm->by_local, &iter))
+		ids[n++] = caa_container_of(node, struct urxe_cm_id, by_local);
+	rcu_read_unlock();
+	for (size_t i = 0; i < n; i++)
+		urxe_cm_destroy(ids[i]);
+	free(ids);
+}

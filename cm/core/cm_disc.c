@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The actions of the state table in cm_state.c: the end of a connection, and timewait. */
+#include <errno.h>
+
+#include "cm/core/cm_priv.h"
+
+#define ACTION(name) int urxe_cm_act_##name(struct urxe_cm_id *id, struct urxe_cm_step *s)
+
+static void arm_dreq(struct urxe_cm_id *id)
+{
+	const struct urxe_cm_config *cfg = &id->cm->cfg;
+
+	urxe_cm_arm(id, urxe_cm_try_ns(id->tries, cfg->dreq_first_ms, cfg->dreq_max_ms));
+}
+
+static void start_dreq(struct urxe_cm_id *id, const void *data, uint8_t len)
+{
+	urxe_cm_build_dreq(id, data, len);
+	id->tries = 1;
+	urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	arm_dreq(id);
+}
+
+/* An event that ends the connection is told once. */
+static void tell_end(struct urxe_cm_id *id, struct urxe_cm_step *s, enum urxe_cm_event_type type)
+{
+	if (!id->quiet)
+		s->ev.type = type;
+	id->quiet = true;
+}
+
+ACTION(send_dreq)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	start_dreq(id, r->private_data, r->private_len);
+	return 0;
+}
+
+ACTION(drop_connected)
+{
+	start_dreq(id, NULL, 0);
+	return 0;
+}
+
+/* ---- is the peer alive? ---- */
+
+static uint64_t now_ns(const struct urxe_cm_id *id)
+{
+	return id->cm->ops->now(id->cm->arg);
+}
+
+/* With many connections the pauses grow: their probes never are much of the traffic. */
+static uint64_t probe_pause(const struct urxe_cm *cm)
+{
+	return cm->cfg.probe_ms * URXE_CM_MS * (1 + cm->counters.states[URXE_CM_ESTABLISHED] / 256);
+}
+
+/* How long a live peer may be silent. */
+static uint64_t patience(const struct urxe_cm_id *id, uint64_t pause)
+{
+	const struct urxe_cm_config *cfg = &id->cm->cfg;
+	uint64_t silence = pause * cfg->probe_misses;
+	uint8_t ack = id->ack_timeout ? id->ack_timeout : cfg->qp_ack_timeout;
+	uint64_t qp = (4096ull << ack) * (id->retry_count + 1u);
+
+	return silence > qp ? silence : qp;
+}
+
+void urxe_cm_heard(struct urxe_cm_id *id)
+{
+	id->heard = now_ns(id);
+}
+
+/* The active side heard its peer by the REP, and waits for the first probe if there are any. */
+void urxe_cm_watch(struct urxe_cm_id *id)
+{
+	urxe_cm_cancel(id);
+	id->probed = false;
+	id->probe_ns = id->cm->cfg.probe_ms * URXE_CM_MS;
+	if (id->active)
+		return;
+	urxe_cm_heard(id);
+	if (id->cm->cfg.probe_ms)
+		urxe_cm_arm(id, id->cm->cfg.probe_first_ms * URXE_CM_MS);
+}
+
+/*
+ * A peer that does not probe says its REP again when our RTU got lost, and is silent ever after.
+ * It does so when the response time is over that our REQ gave it, one that probes much sooner.
+ */
+static bool is_probe(const struct urxe_cm_id *id, uint64_t pause)
+{
+	return id->probed || (id->cm->cfg.probe_ms && pause < (4096ull << id->rep_again) / 2);
+}
+
+/*
+ * The peer's pauses grow slowly: one much longer was a probe lost. One that is shorter may be a
+ * probe said again for want of our answer, so they shrink slowly here.
+ */
+static void follow_probes(struct urxe_cm_id *id, uint64_t pause)
+{
+	uint64_t least = id->cm->cfg.probe_ms * URXE_CM_MS;
+	uint64_t low = id->probe_ns * 7 / 8, high = id->probe_ns * 3 / 2;
+
+	pause = pause < low ? low : pause > high ? high : pause;
+	id->probe_ns = pause > least ? pause : least;
+}
+
+/* A REP again: our RTU got lost, or the peer wants to know. It is alive, and it is one that asks.
+ */
+ACTION(dup_rep_rtu)
+{
+	uint64_t pause = now_ns(id) - id->heard;
+
+	id->cm->counters.duplicates++;
+	if (!id->active)
+		return 0;
+	urxe_cm_heard(id);
+	id->probed = is_probe(id, pause);
+	if (id->probed) {
+		follow_probes(id, pause);
+		urxe_cm_arm(id, patience(id, id->probe_ns));
+	}
+	urxe_cm_send_mad(id->cm, &id->path, id->mad);
+	return 0;
+}
+
+/* A probe was answered: a pause, that grows so slowly that the peer can follow, who knows the last
+ * one only. */
+ACTION(alive)
+{
+	uint64_t wanted = probe_pause(id->cm), most = id->probe_ns * 5 / 4;
+
+	urxe_cm_heard(id);
+	if (wanted && !id->active) {
+		id->probe_ns = wanted < most ? wanted : most;
+		urxe_cm_arm(id, id->probe_ns);
+	}
+	return 0;
+}
+
+ACTION(tmo_alive)
+{
+	if (!id->active && now_ns(id) - id->heard < patience(id, id->probe_ns)) {
+		urxe_cm_send_mad(id->cm, &id->path, id->mad);
+		urxe_cm_arm(id, id->probe_ns / 4);
+		return URXE_CM_STAY;
+	}
+	start_dreq(id, NULL, 0);
+	tell_end(id, s, URXE_CM_EV_PEER_LOST);
+	return 0;
+}
+
+/* The peer is on with another connection: ours is over, though it may still answer. */
+ACTION(stale_connected)
+{
+	start_dreq(id, NULL, 0);
+	return 0;
+}
+
+/*
+ * The consumer is told soon. But a peer that hears none of them stays connected, and may have
+ * nothing to say by which it would notice: so they go on for a while.
+ */
+ACTION(tmo_dreq)
+{
+	if (id->tries == id->cm->cfg.dreq_tries)
+		tell_end(id, s, URXE_CM_EV_DREQ_ERROR);
+	if (id->tries < id->cm->cfg.dreq_sends) {
+		id->tries++;
+		urxe_cm_count_retry(id, URXE_MAD_DREQ);
+		urxe_cm_send_mad(id->cm, &id->path, id->mad);
+		arm_dreq(id);
+		return URXE_CM_STAY;
+	}
+	return 0;
+}
+
+/* DREP; or REJ, from a peer that knows no such connection. */
+ACTION(drep)
+{
+	if (urxe_mad_get(s->mad, URXE_HDR_ATTR_ID) == URXE_MAD_DREP) {
+		s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_DREP_PRIVATE_DATA);
+		s->ev.private_len = URXE_DREP_PRIVATE_LEN;
+	}
+	tell_end(id, s, URXE_CM_EV_DREP_RECEIVED);
+	return 0;
+}
+
+static void read_dreq(struct urxe_cm_id *id, struct urxe_cm_step *s)
+{
+	id->dreq_tid = urxe_mad_get(s->mad, URXE_HDR_TID);
+	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_DREQ_PRIVATE_DATA);
+	s->ev.private_len = URXE_DREQ_PRIVATE_LEN;
+	tell_end(id, s, URXE_CM_EV_DREQ_RECEIVED);
+}
+
+ACTION(dreq)
+{
+	read_dreq(id, s);
+	return 0;
+}
+
+/* Both sides disconnect at once: each answers the other's DREQ. */
+ACTION(dreq_crossed)
+{
+	read_dreq(id, s);
+	urxe_cm_issue_drep(id, NULL, 0);
+	return 0;
+}
+
+ACTION(send_drep)
+{
+	const struct urxe_cm_reply *r = s->param;
+
+	urxe_cm_issue_drep(id, r->private_data, r->private_len);
+	return 0;
+}
+
+ACTION(drop_dreq_rcvd)
+{
+	urxe_cm_issue_drep(id, NULL, 0);
+	return 0;
+}
+
+ACTION(dreq_again)
+{
+	id->cm->counters.duplicates++;
+	id->dreq_tid = urxe_mad_get(s->mad, URXE_HDR_TID);
+	urxe_cm_issue_drep(id, NULL, 0);
+	return 0;
+}
+
+/* An RTU for a REP that was taken back. */
+ACTION(late_rtu)
+{
+	struct urxe_cm_reply r = {.reason = URXE_CM_REJ_CONSUMER};
+
+	if (id->rejected)
+		urxe_cm_issue_rej(id, URXE_CM_ANSWER_OTHER, &r);
+	return 0;
+}
+
+ACTION(tmo_timewait)
+{
+	s->ev.type = URXE_CM_EV_TIMEWAIT_EXIT;
+	return 0;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The CM's agent on a device: QP1, its buffers and address handles. It runs on the device's
+ * service thread, in poll(): a MAD is answered there, with no other thread woken in between.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cm/device/agent.h"
+#include "netio/identity.h"
+#include "urxe/log.h"
+#include "urxe/wire.h"
+
+#define MAX_GIDS 64u
+
+int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid)
+{
+	union ibv_gid own;
+
+	for (unsigned i = 0; i < MAX_GIDS; i++) {
+		int err = urxe_gsi_gid(dev->verbs, i, &own);
+
+		if (err == EINVAL)
+			break;
+		if (!err && !memcmp(&own, gid, sizeof(own)))
+			return (int)i;
+	}
+	return -1;
+}
+
+struct urxe_cm *urxe_agent_cm(struct urxe_agent *agent)
+{
+	return agent->cm;
+}
+
+/* poll() is wanted by @when; when it runs now, it finds that out itself. */
+static void run_by(struct urxe_agent *a, uint64_t when)
+{
+	if (a->in_poll || when >= atomic_load(&a->svc.next))
+		return;
+	atomic_store(&a->svc.next, when);
+	urxe_gsi_by(a->dev->verbs, when);
+}
+
+void urxe_agent_kick(struct urxe_agent *agent)
+{
+	run_by(agent, urxe_cm_deadline(agent->cm));
+}
+
+static uint64_t cm_now(void *arg)
+{
+	return urxe_gsi_now(((struct urxe_agent *)arg)->dev->verbs);
+}
+
+static uint64_t cm_random(void *arg)
+{
+	return urxe_gsi_random(((struct urxe_agent *)arg)->dev->verbs);
+}
+
+static uint32_t cm_comm_id(void *arg)
+{
+	return urxe_ident_comm_id(urxe_gsi_ident(((struct urxe_agent *)arg)->dev->verbs));
+}
+
+static int cm_own_gid(void *arg, const union ibv_gid *gid)
+{
+	return urxe_agent_own_gid(((struct urxe_agent *)arg)->dev, gid);
+}
+
+static const struct urxe_cm_ops cm_ops = {urxe_agent_send, cm_now, cm_random, cm_comm_id,
+					  cm_own_gid};
+
+void urxe_agent_readdress(struct urxe_agent *a)
+{
+	for (unsigned i = 0; i < a->n_deferred; i++) {
+		struct urxe_cm_path *p = &a->deferred[i].path;
+
+		p->sgid_index = (uint8_t)cm_own_gid(a, &p->sgid);
+	}
+	urxe_cm_readdress(a->cm);
+}
+
+/* What routers and hosts report by ICMP; a few at a time, as others can make it up. */
+static void take_errors(struct urxe_agent *a)
+{
+	struct urxe_gsi_error e;
+
+	for (unsigned i = 0; i < URXE_AGENT_BATCH && urxe_gsi_take_error(a->dev->verbs, &e); i++) {
+		const struct urxe_cm_unreachable u = {e.err, e.from, e.sgid, e.dgid, e.mad, e.len};
+
+		urxe_cm_unreachable(a->cm, &u);
+	}
+}
+
+/* ---- address resolution ---- */
+
+void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_agent_query *q)
+{
+	cds_list_add_tail(&q->entry, &agent->queries);
+	q->waits = true;
+	run_by(agent, q->deadline);
+}
+
+void urxe_agent_resolve_cancel(struct urxe_agent_query *q)
+{
+	if (q->waits)
+		cds_list_del(&q->entry);
+	q->waits = false;
+}
+
+/* Ids that wait for the same neighbour mostly follow each other: it is asked for once. */
+static uint64_t run_queries(struct urxe_agent *a, uint64_t now)
+{
+	struct urxe_agent_query *q, *next;
+	const union ibv_gid *last = NULL;
+	union ibv_gid last_gid;
+	uint64_t deadline = UINT64_MAX;
+	uint8_t mac[6];
+	int err = 0;
+
+	cds_list_for_each_entry_safe (q, next, &a->queries, entry) {
+		if (!last || memcmp(last, &q->dgid, sizeof(*last))) {
+			err = urxe_gsi_resolve(a->dev->verbs, q->sgid_index, &q->dgid, mac);
+			last_gid = q->dgid;
+			last = &last_gid;
+		}
+		if (err == EINPROGRESS && now < q->deadline) {
+			if (q->deadline < deadline)
+				deadline = q->deadline;
+			continue;
+		}
+		urxe_agent_resolve_cancel(q);
+		q->done(q, err == EINPROGRESS ? ETIMEDOUT : err);
+	}
+	return deadline;
+}
+
+/* The port is gone for good: told once. */
+static void lose(struct urxe_cma_dev *dev)
+{
+	const struct urxe_device_client *client = urxe_cma_get_client();
+
+	dev->lost = true;
+	if (client)
+		client->lost(dev);
+}
+
+static void agent_poll(void *arg, uint64_t now)
+{
+	struct urxe_agent *a = arg;
+	uint64_t deadline, resolve, held;
+
+	urxe_cma_hold();
+	a->in_poll = true;
+	if (!a->dev->lost && urxe_gsi_lost(a->dev->verbs))
+		lose(a->dev);
+	urxe_agent_recv(a);
+	take_errors(a);
+	held = urxe_agent_recv_held(a, now);
+	urxe_agent_send_deferred(a, now);
+	resolve = run_queries(a, now);
+	deadline = urxe_cm_run(a->cm);
+	if (resolve < deadline)
+		deadline = resolve;
+	if (held < deadline)
+		deadline = held;
+	atomic_store(&a->svc.next, deadline);
+	a->in_poll = false;
+	urxe_cma_release();
+}
+
+void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops)
+{
+	drops->received = agent->drop_recv;
+	drops->sent = agent->drop_send;
+	drops->strangers = agent->drop_stranger;
+}
+
+/* ---- start and end ---- */
+
+static void agent_free(struct urxe_agent *a)
+{
+	if (a->qp)
+		ibv_destroy_qp(a->qp);
+	for (unsigned i = 0; i < URXE_AGENT_AH_SETS * URXE_AGENT_AH_WAYS; i++) {
+		if (a->ahs[i / URXE_AGENT_AH_WAYS][i % URXE_AGENT_AH_WAYS].ah)
+			ibv_destroy_ah(a->ahs[i / URXE_AGENT_AH_WAYS][i % URXE_AGENT_AH_WAYS].ah);
+	}
+	if (a->recv_cq)
+		ibv_destroy_cq(a->recv_cq);
+	if (a->send_cq)
+		ibv_destroy_cq(a->send_cq);
+	if (a->mr)
+		ibv_dereg_mr(a->mr);
+	if (a->pd)
+		ibv_dealloc_pd(a->pd);
+	if (a->cm)
+		urxe_cm_destroy_all(a->cm);
+	free(a->deferred);
+	free(a->held);
+	free(a->buf);
+	free(a);
+}
+
+static int qp_up(struct urxe_agent *a)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = URXE_GSI_QKEY,
+	};
+	int err = ibv_modify_qp(a->qp, &attr,
+				IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+
+	for (uint64_t i = 0; !err && i < URXE_AGENT_RECVS; i++)
+		err = urxe_agent_post(a, &i, 1);
+	attr.qp_state = IBV_QPS_RTR;
+	if (!err)
+		err = ibv_modify_qp(a->qp, &attr, IBV_QP_STATE);
+	attr.qp_state = IBV_QPS_RTS;
+	if (!err)
+		err = ibv_modify_qp(a->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return err;
+}
+
+static int fail(void)
+{
+	return errno ? errno : ENOMEM;
+}
+
+static int create_qp(struct urxe_agent *a)
+{
+	size_t size = URXE_AGENT_RECVS * URXE_AGENT_ROOM;
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = URXE_AGENT_SENDS,
+			.max_recv_wr = URXE_AGENT_RECVS,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = URXE_MAD_LEN},
+		.qp_type = IBV_QPT_UD,
+	};
+	struct ibv_context *verbs = a->dev->verbs;
+
+	errno = 0;
+	a->pd = ibv_alloc_pd(verbs);
+	a->recv_cq = a->pd ? ibv_create_cq(verbs, (int)URXE_AGENT_RECVS, NULL, NULL, 0) : NULL;
+	a->send_cq = a->recv_cq ? ibv_create_cq(verbs, (int)URXE_AGENT_SENDS, NULL, NULL, 0) : NULL;
+	if (!a->send_cq)
+		return fail();
+	a->buf = calloc(1, size);
+	a->mr = a->buf ? ibv_reg_mr(a->pd, a->buf, size, IBV_ACCESS_LOCAL_WRITE) : NULL;
+	if (!a->mr)
+		return fail();
+	init.send_cq = a->send_cq;
+	init.recv_cq = a->recv_cq;
+	a->qp = urxe_gsi_create_qp(a->pd, &init);
+	return a->qp ? qp_up(a) : fail();
+}
+
+static int create_cm(struct urxe_agent *a)
+{
+	const struct ibv_device_attr *attr = &a->dev->attr;
+	struct urxe_cm_config cfg;
+	struct ibv_port_attr port;
+	int err = ibv_query_port(a->dev->verbs, 1, &port);
+
+	if (err)
+		return err;
+	urxe_cm_config_default(&cfg);
+	cfg.ca_guid = be64toh(attr->node_guid);
+	cfg.max_mtu = (uint8_t)port.active_mtu;
+	cfg.max_rd_atom = (uint8_t)(attr->max_qp_rd_atom < 255 ? attr->max_qp_rd_atom : 255);
+	a->cm = urxe_cm_create(&cm_ops, a, &cfg);
+	a->deferred = calloc(URXE_AGENT_DEFERRED, sizeof(*a->deferred));
+	a->held = calloc(URXE_AGENT_HELD, sizeof(*a->held));
+	return a->cm && a->deferred && a->held ? 0 : ENOMEM;
+}
+
+int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent)
+{
+	struct urxe_agent *a;
+	int err;
+
+	*agent = dev->agent;
+	if (dev->agent)
+		return 0;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return ENOMEM;
+	a->dev = dev;
+	CDS_INIT_LIST_HEAD(&a->queries);
+	err = create_cm(a);
+	if (!err)
+		err = create_qp(a);
+	if (!err) {
+		a->svc.poll = agent_poll;
+		a->svc.arg = a;
+		atomic_init(&a->svc.next, UINT64_MAX);
+		err = urxe_gsi_set_service(dev->verbs, &a->svc);
+	}
+	if (err) {
+		urxe_err("rdma_cm: the CM of %s cannot be started: %s",
+			 ibv_get_device_name(dev->device), strerror(err));
+		agent_free(a);
+		return err;
+	}
+	dev->agent = *agent = a;
+	urxe_report_start();
+	return 0;
+}
+
+void urxe_agent_stop(struct urxe_cma_dev *dev)
+{
+	struct urxe_agent *a = dev->agent;
+	struct timespec pause = {0, 1000000};
+
+	if (!a)
+		return;
+	urxe_gsi_set_service(dev->verbs, NULL);
+	urxe_cm_goodbye(a->cm);
+	/* Let the last words out, those that wait for a neighbour, too. */
+	for (unsigned i = 0; i < 100; i++) {
+		urxe_gsi_drive(dev->verbs);
+		urxe_agent_send_deferred(a, urxe_gsi_now(dev->verbs));
+		urxe_agent_reap(a);
+		if (!a->n_deferred && a->completed == a->sent)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	urxe_report_log(dev);
+	dev->agent = NULL;
+	agent_free(a);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* MADs that a device's agent receives, and those whose sender is not known yet. */
+#include <errno.h>
+#include <string.h>
+
+#include "cm/device/agent.h"
+
+#define GRH_LEN 40u
+#define HOLD_NS 100000000ull
+
+int urxe_agent_post(struct urxe_agent *a, const uint64_t *slots, unsigned n)
+{
+	struct ibv_recv_wr wr[URXE_AGENT_BATCH], *bad;
+	struct ibv_sge sge[URXE_AGENT_BATCH];
+
+	for (unsigned i = 0; i < n; i++) {
+		sge[i] = (struct ibv_sge){(uintptr_t)a->buf + slots[i] * URXE_AGENT_ROOM,
+					  URXE_AGENT_ROOM, a->mr->lkey};
+		wr[i] = (struct ibv_recv_wr){
+			.wr_id = slots[i],
+			.next = i + 1 < n ? &wr[i + 1] : NULL,
+			.sg_list = &sge[i],
+			.num_sge = 1,
+		};
+	}
+	return n ? ibv_post_recv(a->qp, wr, &bad) : 0;
+}
+
+/*
+ * The 40 bytes in front of a datagram: an IPv6 header, or an IPv4 header in the last 20
+ * (IBTA A17.4.5.2). These are the packet's own addresses, whatever the MAD says.
+ */
+static bool read_grh(const uint8_t *grh, struct urxe_cm_source *src)
+{
+	memset(src, 0, sizeof(*src));
+	if (grh[0] >> 4 == 6) {
+		src->traffic_class = (uint8_t)(grh[0] << 4 | grh[1] >> 4);
+		memcpy(src->sgid.raw, grh + 8, 16);
+		memcpy(src->dgid.raw, grh + 24, 16);
+		return true;
+	}
+	grh += 20;
+	if (grh[0] >> 4 != 4)
+		return false;
+	src->traffic_class = grh[1];
+	src->sgid.raw[10] = src->sgid.raw[11] = 0xff;
+	src->dgid.raw[10] = src->dgid.raw[11] = 0xff;
+	memcpy(src->sgid.raw + 12, grh + 12, 4);
+	memcpy(src->dgid.raw + 12, grh + 16, 4);
+	return true;
+}
+
+/*
+ * Nothing is kept, nor answered, for who is not there: a MAD waits until its sender's neighbour has
+ * said that it is. Peers ask for us before they send, so that mostly theirs is known. A flood of
+ * REQs from addresses that nobody has ends here, and questions for them are few.
+ */
+static void hold(struct urxe_agent *a, const struct urxe_cm_source *src, const uint8_t *mad)
+{
+	struct urxe_agent_held *h = &a->held[a->n_held];
+	uint8_t mac[6];
+	int err = ENOSPC;
+
+	if (a->n_held < URXE_AGENT_HELD)
+		err = urxe_gsi_resolve(a->dev->verbs, src->dgid_index, &src->sgid, mac);
+	if (!err) { /* it was heard of meanwhile */
+		urxe_cm_recv(a->cm, src, mad, URXE_MAD_LEN);
+		return;
+	}
+	if (err != EINPROGRESS) {
+		a->drop_stranger++;
+		return;
+	}
+	a->n_held++;
+	h->src = *src;
+	h->until = urxe_gsi_now(a->dev->verbs) + HOLD_NS;
+	memcpy(h->mad, mad, URXE_MAD_LEN);
+}
+
+uint64_t urxe_agent_recv_held(struct urxe_agent *a, uint64_t now)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < a->n_held; i++) {
+		struct urxe_agent_held *h = &a->held[i];
+
+		if (urxe_gsi_known(a->dev->verbs, h->src.dgid_index, &h->src.sgid))
+			urxe_cm_recv(a->cm, &h->src, h->mad, URXE_MAD_LEN);
+		else if (now < h->until)
+			a->held[left++] = *h;
+		else
+			a->drop_stranger++;
+	}
+	a->n_held = left;
+	return left ? a->held[0].until : UINT64_MAX;
+}
+
+static void receive(struct urxe_agent *a, const struct ibv_wc *wc)
+{
+	const uint8_t *buf = a->buf + wc->wr_id * URXE_AGENT_ROOM;
+	struct urxe_cm_source src;
+	uint32_t len;
+	int own;
+
+	if (wc->status != IBV_WC_SUCCESS)
+		return;
+	if (!(wc->wc_flags & IBV_WC_GRH) || wc->byte_len < GRH_LEN || !read_grh(buf, &src)) {
+		a->drop_recv++;
+		return;
+	}
+	own = urxe_agent_own_gid(a->dev, &src.dgid);
+	if (own < 0) {
+		a->drop_recv++;
+		return;
+	}
+	src.dgid_index = (uint8_t)own;
+	src.port_num = 1;
+	src.qpn = wc->src_qp;
+	len = wc->byte_len - GRH_LEN;
+	if (len == URXE_MAD_LEN && !urxe_gsi_known(a->dev->verbs, src.dgid_index, &src.sgid))
+		hold(a, &src, buf + GRH_LEN);
+	else
+		urxe_cm_recv(a->cm, &src, buf + GRH_LEN, len);
+}
+
+void urxe_agent_recv(struct urxe_agent *a)
+{
+	struct ibv_wc wc[URXE_AGENT_BATCH];
+	uint64_t slots[URXE_AGENT_BATCH];
+	int n;
+
+	do {
+		unsigned again = 0;
+
+		n = urxe_gsi_poll_cq(a->recv_cq, URXE_AGENT_BATCH, wc);
+		for (int i = 0; i < n; i++) {
+			receive(a, &wc[i]);
+			if (wc[i].status == IBV_WC_SUCCESS)
+				slots[again++] = wc[i].wr_id;
+		}
+		urxe_agent_post(a, slots, again);
+	} while (n == URXE_AGENT_BATCH);
+}

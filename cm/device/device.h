@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The devices of this process as rdma_cm and ib_cm share them: the lock, an agent on QP1 with an IB
+ * CM for each device, and the answers to `urxe status --cm` and `urxe ip`.
+ *
+ * One lock (urxe_cma_lock) guards all of it: devices, agents with their IB CMs, ids, channels.
+ * It is never held while waiting; verbs are called under it (the provider calls nothing of ours
+ * with a lock held but the agent's poll, which takes it first). Functions marked "locked" want it
+ * held. They return 0 or a positive errno.
+ */
+#ifndef URXE_CM_DEVICE_DEVICE_H
+#define URXE_CM_DEVICE_DEVICE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <infiniband/verbs.h>
+#include <urcu/list.h>
+
+#include "cm/core/cm.h"
+
+#define URXE_CMA_MAX_DEVICES 16
+#define URXE_REPORT_ADDR_LEN 64 /* of an address and a port number */
+#define URXE_CMA_API	     __attribute__((visibility("default")))
+
+struct urxe_agent;
+struct urxe_cma_listening;
+struct urxe_report;
+
+/** A urxe device of this process, open while the library is loaded. */
+struct urxe_cma_dev {
+	struct ibv_device *device;
+	struct ibv_context *verbs;
+	struct ibv_pd *pd;     /* id->pd where the application gave none */
+	struct ibv_xrcd *xrcd; /* likewise, of XRC SRQs and QPs; NULL until needed */
+	struct ibv_device_attr attr;
+	struct urxe_agent *agent;	      /* NULL until the CM is first needed */
+	struct urxe_cma_listening *listening; /* rdma_cm's; NULL before its first listener */
+	unsigned index;
+	bool lost; /* its port is gone, and the client has been told */
+};
+
+/** A neighbour that an id waits for. */
+struct urxe_agent_query {
+	uint8_t sgid_index; /* by which own address */
+	union ibv_gid dgid;
+	uint64_t deadline; /* urxe_gsi_now() */
+	/* 0: it is known; ETIMEDOUT, or another errno. Locked. */
+	void (*done)(struct urxe_agent_query *q, int err);
+	/* private: */
+	struct cds_list_head entry;
+	bool waits;
+};
+
+/** Who has ids on the devices, and is told of what befalls them. All locked. */
+struct urxe_device_client {
+	/** The device's port is gone for good. */
+	void (*lost)(struct urxe_cma_dev *dev);
+	/** An own address has come (@add) or gone; the agent knows. */
+	void (*readdressed)(struct urxe_cma_dev *dev, bool add, const union ibv_gid *gid);
+	/** Put a row for each of its ids. */
+	void (*report)(struct urxe_report *r);
+	/** Is an IB CM's id with this handler one of its own? */
+	bool (*owns)(urxe_cm_handler handler);
+	/** This is a child process now: nobody waits for anything. */
+	void (*forked)(void);
+};
+
+/* ---- lib.c ---- */
+
+extern pthread_mutex_t urxe_cma_lock;
+/** urxe_cma_hold, urxe_cma_release - take and give the lock; no thread is cancelled in between. */
+void urxe_cma_hold(void);
+void urxe_cma_release(void);
+/**
+ * urxe_cma_enter - take the lock, with the devices known
+ *
+ * 0, or an errno without the lock: ENODEV when no urxe device is configured, in a child forked
+ * after the CM was started, and when the process is exiting.
+ */
+int urxe_cma_enter(void);
+/** urxe_cma_leave - give what urxe_cma_enter() took. */
+void urxe_cma_leave(void);
+/** urxe_cma_num_devices - how many devices there are. Locked. */
+unsigned urxe_cma_num_devices(void);
+/** urxe_cma_device_peek - device by index, opened or not; NULL beyond the last. Locked. */
+struct urxe_cma_dev *urxe_cma_device_peek(unsigned i);
+/** urxe_cma_device - device by index, opened. Locked. NULL and *err when it cannot be opened. */
+struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err);
+/** urxe_cma_xrcd - the device's own XRC domain. NULL and *err when it cannot be opened. */
+struct ibv_xrcd *urxe_cma_xrcd(struct urxe_cma_dev *dev, int *err);
+/** Devices with an agent, for a thread that drives them while it waits. */
+struct urxe_cma_drive {
+	struct ibv_context *verbs[URXE_CMA_MAX_DEVICES];
+	unsigned n;
+};
+
+/** urxe_cma_drive_begin - the calling thread drives from now on. Locked. */
+void urxe_cma_drive_begin(struct urxe_cma_drive *d);
+/** urxe_cma_drive_turn - one turn of each device; true if there was something to do. Not locked. */
+bool urxe_cma_drive_turn(const struct urxe_cma_drive *d);
+/** urxe_cma_drive_end - it does not any more; @sleeps: because it goes to sleep. */
+void urxe_cma_drive_end(const struct urxe_cma_drive *d, bool sleeps);
+
+/** urxe_cma_device_of - the device of an application's context; ENODEV when it is not ours. Locked.
+ */
+struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err);
+/**
+ * urxe_cma_set_client - @client is told of all devices from now on. Locked.
+ *
+ * Before its first id. There is one: rdma_cm (ib_cm learns of them by its calls).
+ */
+void urxe_cma_set_client(const struct urxe_device_client *client);
+/** urxe_cma_get_client - it, or NULL: no id of its own so far. Locked. */
+const struct urxe_device_client *urxe_cma_get_client(void);
+/** urxe_cma_say_ready - make $URXE_READY_FILE, for scripts that start a server and wait for it. */
+void urxe_cma_say_ready(void);
+
+/* ---- agent.c: the GSI of a device ---- */
+
+/** urxe_agent_get - the device's agent, started. Locked. 0 or errno. */
+int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent);
+/** urxe_agent_cm - its IB CM, whose calls need the lock. As long as the agent lives. */
+struct urxe_cm *urxe_agent_cm(struct urxe_agent *agent);
+/**
+ * urxe_agent_resolve - have @q->done called when the neighbour is known. Locked.
+ *
+ * @q, with all but its private fields set, stays until then, or until it is cancelled.
+ */
+void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_agent_query *q);
+/** urxe_agent_resolve_cancel - it need not be under way. Locked. */
+void urxe_agent_resolve_cancel(struct urxe_agent_query *q);
+/** urxe_agent_kick - timers may have become earlier. Locked. */
+void urxe_agent_kick(struct urxe_agent *agent);
+/** urxe_agent_own_gid - index of an own GID, or -1. Locked. */
+int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid);
+/** urxe_agent_readdress - own addresses have come or gone. Locked. */
+void urxe_agent_readdress(struct urxe_agent *agent);
+/** What an agent itself lost of MADs. */
+struct urxe_agent_drops {
+	uint64_t received;  /* broken, or not ours */
+	uint64_t sent;	    /* no room, or no way to the peer */
+	uint64_t strangers; /* from an address that no neighbour has */
+};
+/** urxe_agent_get_drops - as counted so far. Locked. */
+void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops);
+/** urxe_agent_stop - say goodbye to all peers and free everything. Not locked; at exit. */
+void urxe_agent_stop(struct urxe_cma_dev *dev);
+
+/* ---- readdress.c: addresses that come and go, `urxe ip` ---- */
+
+/** urxe_cma_ip_list - the devices and their addresses, a line each, as cm/device/report_path.h
+ * says. Locked. */
+void urxe_cma_ip_list(FILE *out, const char *command);
+/** urxe_cma_ip_change - what `urxe ip` asks for, in words of cm/device/report_path.h; says how it
+ * went. Locked. */
+void urxe_cma_ip_change(FILE *out, const char *line);
+
+/* ---- report.c: the answer to `urxe status --cm` ---- */
+
+/** A row of the reply: an id, of whichever kind. */
+struct urxe_report_row {
+	const char *kind, *state, *last_event;
+	const struct urxe_cma_dev *dev; /* NULL: none */
+	char local[URXE_REPORT_ADDR_LEN], peer[URXE_REPORT_ADDR_LEN];
+	struct urxe_cm_info cm; /* what is not known is 0 */
+};
+
+/** urxe_report_put - one row more, in whichever form was asked for. */
+void urxe_report_put(struct urxe_report *r, const struct urxe_report_row *row);
+/** urxe_report_start - be there for who asks; once a process. Locked. Failure is only logged. */
+void urxe_report_start(void);
+/** urxe_report_stop - the process ends, or is a child of the one that started it. */
+void urxe_report_stop(bool child);
+/** urxe_report_log - an agent's counters, as a log line (info). Locked, or at exit. */
+void urxe_report_log(const struct urxe_cma_dev *dev);
+
+#endif

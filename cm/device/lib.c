@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The one lock of rdma_cm and ib_cm, their devices, and their ends: fork and exit. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cm/device/device.h"
+#include "provider/gsi.h"
+#include "urxe/log.h"
+#include "urxedv.h"
+
+pthread_mutex_t urxe_cma_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What the API forces to be global. Guarded by the lock. */
+static struct {
+	bool loaded;
+	bool dead; /* a child of a parent with agents, or the process is exiting */
+	bool exiting;
+	pthread_t exiter;			 /* who runs the destructors */
+	const struct urxe_device_client *client; /* NULL: none yet */
+	unsigned n;
+	struct urxe_cma_dev devices[URXE_CMA_MAX_DEVICES];
+} lib;
+
+/* Who is cancelled in a system call under the lock would keep it. */
+static _Thread_local int cancel_state;
+
+void urxe_cma_hold(void)
+{
+	int old;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	pthread_mutex_lock(&urxe_cma_lock);
+	cancel_state = old;
+}
+
+void urxe_cma_release(void)
+{
+	int old = cancel_state;
+
+	pthread_mutex_unlock(&urxe_cma_lock);
+	pthread_setcancelstate(old, &old);
+}
+
+/*
+ * A child has the parent's memory, but none of its threads, and the port is the parent's. What
+ * was not started in the parent may be started in the child.
+ */
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&urxe_cma_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&urxe_cma_lock);
+}
+
+static void fork_child(void)
+{
+	for (unsigned i = 0; i < lib.n; i++) {
+		if (lib.devices[i].agent)
+			lib.dead = true;
+	}
+	urxe_report_stop(true);
+	if (lib.client)
+		lib.client->forked();
+	pthread_mutex_unlock(&urxe_cma_lock); /* taken by this very thread before the fork */
+}
+
+static int load(void)
+{
+	struct ibv_device **list;
+	int n;
+
+	if (lib.loaded)
+		return lib.n ? 0 : ENODEV;
+	list = urxedv_get_device_list(&n);
+	if (!list)
+		return ENODEV; /* urxedv has said why */
+	for (int i = 0; i < n && lib.n < URXE_CMA_MAX_DEVICES; i++) {
+		struct urxe_cma_dev *dev = &lib.devices[lib.n];
+
+		dev->device = list[i];
+		dev->index = lib.n++;
+	}
+	urxedv_free_device_list(list);
+	urxe_log_set_level((enum urxe_log_level)urxe_gsi_log_level());
+	lib.loaded = true;
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	return lib.n ? 0 : ENODEV;
+}
+
+int urxe_cma_enter(void)
+{
+	int err;
+
+	urxe_cma_hold();
+	/*
+	 * While one thread ends the process, others are still in their loops: an error now would
+	 * have them complain, or exit with another status. They stay until they are gone.
+	 */
+	while (lib.exiting && !pthread_equal(lib.exiter, pthread_self())) {
+		urxe_cma_release();
+		pause();
+		urxe_cma_hold();
+	}
+	err = lib.dead ? ENODEV : load();
+	if (err)
+		urxe_cma_release();
+	return err;
+}
+
+void urxe_cma_leave(void)
+{
+	urxe_cma_release();
+}
+
+void urxe_cma_set_client(const struct urxe_device_client *client)
+{
+	lib.client = client;
+}
+
+const struct urxe_device_client *urxe_cma_get_client(void)
+{
+	return lib.client;
+}
+
+unsigned urxe_cma_num_devices(void)
+{
+	return lib.n;
+}
+
+static int open_device(struct urxe_cma_dev *dev)
+{
+	int err;
+
+	if (dev->verbs)
+		return 0;
+	dev->verbs = ibv_open_device(dev->device);
+	if (!dev->verbs)
+		return errno ? errno : ENODEV;
+	err = ibv_query_device(dev->verbs, &dev->attr);
+	if (!err) {
+		dev->pd = ibv_alloc_pd(dev->verbs);
+		if (dev->pd)
+			return 0;
+		err = errno;
+	}
+	ibv_close_device(dev->verbs);
+	dev->verbs = NULL;
+	return err;
+}
+
+struct urxe_cma_dev *urxe_cma_device_peek(unsigned i)
+{
+	return i < lib.n ? &lib.devices[i] : NULL;
+}
+
+struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err)
+{
+	if (i >= lib.n) {
+		*err = ENODEV;
+		return NULL;
+	}
+	*err = open_device(&lib.devices[i]);
+	return *err ? NULL : &lib.devices[i];
+}
+
+struct ibv_xrcd *urxe_cma_xrcd(struct urxe_cma_dev *dev, int *err)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+
+	urxe_cma_hold();
+	*err = 0;
+	if (!dev->xrcd) {
+		dev->xrcd = ibv_open_xrcd(dev->verbs, &attr);
+		*err = dev->xrcd ? 0 : errno;
+	}
+	urxe_cma_release();
+	return dev->xrcd;
+}
+
+void urxe_cma_drive_begin(struct urxe_cma_drive *d)
+{
+	d->n = 0;
+	for (unsigned i = 0; i < lib.n; i++) {
+		if (!lib.devices[i].agent)
+			continue;
+		d->verbs[d->n] = lib.devices[i].verbs;
+		urxe_gsi_drive_begin(d->verbs[d->n++]);
+	}
+}
+
+bool urxe_cma_drive_turn(const struct urxe_cma_drive *d)
+{
+	bool busy = false;
+
+	for (unsigned i = 0; i < d->n; i++) {
+		if (urxe_gsi_drive(d->verbs[i]) > 0)
+			busy = true;
+	}
+	return busy;
+}
+
+void urxe_cma_drive_end(const struct urxe_cma_drive *d, bool sleeps)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		urxe_gsi_drive_end(d->verbs[i], sleeps);
+}
+
+struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err)
+{
+	for (unsigned i = 0; i < lib.n; i++) {
+		if (lib.devices[i].device == ctx->device)
+			return urxe_cma_device(i, err);
+	}
+	*err = ENODEV;
+	return NULL;
+}
+
+void urxe_cma_say_ready(void)
+{
+	const char *path = getenv("URXE_READY_FILE");
+	int fd;
+
+	if (!path || !*path)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0)
+		urxe_warn("URXE_READY_FILE %s: %s", path, strerror(errno));
+	else
+		close(fd);
+}
+
+/*
+ * The process ends: peers hear of it at once instead of by time-out. The lock may be held by a
+ * thread that is no more; then there is nothing to be done.
+ */
+__attribute__((destructor)) static void lib_exit(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_nsec += 200000000;
+	ts.tv_sec += ts.tv_nsec / 1000000000;
+	ts.tv_nsec %= 1000000000;
+	if (pthread_mutex_timedlock(&urxe_cma_lock, &ts))
+		return;
+	if (lib.dead) {
+		pthread_mutex_unlock(&urxe_cma_lock);
+		return;
+	}
+	lib.dead = true;
+	lib.exiter = pthread_self();
+	lib.exiting = true;
+	urxe_report_stop(false);
+	pthread_mutex_unlock(&urxe_cma_lock);
+	for (unsigned i = 0; i < lib.n; i++)
+		urxe_agent_stop(&lib.devices[i]);
+}

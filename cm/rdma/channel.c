@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Event channels. The descriptor, an eventfd, is readable while events wait: it holds a token from
+ * the first event queued until the last is taken, however many there are. Who waits for events
+ * drives the device for a moment, and then sleeps in read(): it takes the token before it looks,
+ * and puts it back when there is more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "cm/rdma/cma.h"
+#include "provider/gsi.h"
+#include "urxe/log.h"
+
+pthread_cond_t urxe_cma_acked = PTHREAD_COND_INITIALIZER;
+
+#define DRIVE_NS    200000u /* some round trips, and what the peer's application does in between */
+#define YIELD_AFTER 256	    /* turns that found nothing: the peer may share the core */
+
+struct urxe_cma_channel *urxe_cma_channel_create(void)
+{
+	struct urxe_cma_channel *ch = calloc(1, sizeof(*ch));
+
+	if (!ch)
+		return NULL;
+	ch->channel.fd = eventfd(0, EFD_CLOEXEC);
+	if (ch->channel.fd < 0) {
+		free(ch);
+		return NULL;
+	}
+	CDS_INIT_LIST_HEAD(&ch->events);
+	return ch;
+}
+
+void urxe_cma_channel_free(struct urxe_cma_channel *ch)
+{
+	close(ch->channel.fd);
+	free(ch);
+}
+
+URXE_CMA_API struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct urxe_cma_channel *ch;
+	int err = urxe_cma_enter();
+
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	urxe_cma_leave();
+	ch = urxe_cma_channel_create();
+	return ch ? &ch->channel : NULL;
+}
+
+/*
+ * Programs destroy their channel at their end with an event thread in rdma_get_cm_event(), or
+ * just about to call it, and expect that thread to stay there, as it does in the kernel (rping).
+ * So the last few dead channels are kept to be recognised, and a reader closes what it reads.
+ */
+#define KEEP_DEAD 64
+
+static CDS_LIST_HEAD(dead_channels);
+static unsigned n_dead;
+
+/* Locked. */
+static void put_token(struct urxe_cma_channel *ch)
+{
+	uint64_t one = 1;
+
+	if (ch->token)
+		return;
+	if (write(ch->channel.fd, &one, sizeof(one)) != sizeof(one))
+		urxe_err("event channel: %s", strerror(errno));
+	ch->token = true;
+}
+
+URXE_CMA_API void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct urxe_cma_channel *ch, *old;
+
+	if (!channel)
+		return;
+	ch = to_cma_channel(channel);
+	urxe_cma_hold();
+	ch->dead = true;
+	if (ch->readers)
+		put_token(ch); /* each passes it on to the next */
+	else
+		close(ch->channel.fd);
+	cds_list_add_tail(&ch->entry, &dead_channels);
+	if (n_dead < KEEP_DEAD) {
+		n_dead++;
+	} else {
+		old = cds_list_first_entry(&dead_channels, struct urxe_cma_channel, entry);
+		cds_list_del(&old->entry);
+		/* A reader of it may be asleep for good. */
+		if (!old->readers)
+			free(old);
+	}
+	urxe_cma_release();
+}
+
+/* Wait for the process to end, or a signal. */
+static int stay(void)
+{
+	return poll(NULL, 0, -1);
+}
+
+/* Locked. */
+static void reader_out(struct urxe_cma_channel *ch)
+{
+	ch->readers--;
+	if (ch->dead && ch->readers)
+		put_token(ch);
+	else if (ch->dead)
+		close(ch->channel.fd);
+}
+
+static void sleeper_cancelled(void *arg)
+{
+	struct urxe_cma_channel *ch = arg;
+
+	urxe_cma_hold();
+	ch->sleepers--;
+	reader_out(ch);
+	urxe_cma_release();
+}
+
+/*
+ * Locked. Make the descriptor tell the truth. A token that a sleeper has read and not yet
+ * accounted for counts as there: the sleeper looks next. A driver looks next, too.
+ */
+static void set_token(struct urxe_cma_channel *ch)
+{
+	bool ready = !cds_list_empty(&ch->events);
+	uint64_t v;
+
+	if (ch->dead)
+		return;
+	atomic_store(&ch->ready, ready);
+	if (ready && !ch->drivers) {
+		put_token(ch);
+	} else if (ch->token && !ch->sleepers) {
+		/* Nobody else reads it: this does not wait. */
+		if (read(ch->channel.fd, &v, sizeof(v)) == sizeof(v))
+			ch->token = false;
+	}
+}
+
+/*
+ * Who waits drives the device for as long as an answer takes when all goes well: the service
+ * thread, and waking us, would take longer. True: there is something to look at.
+ */
+static bool drive(struct urxe_cma_channel *ch)
+{
+	bool nonblock = fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK;
+	struct urxe_cma_drive d;
+	unsigned idle = 0;
+	uint64_t until;
+	bool ready;
+
+	urxe_cma_hold();
+	urxe_cma_drive_begin(&d);
+	ch->drivers++;
+	set_token(ch);
+	urxe_cma_release();
+	until = d.n && !nonblock ? urxe_gsi_now(d.verbs[0]) + DRIVE_NS : 0;
+	do {
+		if (urxe_cma_drive_turn(&d))
+			idle = 0;
+		else if (++idle >= YIELD_AFTER)
+			sched_yield();
+	} while (!atomic_load(&ch->ready) && until && urxe_gsi_now(d.verbs[0]) < until);
+	urxe_cma_hold();
+	ch->drivers--;
+	set_token(ch);
+	ready = atomic_load(&ch->ready) || ch->dead;
+	ch->sleepers += !ready;
+	urxe_cma_release();
+	urxe_cma_drive_end(&d, !ready);
+	return ready;
+}
+
+/* Asleep until the descriptor says that there are events. 0 or errno. */
+static int sleep_for_token(struct urxe_cma_channel *ch)
+{
+	uint64_t v;
+	ssize_t n;
+	int err;
+
+	pthread_cleanup_push(sleeper_cancelled, ch);
+	n = read(ch->channel.fd, &v, sizeof(v));
+	pthread_cleanup_pop(0);
+	err = n < 0 ? errno : 0;
+	urxe_cma_hold();
+	ch->sleepers--;
+	if (n > 0)
+		ch->token = false;
+	urxe_cma_release();
+	return err;
+}
+
+/* Wait for events, as one of the channel's readers. 0 when it is worth looking, or an errno. */
+static int wait_events(struct urxe_cma_channel *ch)
+{
+	int old, err = 0;
+	bool dead, ready;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	ready = drive(ch);
+	pthread_setcancelstate(old, &old);
+	if (!ready)
+		err = sleep_for_token(ch);
+	urxe_cma_hold();
+	reader_out(ch);
+	dead = ch->dead;
+	urxe_cma_release();
+	return dead ? 0 : err;
+}
+
+struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
+					  int status)
+{
+	struct urxe_cma_event *ev = calloc(1, sizeof(*ev));
+
+	if (!ev) {
+		urxe_err("rdma_cm: out of memory: %s is lost", rdma_event_str(type));
+		return NULL;
+	}
+	ev->owner = id;
+	ev->event.id = &id->id;
+	ev->event.event = type;
+	ev->event.status = status;
+	return ev;
+}
+
+void urxe_cma_event_data(struct urxe_cma_event *ev, const void **data, uint8_t *data_len,
+			 const void *src, uint8_t len)
+{
+	if (!src || !len)
+		return;
+	memcpy(ev->private_data, src, len);
+	*data = ev->private_data;
+	*data_len = len;
+}
+
+void urxe_cma_event_post(struct urxe_cma_event *ev)
+{
+	struct urxe_cma_channel *ch = ev->owner->channel;
+
+	urxe_debug("rdma_cm: %s status %d", rdma_event_str(ev->event.event), ev->event.status);
+	to_cma_id(ev->event.id)->last_event = rdma_event_str(ev->event.event);
+	cds_list_add_tail(&ev->entry, &ch->events);
+	cds_list_add_tail(&ev->own, &ev->owner->events);
+	set_token(ch);
+}
+
+static void unqueue(struct urxe_cma_event *ev)
+{
+	cds_list_del(&ev->entry);
+	cds_list_del(&ev->own);
+}
+
+void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct urxe_cma_event *ev = urxe_cma_event_new(id, type, status);
+
+	if (ev)
+		urxe_cma_event_post(ev);
+}
+
+void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
+{
+	struct urxe_cma_channel *from = id->channel;
+	struct urxe_cma_event *ev;
+
+	cds_list_for_each_entry (ev, &id->events, own) {
+		cds_list_del(&ev->entry);
+		cds_list_add_tail(&ev->entry, &to->events);
+	}
+	set_token(from);
+	set_token(to);
+}
+
+void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans)
+{
+	struct urxe_cma_event *ev, *next;
+
+	cds_list_for_each_entry_safe (ev, next, &id->events, own) {
+		unqueue(ev);
+		if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			struct urxe_cma_id *child = to_cma_id(ev->event.id);
+
+			cds_list_del(&child->all);
+			cds_list_add_tail(&child->all, orphans);
+		}
+		free(ev);
+	}
+	set_token(id->channel);
+}
+
+void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc)
+{
+	struct urxe_cma_event *ev, *next;
+
+	cds_list_for_each_entry_safe (ev, next, &mc->id->events, own) {
+		if (ev->mcast != mc)
+			continue;
+		unqueue(ev);
+		free(ev);
+	}
+	set_token(mc->id->channel);
+}
+
+void urxe_cma_wait(const unsigned *events_out)
+{
+	while (*events_out)
+		pthread_cond_wait(&urxe_cma_acked, &urxe_cma_lock);
+}
+
+/* Locked. Take the first event off the channel; NULL when there is none. */
+static struct urxe_cma_event *take(struct urxe_cma_channel *ch)
+{
+	struct urxe_cma_event *ev;
+
+	if (cds_list_empty(&ch->events))
+		return NULL;
+	ev = cds_list_first_entry(&ch->events, struct urxe_cma_event, entry);
+	unqueue(ev);
+	ev->owner->events_out++;
+	if (ev->event.event == RDMA_CM_EVENT_DISCONNECTED)
+		ev->owner->disconnect_taken = true;
+	if (ev->mcast)
+		urxe_cma_mcast_taken(ev);
+	if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		struct urxe_cma_id *child = to_cma_id(ev->event.id);
+
+		urxe_cma_backlog_count(ev->owner, child, -1);
+		/* The listener may have moved since. */
+		if (child->channel != ch) {
+			urxe_cma_events_move(child, ch);
+			child->channel = ch;
+			child->id.channel = &ch->channel;
+		}
+	}
+	return ev;
+}
+
+static void ack(struct urxe_cma_event *ev)
+{
+	urxe_cma_hold();
+	ev->owner->events_out--;
+	if (ev->mcast)
+		ev->mcast->events_out--;
+	pthread_cond_broadcast(&urxe_cma_acked);
+	urxe_cma_release();
+	free(ev);
+}
+
+/* A request to a synchronous listener: the new id gets a channel of its own. */
+static int give_channel(struct urxe_cma_event *ev)
+{
+	struct urxe_cma_id *child = to_cma_id(ev->event.id);
+	struct urxe_cma_channel *ch;
+
+	if (ev->event.event != RDMA_CM_EVENT_CONNECT_REQUEST || !ev->owner->sync)
+		return 0;
+	ch = urxe_cma_channel_create();
+	if (!ch) {
+		int err = errno;
+
+		rdma_destroy_id(&child->id);
+		return err;
+	}
+	urxe_cma_hold();
+	urxe_cma_events_move(child, ch);
+	child->channel = ch;
+	child->id.channel = &ch->channel;
+	child->sync = true;
+	urxe_cma_release();
+	return 0;
+}
+
+URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct urxe_cma_channel *ch;
+	struct urxe_cma_event *ev = NULL;
+	bool dead;
+	int err;
+
+	if (!channel || !event)
+		return urxe_cma_ret(EINVAL);
+	ch = to_cma_channel(channel);
+	while (!ev) {
+		err = urxe_cma_enter();
+		if (err)
+			return urxe_cma_ret(err);
+		dead = ch->dead;
+		ev = dead ? NULL : take(ch);
+		if (ev)
+			set_token(ch);
+		ch->readers += !ev && !dead;
+		urxe_cma_leave();
+		if (dead)
+			return stay();
+		err = ev ? 0 : wait_events(ch);
+		if (err)
+			return urxe_cma_ret(err);
+	}
+	/* A request that cannot have what it needs was rejected; the caller hears why. */
+	err = give_channel(ev);
+	if (err) {
+		ack(ev);
+		return urxe_cma_ret(err);
+	}
+	*event = &ev->event;
+	return 0;
+}
+
+URXE_CMA_API int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	if (!event)
+		return urxe_cma_ret(EINVAL);
+	ack(caa_container_of(event, struct urxe_cma_event, event));
+	return 0;
+}
+
+int urxe_cma_complete(struct rdma_cm_id *id)
+{
+	struct rdma_cm_event *ev = NULL;
+	int status;
+
+	if (!to_cma_id(id)->sync)
+		return 0;
+	if (id->event) {
+		rdma_ack_cm_event(id->event);
+		id->event = NULL;
+	}
+	if (rdma_get_cm_event(id->channel, &ev) || !ev)
+		return -1;
+	id->event = ev;
+	status = ev->status;
+	/* Not what the call waits for, whatever it is. */
+	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		status = ENODEV;
+	if (!status)
+		return 0;
+	if (ev->event == RDMA_CM_EVENT_REJECTED)
+		status = ECONNREFUSED;
+	return urxe_cma_ret(status < 0 ? -status : status);
+}
+
+URXE_CMA_API const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+#define NAME(x) [RDMA_CM_EVENT_##x] = "RDMA_CM_EVENT_" #x
+	static const char *const names[] = {
+		NAME(ADDR_RESOLVED),  NAME(ADDR_ERROR),	     NAME(ROUTE_RESOLVED),
+		NAME(ROUTE_ERROR),    NAME(CONNECT_REQUEST), NAME(CONNECT_RESPONSE),
+		NAME(CONNECT_ERROR),  NAME(UNREACHABLE),     NAME(REJECTED),
+		NAME(ESTABLISHED),    NAME(DISCONNECTED),    NAME(DEVICE_REMOVAL),
+		NAME(MULTICAST_JOIN), NAME(MULTICAST_ERROR), NAME(ADDR_CHANGE),
+		NAME(TIMEWAIT_EXIT),
+	};
+#undef NAME
+
+	if ((unsigned)event >= sizeof(names) / sizeof(names[0]) || !names[event])
+		return "UNKNOWN EVENT";
+	return names[event];
+}

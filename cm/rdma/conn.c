@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Connections of rdma_cm: calls to the IB CM, and what it tells to events. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/rdma/cma.h"
+#include "provider/gsi.h"
+#include "urxe/log.h"
+
+void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
+{
+	struct ibv_port_attr port;
+
+	*path = (struct urxe_cm_path){
+		.sgid = id->sgid,
+		.dgid = id->dgid,
+		.sgid_index = id->sgid_index,
+		.port_num = 1,
+		.flow_label = urxe_cma_flow_label(id),
+		.traffic_class = id->tos,
+		.hop_limit = 64,
+		.pkey = 0xffff,
+		.mtu = id->path_mtu,
+		.ack_timeout = id->ack_timeout_set ? id->ack_timeout : 19,
+	};
+	if (!path->mtu)
+		path->mtu = ibv_query_port(id->dev->verbs, 1, &port) ? IBV_MTU_1024
+								     : (uint8_t)port.active_mtu;
+}
+
+static uint8_t at_most(unsigned v, unsigned max)
+{
+	return (uint8_t)(v < max ? v : max);
+}
+
+/* Depths that the application asks for must be what the device can do. */
+static int check_param(const struct urxe_cma_id *id, const struct rdma_conn_param *p)
+{
+	const struct ibv_device_attr *attr = &id->dev->attr;
+
+	if (!p)
+		return id->id.qp ? 0 : EINVAL;
+	if (p->private_data_len && !p->private_data)
+		return EINVAL;
+	if (p->responder_resources != RDMA_MAX_RESP_RES &&
+	    p->responder_resources > attr->max_qp_rd_atom)
+		return EINVAL;
+	if (p->initiator_depth != RDMA_MAX_INIT_DEPTH &&
+	    p->initiator_depth > attr->max_qp_init_rd_atom)
+		return EINVAL;
+	return 0;
+}
+
+static void fill_param(const struct urxe_cma_id *id, const struct rdma_conn_param *p,
+		       struct urxe_cm_conn *c)
+{
+	*c = (struct urxe_cm_conn){
+		.qpn = id->id.qp ? id->id.qp->qp_num : p->qp_num,
+		.srq = id->id.qp ? !!id->id.qp->srq : !!p->srq,
+		.psn = id->psn,
+		.responder_resources = id->responder_resources,
+		.initiator_depth = id->initiator_depth,
+		.flow_control = p ? !!p->flow_control : 0,
+		.retry_count = p ? at_most(p->retry_count, 7) : 7,
+		.rnr_retry_count = p ? at_most(p->rnr_retry_count, 7) : 7,
+		.ece.vendor_id = id->passive ? id->remote_ece.vendor_id : id->local_ece.vendor_id,
+		.ece.attr_mod = id->local_ece.options,
+	};
+}
+
+uint8_t urxe_cma_hdr_len(const struct urxe_cma_id *id)
+{
+	return urxe_cma_addr_ib(&id->id.route.addr.src_addr) ? 0 : URXE_IP_CM_HDR_LEN;
+}
+
+static void put_hdr(const struct urxe_cma_id *id, uint8_t *out)
+{
+	struct urxe_ip_cm_hdr h = {
+		.ip_version = urxe_cma_addr_v4(&id->id.route.addr.dst_addr) ? 4 : 6,
+		.src_port = urxe_cma_addr_port(&id->id.route.addr.src_addr),
+	};
+
+	/* What is on the wire: a loopback address stays in the house. */
+	memcpy(h.src, id->sgid.raw, 16);
+	memcpy(h.dst, id->dgid.raw, 16);
+	urxe_ip_cm_hdr_put(out, &h);
+}
+
+int urxe_cma_put_private(const struct urxe_cma_id *id, const struct rdma_conn_param *p,
+			 unsigned room, uint8_t *out, uint8_t *out_len)
+{
+	uint8_t hdr = urxe_cma_hdr_len(id), len = p ? p->private_data_len : 0;
+
+	if (hdr + id->connect_len + len > room || (len && !p->private_data))
+		return EINVAL;
+	if (hdr)
+		put_hdr(id, out);
+	if (id->connect_len)
+		memcpy(out + hdr, id->connect, id->connect_len);
+	if (len)
+		memcpy(out + hdr + id->connect_len, p->private_data, len);
+	*out_len = (uint8_t)(hdr + id->connect_len + len);
+	return 0;
+}
+
+static int send_req(struct urxe_cma_id *id, const struct urxe_cm_req *req)
+{
+	struct urxe_agent *agent;
+	int err = urxe_agent_get(id->dev, &agent);
+
+	if (err)
+		return err;
+	id->cm = urxe_cm_new_id(urxe_agent_cm(agent), urxe_cma_conn_handler, id);
+	if (!id->cm)
+		return ENOMEM;
+	if (id->ack_timeout_set)
+		urxe_cm_set_ack_timeout(id->cm, id->ack_timeout);
+	err = urxe_cm_send_req(id->cm, req);
+	if (err) {
+		urxe_cm_destroy(id->cm);
+		id->cm = NULL;
+	}
+	urxe_agent_kick(agent);
+	return err;
+}
+
+static int start_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p)
+{
+	const struct ibv_device_attr *attr;
+	struct urxe_cm_req *req;
+	uint8_t len;
+	int err;
+
+	if (id->state != URXE_CMA_ROUTE_RESOLVED)
+		return EINVAL;
+	err = check_param(id, p);
+	if (err)
+		return err;
+	attr = &id->dev->attr;
+	id->initiator_depth = p && p->initiator_depth != RDMA_MAX_INIT_DEPTH
+				      ? p->initiator_depth
+				      : at_most((unsigned)attr->max_qp_init_rd_atom, 0xff);
+	id->responder_resources = p && p->responder_resources != RDMA_MAX_RESP_RES
+					  ? p->responder_resources
+					  : at_most((unsigned)attr->max_qp_rd_atom, 0xff);
+	err = urxe_cma_put_private(id, p, sizeof(id->req_data), id->req_data, &len);
+	if (err)
+		return err;
+	req = calloc(1, sizeof(*req));
+	if (!req)
+		return ENOMEM;
+	id->psn = (uint32_t)urxe_gsi_random(id->dev->verbs) & 0xffffff;
+	urxe_cma_path(id, &req->path);
+	req->service_id = urxe_cma_service_id(id, &id->id.route.addr.dst_addr);
+	req->qp_type = id->id.qp_type;
+	fill_param(id, p, &req->conn);
+	req->conn.private_data = id->req_data;
+	req->conn.private_len = len;
+	err = send_req(id, req);
+	if (err) {
+		free(req);
+		return err;
+	}
+	id->last_req = req;
+	id->state = URXE_CMA_CONNECT;
+	free(id->connect);
+	id->connect = NULL;
+	id->connect_len = 0;
+	return 0;
+}
+
+URXE_CMA_API int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+{
+	struct urxe_cma_id *p = to_cma_id(id);
+	int err = urxe_cma_begin(id);
+
+	if (!err)
+		err = urxe_cma_end(p->id.qp_type == IBV_QPT_UD
+					   ? urxe_cma_sidr_connect(p, conn_param)
+					   : start_connect(p, conn_param));
+	return err ? urxe_cma_ret(err) : urxe_cma_complete(id);
+}
+
+static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
+{
+	const struct ibv_device_attr *attr;
+	struct urxe_cm_conn conn;
+	int err;
+
+	if (id->state != URXE_CMA_REQUEST || !id->cm)
+		return EINVAL;
+	err = check_param(id, p);
+	if (err || (p && p->private_data_len > URXE_REP_PRIVATE_LEN))
+		return err ? err : EINVAL;
+	/* The peer may have given up meanwhile; its REJECTED event is on the way. */
+	if (urxe_cm_get_state(id->cm) == URXE_CM_IDLE)
+		return EINVAL;
+	attr = &id->dev->attr;
+	/* Never more than the peer can do, never more than the device can. */
+	id->initiator_depth = at_most(id->initiator_depth, (unsigned)attr->max_qp_init_rd_atom);
+	if (p && p->initiator_depth != RDMA_MAX_INIT_DEPTH)
+		id->initiator_depth = at_most(p->initiator_depth, id->initiator_depth);
+	id->responder_resources =
+		at_most(p && p->responder_resources != RDMA_MAX_RESP_RES ? p->responder_resources
+									 : id->responder_resources,
+			(unsigned)attr->max_qp_rd_atom);
+	if (id->ack_timeout_set)
+		urxe_cm_set_ack_timeout(id->cm, id->ack_timeout);
+	err = urxe_cma_qp_to_rts(id);
+	if (!err) {
+		fill_param(id, p, &conn);
+		conn.private_data = p ? p->private_data : NULL;
+		conn.private_len = p ? p->private_data_len : 0;
+		err = urxe_cm_send_rep(id->cm, &conn);
+	}
+	if (err) {
+		urxe_cma_qp_to_err(id);
+		urxe_cm_send_rej(id->cm, URXE_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
+	}
+	id->state = err ? URXE_CMA_DISCONNECT : URXE_CMA_CONNECT;
+	urxe_agent_kick(id->dev->agent);
+	return err;
+}
+
+URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+{
+	struct urxe_cma_id *p = to_cma_id(id);
+	int err = urxe_cma_begin(id);
+	bool ud, wait;
+
+	if (err)
+		return urxe_cma_ret(err);
+	ud = p->id.qp_type == IBV_QPT_UD;
+	err = ud ? urxe_cma_sidr_accept(p, conn_param) : start_accept(p, conn_param);
+	/* Another thread may take DISCONNECTED and destroy the id before we return (cmtime). */
+	wait = !err && !ud && p->sync;
+	urxe_cma_leave();
+	return wait ? urxe_cma_complete(id) : urxe_cma_ret(err);
+}
+
+static int start_reject(struct urxe_cma_id *id, uint16_t reason, const void *data, uint8_t len)
+{
+	int err;
+
+	if (!id->cm || (len && !data))
+		return EINVAL;
+	if (id->id.qp_type == IBV_QPT_UD)
+		err = urxe_cma_sidr_reject(id, data, len);
+	else
+		err = urxe_cm_send_rej(id->cm, reason, NULL, 0, data, len);
+	if (!err)
+		id->state = URXE_CMA_DISCONNECT;
+	return err;
+}
+
+static int reject(struct rdma_cm_id *id, uint16_t reason, const void *data, uint8_t len)
+{
+	int err = urxe_cma_begin(id);
+
+	if (!err)
+		err = urxe_cma_end(start_reject(to_cma_id(id), reason, data, len));
+	return urxe_cma_ret(err);
+}
+
+URXE_CMA_API int rdma_reject(struct rdma_cm_id *id, const void *private_data,
+			     uint8_t private_data_len)
+{
+	return reject(id, URXE_CM_REJ_CONSUMER, private_data, private_data_len);
+}
+
+URXE_CMA_API int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
+				 uint8_t private_data_len)
+{
+	return reject(id, URXE_CM_REJ_VENDOR_OPTION, private_data, private_data_len);
+}
+
+static int start_disconnect(struct urxe_cma_id *id)
+{
+	int err;
+
+	if (!id->cm || (id->state != URXE_CMA_CONNECT && id->state != URXE_CMA_DISCONNECT))
+		return EINVAL;
+	switch (urxe_cm_get_state(id->cm)) {
+	case URXE_CM_ESTABLISHED:
+	case URXE_CM_REP_SENT:
+	case URXE_CM_MRA_REP_RCVD:
+		err = urxe_cma_qp_to_err(id);
+		if (!err)
+			err = urxe_cm_send_dreq(id->cm, NULL, 0);
+		break;
+	case URXE_CM_DREQ_SENT:
+	case URXE_CM_DREQ_RCVD:
+	case URXE_CM_TIMEWAIT:
+	case URXE_CM_IDLE: /* after timewait, or rejected */
+		err = urxe_cma_qp_to_err(id);
+		break;
+	default:
+		err = EINVAL;
+		break;
+	}
+	urxe_agent_kick(id->dev->agent);
+	return err;
+}
+
+URXE_CMA_API int rdma_disconnect(struct rdma_cm_id *id)
+{
+	struct urxe_cma_id *p = to_cma_id(id);
+	int err = urxe_cma_begin(id);
+	bool told;
+
+	if (err)
+		return urxe_cma_ret(err);
+	err = start_disconnect(p);
+	/* Is DISCONNECTED to come, or waiting to be taken? */
+	told = p->state != URXE_CMA_CONNECT && (!p->disconnect_told || p->disconnect_taken);
+	urxe_cma_leave();
+	if (err)
+		return urxe_cma_ret(err);
+	while (p->sync && !told) {
+		if (urxe_cma_complete(id) &&
+		    (!id->event || id->event->event != RDMA_CM_EVENT_DISCONNECTED))
+			return -1;
+		told = id->event->event != RDMA_CM_EVENT_ESTABLISHED;
+	}
+	return 0;
+}
+
+static int establish(struct urxe_cma_id *id)
+{
+	int err;
+
+	if (!id->cm || id->passive || id->id.qp)
+		return EINVAL;
+	err = urxe_cm_send_rtu(id->cm, NULL, 0);
+	id->established |= !err;
+	return err;
+}
+
+URXE_CMA_API int rdma_establish(struct rdma_cm_id *id)
+{
+	int err = urxe_cma_begin(id);
+
+	if (!err)
+		err = urxe_cma_end(establish(to_cma_id(id)));
+	return urxe_cma_ret(err);
+}
+
+URXE_CMA_API int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+	struct urxe_cma_id *p = to_cma_id(id);
+	int err = urxe_cma_begin(id);
+
+	if (!err)
+		err = urxe_cma_end(!p->cm			 ? EINVAL
+				   : event == IBV_EVENT_COMM_EST ? urxe_cm_notify_established(p->cm)
+				   : event == IBV_EVENT_PATH_MIG ? urxe_cm_notify_migrated(p->cm)
+								 : EINVAL);
+	return urxe_cma_ret(err);
+}
+
+/* ---- what the IB CM tells ---- */
+
+void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c, uint8_t skip)
+{
+	struct urxe_cma_id *id = to_cma_id(e->event.id);
+	struct rdma_conn_param *p = &e->event.param.conn;
+
+	id->remote_ece.vendor_id = c->ece.vendor_id;
+	id->remote_ece.options = c->ece.attr_mod;
+	p->responder_resources = c->initiator_depth;
+	p->initiator_depth = c->responder_resources;
+	p->flow_control = c->flow_control;
+	p->retry_count = c->retry_count;
+	p->rnr_retry_count = c->rnr_retry_count;
+	p->srq = c->srq;
+	p->qp_num = c->qpn;
+	urxe_cma_event_data(e, &p->private_data, &p->private_data_len,
+			    (const uint8_t *)c->private_data + skip,
+			    (uint8_t)(c->private_len - skip));
+}
+
+/* The REP: with a QP on the id everything is done here, and the peer answered at once. */
+static void on_rep(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
+{
+	enum rdma_cm_event_type type = RDMA_CM_EVENT_CONNECT_RESPONSE;
+	struct urxe_cma_event *e;
+	int err = 0;
+
+	if (id->id.qp) {
+		type = RDMA_CM_EVENT_ESTABLISHED;
+		err = urxe_cma_qp_to_rts(id);
+		if (!err)
+			err = urxe_cm_send_rtu(id->cm, NULL, 0);
+		if (err) {
+			urxe_warn("rdma_cm: QP 0x%x cannot be connected: %s", id->id.qp->qp_num,
+				  strerror(err));
+			type = RDMA_CM_EVENT_CONNECT_ERROR;
+			urxe_cma_qp_to_err(id);
+			urxe_cm_send_rej(id->cm, URXE_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
+		}
+		id->established = !err;
+	}
+	e = urxe_cma_event_new(id, type, -err);
+	if (!e)
+		return;
+	urxe_cma_event_conn(e, &ev->rep, 0);
+	urxe_cma_event_post(e);
+}
+
+/* REJ 26 names the MTU that would do: ask again with it. */
+static bool retry_with_mtu(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
+{
+	struct urxe_cm_id *old = id->cm;
+
+	if (ev->rej.reason != URXE_CM_REJ_INVALID_MTU || ev->rej.ari_len < 1 || !id->last_req ||
+	    ev->rej.ari[0] < IBV_MTU_256 || ev->rej.ari[0] >= id->last_req->path.mtu)
+		return false;
+	id->last_req->path.mtu = id->path_mtu = ev->rej.ari[0];
+	if (id->id.route.path_rec)
+		id->id.route.path_rec->mtu = ev->rej.ari[0];
+	if (send_req(id, id->last_req)) {
+		id->cm = old;
+		return false;
+	}
+	urxe_cm_destroy(old);
+	return true;
+}
+
+static void on_disconnect(struct urxe_cma_id *id, int status)
+{
+	id->state = URXE_CMA_DISCONNECT;
+	id->disconnect_told = true;
+	urxe_cma_tell(id, RDMA_CM_EVENT_DISCONNECTED, status);
+}
+
+static void on_rej(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
+{
+	struct urxe_cma_event *e;
+
+	if (id->established) {
+		/* The other side gave up while we thought that we are connected. */
+		on_disconnect(id, 0);
+		return;
+	}
+	if (!id->passive && retry_with_mtu(id, ev))
+		return;
+	urxe_cma_qp_to_err(id);
+	id->state = URXE_CMA_DISCONNECT;
+	e = urxe_cma_event_new(id, RDMA_CM_EVENT_REJECTED, ev->rej.reason);
+	if (!e)
+		return;
+	urxe_cma_event_data(e, &e->event.param.conn.private_data,
+			    &e->event.param.conn.private_data_len, ev->private_data,
+			    ev->private_len);
+	urxe_cma_event_post(e);
+}
+
+static void on_sidr_rep(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
+{
+	struct urxe_cma_event *e;
+	struct rdma_ud_param *ud;
+	struct urxe_cm_path path;
+
+	if (ev->sidr_rep.status != URXE_CM_SIDR_SUCCESS) {
+		urxe_cma_tell(id, RDMA_CM_EVENT_UNREACHABLE, ev->sidr_rep.status);
+		return;
+	}
+	e = urxe_cma_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	if (!e)
+		return;
+	ud = &e->event.param.ud;
+	urxe_cma_path(id, &path);
+	urxe_cm_path_to_ah(&path, &ud->ah_attr);
+	ud->qp_num = ev->sidr_rep.qpn;
+	ud->qkey = ev->sidr_rep.qkey;
+	urxe_cma_event_data(e, &ud->private_data, &ud->private_data_len, ev->private_data,
+			    ev->private_len);
+	urxe_cma_event_post(e);
+}
+
+int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
+{
+	struct urxe_cma_id *id = context;
+
+	switch (ev->type) {
+	case URXE_CM_EV_REQ_ERROR:
+	case URXE_CM_EV_REP_ERROR:
+	case URXE_CM_EV_SIDR_REQ_ERROR:
+		urxe_cma_qp_to_err(id);
+		id->state = URXE_CMA_DISCONNECT;
+		urxe_cma_tell(id, RDMA_CM_EVENT_UNREACHABLE, -(ev->error ? ev->error : ETIMEDOUT));
+		break;
+	case URXE_CM_EV_REP_RECEIVED:
+		on_rep(id, ev);
+		break;
+	case URXE_CM_EV_RTU_RECEIVED:
+	case URXE_CM_EV_USER_ESTABLISHED:
+		id->established = true;
+		urxe_cma_tell(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		break;
+	case URXE_CM_EV_REJ_RECEIVED:
+		on_rej(id, ev);
+		break;
+	case URXE_CM_EV_DREQ_RECEIVED:
+		/* The peer need not wait for our application (a crossed one is answered already).
+		 */
+		if (urxe_cm_get_state(cm) == URXE_CM_DREQ_RCVD)
+			urxe_cm_send_drep(cm, NULL, 0);
+		on_disconnect(id, 0);
+		break;
+	case URXE_CM_EV_DREP_RECEIVED:
+		on_disconnect(id, 0);
+		break;
+	case URXE_CM_EV_DREQ_ERROR:
+		on_disconnect(id, -ETIMEDOUT);
+		break;
+	case URXE_CM_EV_PEER_LOST:
+		/* What waits for the peer on the QP would wait for ever. */
+		urxe_cma_qp_to_err(id);
+		on_disconnect(id, -ETIMEDOUT);
+		break;
+	case URXE_CM_EV_TIMEWAIT_EXIT:
+		urxe_cma_tell(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		break;
+	case URXE_CM_EV_SIDR_REP_RECEIVED:
+		on_sidr_rep(id, ev);
+		break;
+	case URXE_CM_EV_LAP_RECEIVED:
+		/* rdma_cm has no event for it; a QP on the id can have the path. */
+		urxe_cm_send_apr(cm,
+				 urxe_cma_qp_load_alternate(id) ? URXE_CM_APR_UNSUPPORTED
+								: URXE_CM_APR_SUCCESS,
+				 NULL, 0, NULL, 0);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* rdma_cm ids: their life, options, and what can be asked of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/sa.h>
+
+#include "cm/rdma/cma.h"
+
+#define NAME(name) #name,
+const char *const urxe_cma_state_names[URXE_CMA_N_STATES] = {URXE_CMA_STATES(NAME)};
+#undef NAME
+
+CDS_LIST_HEAD(urxe_cma_ids);
+
+int urxe_cma_ret(int err)
+{
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+int urxe_cma_begin(const struct rdma_cm_id *id)
+{
+	return id ? urxe_cma_enter() : EINVAL;
+}
+
+int urxe_cma_end(int err)
+{
+	urxe_cma_release();
+	return err;
+}
+
+struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
+				    enum rdma_port_space ps, enum ibv_qp_type qp_type)
+{
+	struct urxe_cma_id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->channel = ch;
+	CDS_INIT_LIST_HEAD(&id->events);
+	id->id.channel = &ch->channel;
+	id->id.context = context;
+	id->id.ps = id->space = ps;
+	id->id.qp_type = qp_type;
+	id->initiator_depth = RDMA_MAX_INIT_DEPTH;
+	id->responder_resources = RDMA_MAX_RESP_RES;
+	CDS_INIT_LIST_HEAD(&id->mcasts);
+	return id;
+}
+
+static int qp_type_of(enum rdma_port_space ps, enum ibv_qp_type *qp_type)
+{
+	switch (ps) {
+	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
+		*qp_type = IBV_QPT_RC;
+		return 0;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		*qp_type = IBV_QPT_UD;
+		return 0;
+	default:
+		return EINVAL;
+	}
+}
+
+int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		       enum rdma_port_space ps, enum ibv_qp_type qp_type)
+{
+	struct urxe_cma_channel *ch = channel ? to_cma_channel(channel) : NULL;
+	struct urxe_cma_id *p;
+	int err;
+
+	if (!ch)
+		ch = urxe_cma_channel_create();
+	if (!ch)
+		return errno;
+	p = urxe_cma_id_new(ch, context, ps, qp_type);
+	err = p ? urxe_cma_enter() : ENOMEM;
+	if (err) {
+		free(p);
+		if (!channel)
+			urxe_cma_channel_free(ch);
+		return err;
+	}
+	p->sync = !channel;
+	urxe_cma_set_client(&urxe_cma_client);
+	cds_list_add_tail(&p->all, &urxe_cma_ids);
+	urxe_cma_leave();
+	*id = &p->id;
+	return 0;
+}
+
+URXE_CMA_API int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
+				void *context, enum rdma_port_space ps)
+{
+	enum ibv_qp_type qp_type;
+	int err;
+
+	if (!id)
+		return urxe_cma_ret(EINVAL);
+	err = qp_type_of(ps, &qp_type);
+	if (!err)
+		err = urxe_cma_create_id(channel, id, context, ps, qp_type);
+	return urxe_cma_ret(err);
+}
+
+void urxe_cma_attach(struct urxe_cma_id *id, struct urxe_cma_dev *dev)
+{
+	id->dev = dev;
+	id->id.verbs = dev->verbs;
+	if (!id->id.pd)
+		id->id.pd = dev->pd;
+	id->id.port_num = 1;
+	id->id.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
+}
+
+void urxe_cma_id_quiesce(struct urxe_cma_id *id)
+{
+	urxe_agent_resolve_cancel(&id->query);
+	urxe_cma_unlisten(id);
+	if (id->cm) {
+		urxe_cm_destroy(id->cm);
+		id->cm = NULL;
+		if (id->dev && id->dev->agent)
+			urxe_agent_kick(id->dev->agent);
+	}
+}
+
+void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
+{
+	urxe_cma_id_quiesce(id);
+	urxe_cma_mcast_detach_all(id);
+	urxe_cma_release_port(id);
+	urxe_cma_events_purge(id, orphans);
+	cds_list_del(&id->all);
+}
+
+void urxe_cma_id_free(struct urxe_cma_id *id)
+{
+	if (id->sync)
+		urxe_cma_channel_free(id->channel);
+	urxe_cma_mcast_end(id);
+	free(id->id.route.path_rec);
+	free(id->qp_init_attr);
+	free(id->senders);
+	free(id->last_req);
+	free(id->connect);
+	free(id);
+}
+
+URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	struct urxe_cma_id *p = to_cma_id(id), *child, *next;
+	CDS_LIST_HEAD(orphans);
+	int err = urxe_cma_begin(id);
+
+	if (err)
+		return urxe_cma_ret(err);
+	urxe_cma_id_end(p, &orphans);
+	/* Requests that nobody has seen: rejected with their listener. */
+	cds_list_for_each_entry_safe (child, next, &orphans, all) {
+		CDS_LIST_HEAD(none);
+
+		urxe_cma_id_end(child, &none);
+		urxe_cma_id_free(child);
+	}
+	urxe_cma_leave();
+	if (id->event) {
+		rdma_ack_cm_event(id->event);
+		id->event = NULL;
+	}
+	urxe_cma_hold();
+	urxe_cma_wait(&p->events_out);
+	urxe_cma_release();
+	urxe_cma_id_free(p);
+	return 0;
+}
+
+URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	struct urxe_cma_id *p = to_cma_id(id);
+	struct urxe_cma_channel *ch = channel ? to_cma_channel(channel) : NULL, *old;
+	bool was_sync;
+	int err;
+
+	if (!id || (p->sync && !ch))
+		return urxe_cma_ret(EINVAL);
+	if (!ch)
+		ch = urxe_cma_channel_create();
+	if (!ch)
+		return -1;
+	err = urxe_cma_enter();
+	if (err) {
+		if (!channel)
+			urxe_cma_channel_free(ch);
+		return urxe_cma_ret(err);
+	}
+	old = p->channel;
+	was_sync = p->sync;
+	if (old != ch)
+		urxe_cma_events_move(p, ch);
+	p->channel = ch;
+	p->id.channel = &ch->channel;
+	p->sync = !channel;
+	urxe_cma_leave();
+	if (was_sync && id->event) {
+		rdma_ack_cm_event(id->event);
+		id->event = NULL;
+	}
+	/* What was taken from the old channel is acked before we return. */
+	urxe_cma_hold();
+	urxe_cma_wait(&p->events_out);
+	urxe_cma_release();
+	if (was_sync && old != ch)
+		urxe_cma_channel_free(old);
+	return 0;
+}
+
+static int set_id_option(struct urxe_cma_id *id, int optname, const void *optval, size_t optlen)
+{
+	int on;
+
+	switch (optname) {
+	case RDMA_OPTION_ID_TOS:
+		if (optlen != sizeof(uint8_t))
+			return EINVAL;
+		id->tos = *(const uint8_t *)optval;
+		id->tos_set = true;
+		return 0;
+	case RDMA_OPTION_ID_REUSEADDR:
+		if (optlen != sizeof(int))
+			return EINVAL;
+		memcpy(&on, optval, sizeof(on));
+		/* As the kernel: nobody shares what one listens on. */
+		if (id->state == URXE_CMA_LISTEN)
+			return EINVAL;
+		id->reuse = on;
+		urxe_cma_reuse_port(id);
+		return 0;
+	case RDMA_OPTION_ID_AFONLY:
+		if (optlen != sizeof(int))
+			return EINVAL;
+		memcpy(&on, optval, sizeof(on));
+		if (id->state != URXE_CMA_IDLE && id->state != URXE_CMA_BOUND)
+			return EINVAL;
+		id->afonly = on;
+		return 0;
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		if (optlen != sizeof(uint8_t) || *(const uint8_t *)optval > 31)
+			return EINVAL;
+		if (id->id.qp_type == IBV_QPT_UD)
+			return EINVAL;
+		id->ack_timeout = *(const uint8_t *)optval;
+		id->ack_timeout_set = true;
+		return 0;
+	default:
+		return ENOSYS;
+	}
+}
+
+/* A path of the application's own: what RoCE can use of it, and the route is resolved by that. */
+static int set_ib_path(struct urxe_cma_id *id, const void *optval, size_t optlen)
+{
+	struct ibv_path_data path;
+	int err;
+
+	if (!optlen || optlen % sizeof(path))
+		return EINVAL;
+	if (id->state != URXE_CMA_ADDR_RESOLVED)
+		return EINVAL;
+	memcpy(&path, optval, sizeof(path));
+	if ((path.path.mtu & 0x3f) >= IBV_MTU_256 && (path.path.mtu & 0x3f) <= IBV_MTU_4096)
+		id->path_mtu = path.path.mtu & 0x3f;
+	id->tos = path.path.tclass;
+	err = urxe_cma_set_path_rec(id);
+	if (err)
+		return err;
+	id->state = URXE_CMA_ROUTE_RESOLVED;
+	urxe_cma_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
+}
+
+static int set_option(struct urxe_cma_id *id, int level, int optname, const void *optval,
+		      size_t optlen)
+{
+	if (level == RDMA_OPTION_ID)
+		return set_id_option(id, optname, optval, optlen);
+	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
+		return set_ib_path(id, optval, optlen);
+	return ENOSYS;
+}
+
+URXE_CMA_API int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
+				 size_t optlen)
+{
+	int err = optval ? urxe_cma_begin(id) : EINVAL;
+
+	if (!err)
+		err = urxe_cma_end(set_option(to_cma_id(id), level, optname, optval, optlen));
+	return urxe_cma_ret(err);
+}
+
+URXE_CMA_API __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return htobe16(urxe_cma_addr_port(&id->route.addr.src_addr));
+}
+
+URXE_CMA_API __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return htobe16(urxe_cma_addr_port(&id->route.addr.dst_addr));
+}
+
+URXE_CMA_API int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
+		return urxe_cma_ret(EINVAL);
+	urxe_cma_hold();
+	to_cma_id(id)->local_ece = *ece;
+	urxe_cma_release();
+	return 0;
+}
+
+URXE_CMA_API int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id || id->qp || !ece)
+		return urxe_cma_ret(EINVAL);
+	urxe_cma_hold();
+	*ece = to_cma_id(id)->remote_ece;
+	ece->comp_mask = 0;
+	urxe_cma_release();
+	return 0;
+}

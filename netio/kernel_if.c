@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <string.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+
+#include "netio/kernel_if.h"
+
+/* 0 or errno: ENXIO when it has been deleted. */
+static int ask(int fd, unsigned ifindex, unsigned long request, struct ifreq *ifr)
+{
+	int err;
+
+	do {
+		err = if_indextoname(ifindex, ifr->ifr_name) ? 0 : errno;
+		if (!err && ioctl(fd, request, ifr))
+			err = errno;
+	} while (err == ENODEV); /* it was renamed, or deleted, between the two */
+	return err;
+}
+
+static uint32_t speed(int fd, unsigned ifindex)
+{
+	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
+	struct ifreq ifr = {.ifr_data = (char *)&cmd};
+	uint32_t mbps;
+
+	if (ask(fd, ifindex, SIOCETHTOOL, &ifr))
+		return 0;
+	mbps = ethtool_cmd_speed(&cmd);
+	return mbps == (uint32_t)SPEED_UNKNOWN ? 0 : mbps;
+}
+
+static int query(int fd, unsigned ifindex, struct urxe_kernel_if *info)
+{
+	struct ifreq ifr = {0};
+	int err = ask(fd, ifindex, SIOCGIFHWADDR, &ifr);
+
+	if (err)
+		return err;
+	if (ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER && ifr.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
+		return EAFNOSUPPORT;
+	memcpy(info->mac, ifr.ifr_hwaddr.sa_data, 6);
+	err = ask(fd, ifindex, SIOCGIFMTU, &ifr);
+	if (err)
+		return err;
+	info->mtu = ifr.ifr_mtu > 0 ? (uint32_t)ifr.ifr_mtu : 0;
+	info->speed_mbps = speed(fd, ifindex);
+	return 0;
+}
+
+int urxe_kernel_if_query(unsigned ifindex, struct urxe_kernel_if *info)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return errno;
+	err = query(fd, ifindex, info);
+	close(fd);
+	return err;
+}
+
+bool urxe_kernel_if_up(unsigned ifindex, int *err)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = {0};
+
+	if (fd < 0) {
+		*err = errno;
+		return true;
+	}
+	*err = ask(fd, ifindex, SIOCGIFFLAGS, &ifr);
+	close(fd);
+	return *err || (ifr.ifr_flags & IFF_UP && ifr.ifr_flags & IFF_RUNNING);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the kernel knows of a network interface of its own, asked for by index: a name may change.
+ */
+#ifndef URXE_NETIO_KERNEL_IF_H
+#define URXE_NETIO_KERNEL_IF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** What does not change while we use it, but for @mtu. */
+struct urxe_kernel_if {
+	uint8_t mac[6];
+	uint32_t mtu;	     /* bytes of IP packet */
+	uint32_t speed_mbps; /* 0: unknown */
+};
+
+/**
+ * urxe_kernel_if_query - fill @info
+ *
+ * 0; ENXIO: there is no such interface (any more); EAFNOSUPPORT: it carries no Ethernet frames; or
+ * another errno. Thread-safe.
+ */
+int urxe_kernel_if_query(unsigned ifindex, struct urxe_kernel_if *info);
+
+/** urxe_kernel_if_up - is it up, and has it a carrier? *@err: ENXIO when it has been deleted, else
+ * 0 or errno: then it is taken to be up. Thread-safe. */
+bool urxe_kernel_if_up(unsigned ifindex, int *err);
+
+#endif

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The link that is an interface of the kernel's. Received frames are used where the kernel put
+ * them, in a ring that we share with it, and their slots given back in any order. What is sent goes
+ * from our buffers by sendmmsg(), a call a burst: a ring to send from costs more, as its pages must
+ * be copied for whoever receives on this machine (veth, tap, bridge).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <net/if.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "netio/buf_pool.h"
+#include "netio/config.h"
+#include "netio/eal.h"
+#include "netio/kernel_if.h"
+#include "netio/link_ethdev.h"
+#include "netio/link_packet.h"
+#include "netio/packet.h"
+#include "netio/port.h"
+#include "urxe/log.h"
+
+#define WATCH_NS   100000000u
+#define BURST	   64
+#define MAX_LANES  64
+#define MAX_GROUPS 600
+
+/* A slot that we have the frame of: neither filled (USER) nor the kernel's (0). */
+#define STATUS_LENT TP_STATUS_COPY
+
+struct packet_lane {
+	_Alignas(64) struct packet_ring ring;
+	struct urxe_buf_pool pool;
+};
+
+struct packet_link {
+	char name[32]; /* of the device, for log lines */
+	char port[256];
+	unsigned ifindex;
+	uint8_t mac[6];
+	unsigned lanes;
+	struct packet_lane *lane;
+	atomic_bool carrier;
+	atomic_bool gone;
+	int event_fd; /* the control thread ends a wait */
+	struct urxe_eal_watch watch;
+	pthread_mutex_t lock; /* what follows */
+	bool foreign_mac;     /* not the interface's: it must be promiscuous */
+	bool everything;      /* a tap wants all frames */
+	_Atomic uint64_t dropped;
+	unsigned num_groups;
+	uint8_t group[MAX_GROUPS][6];
+};
+
+/* ---- data path ---- */
+
+static unsigned packet_alloc(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	struct packet_link *p = link;
+
+	return urxe_eal_dead ? 0 : urxe_buf_get(&p->lane[lane].pool, f, n);
+}
+
+static void packet_free(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	struct packet_link *p = link;
+	struct packet_lane *l = &p->lane[lane];
+	const uint8_t *ring = l->ring.mem, *end = ring + l->ring.len;
+
+	if (urxe_eal_dead)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		const uint8_t *buf = f[i].buf;
+
+		if (buf >= ring && buf < end)
+			__atomic_store_n(&((struct tpacket2_hdr *)f[i].buf)->tp_status,
+					 TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+		else
+			urxe_buf_put(&l->pool, &f[i]);
+	}
+}
+
+/* The kernel has taken the tag out; there is room before the frame to put it back. */
+static void restore_tag(struct urxe_frame *f, const struct tpacket2_hdr *h)
+{
+	uint16_t tpid = h->tp_status & TP_STATUS_VLAN_TPID_VALID ? h->tp_vlan_tpid : 0x8100;
+
+	memmove(f->data - 4, f->data, 12);
+	f->data -= 4;
+	f->len += 4;
+	f->data[12] = (uint8_t)(tpid >> 8);
+	f->data[13] = (uint8_t)tpid;
+	f->data[14] = (uint8_t)(h->tp_vlan_tci >> 8);
+	f->data[15] = (uint8_t)h->tp_vlan_tci;
+}
+
+static unsigned packet_rx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	struct packet_link *p = link;
+	struct packet_ring *r = &p->lane[lane].ring;
+	struct tpacket2_hdr *h;
+	unsigned got;
+
+	if (urxe_eal_dead)
+		return 0;
+	for (got = 0; got < n; got++) {
+		h = packet_ring_slot(r, r->next);
+		if (!(__atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
+			break;
+		/* Of a frame that is too long the slot has the head, which the stack counts as cut
+		 * off. */
+		f[got] = (struct urxe_frame){
+			.data = (uint8_t *)h + h->tp_mac, .len = h->tp_snaplen, .buf = h};
+		if (h->tp_status & TP_STATUS_VLAN_VALID)
+			restore_tag(&f[got], h);
+		f[got].room = f[got].len;
+		__atomic_store_n(&h->tp_status, STATUS_LENT, __ATOMIC_RELAXED);
+		if (++r->next == r->frames)
+			r->next = 0;
+	}
+	return got;
+}
+
+/* How many of @n the kernel takes now; what it will never take counts as taken. */
+static unsigned send_burst(int fd, const struct urxe_frame *f, unsigned n)
+{
+	struct mmsghdr m[BURST];
+	struct iovec iov[BURST];
+	int k;
+
+	if (n > BURST)
+		n = BURST;
+	for (unsigned i = 0; i < n; i++) {
+		iov[i] = (struct iovec){.iov_base = f[i].data, .iov_len = f[i].len};
+		m[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[i], .msg_iovlen = 1}};
+	}
+	if (n == 1)
+		k = send(fd, f->data, f->len, MSG_DONTWAIT) < 0 ? -1 : 1;
+	else
+		k = sendmmsg(fd, m, n, MSG_DONTWAIT);
+	if (k > 0)
+		return (unsigned)k;
+	switch (errno) {
+	case EAGAIN:
+	case ENOBUFS:
+	case ENOMEM:
+	case ENETDOWN:
+	case ENXIO:
+	case EINTR:
+		return 0; /* later, or when there is a carrier */
+	default:
+		return 1; /* this frame, as too long for an interface whose MTU has changed */
+	}
+}
+
+static unsigned packet_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	struct packet_link *p = link;
+	struct packet_lane *l = &p->lane[lane];
+	unsigned done = 0, k;
+
+	if (urxe_eal_dead)
+		return n;
+	if (!atomic_load_explicit(&p->carrier, memory_order_relaxed))
+		return 0;
+	while (done < n && (k = send_burst(l->ring.fd, f + done, n - done)))
+		done += k;
+	packet_free(link, lane, f, done);
+	return done;
+}
+
+static bool packet_up(void *link)
+{
+	struct packet_link *p = link;
+
+	return !urxe_eal_dead && atomic_load_explicit(&p->carrier, memory_order_relaxed);
+}
+
+static bool packet_dead(void *link)
+{
+	struct packet_link *p = link;
+
+	return !urxe_eal_dead && atomic_load_explicit(&p->gone, memory_order_relaxed);
+}
+
+/* ---- waiting ---- */
+
+static void clear_error(int fd)
+{
+	int err;
+	socklen_t len = sizeof(err);
+
+	/* The interface went down: told once, or for ever when nobody asks. */
+	(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
+}
+
+static void packet_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+{
+	struct packet_link *p = link;
+	struct pollfd fds[2 + MAX_LANES] = {{.fd = wake_fd, .events = POLLIN}};
+	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000u),
+			      .tv_nsec = (long)(ns % 1000000000u)};
+	bool arm = *interrupt; /* a caller that drives would fetch what wakes us */
+	nfds_t n = 1;
+	uint64_t v;
+
+	if (!urxe_eal_dead) {
+		fds[n++] = (struct pollfd){.fd = p->event_fd, .events = POLLIN};
+		for (unsigned i = 0; arm && i < p->lanes; i++)
+			fds[n++] = (struct pollfd){.fd = p->lane[i].ring.fd, .events = POLLIN};
+	}
+	*interrupt = n > 2;
+	if (ppoll(fds, n, ns == URXE_NEVER ? NULL : &ts, NULL) <= 0)
+		return;
+	if (n > 1 && fds[1].revents && read(p->event_fd, &v, sizeof(v)) < 0)
+		return;
+	for (nfds_t i = 2; i < n; i++) {
+		if (fds[i].revents & POLLERR)
+			clear_error(fds[i].fd);
+	}
+}
+
+/* ---- what the interface lets in ---- */
+
+static void member(struct packet_link *p, int option, uint16_t type, const uint8_t *mac)
+{
+	struct packet_mreq m = {.mr_ifindex = (int)p->ifindex, .mr_type = type};
+
+	if (mac) {
+		m.mr_alen = 6;
+		memcpy(m.mr_address, mac, 6);
+	}
+	/* One that does not (it is gone) has nothing to let in. */
+	(void)setsockopt(p->lane[0].ring.fd, SOL_PACKET, option, &m, sizeof(m));
+}
+
+static bool listed(const uint8_t (*macs)[6], unsigned n, const uint8_t mac[6])
+{
+	if (!macs)
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		if (!memcmp(macs[i], mac, 6))
+			return true;
+	}
+	return false;
+}
+
+static int packet_mcast(void *link, const uint8_t (*macs)[6], unsigned n)
+{
+	struct packet_link *p = link;
+	const uint8_t(*group)[6] = (const uint8_t(*)[6])p->group;
+	unsigned k = 0;
+
+	if (urxe_eal_dead || (n && !macs))
+		return 0;
+	if (n > MAX_GROUPS)
+		return ENOSPC;
+	if (!macs)
+		n = 0;
+	pthread_mutex_lock(&p->lock);
+	for (unsigned i = 0; i < n; i++) {
+		if (!listed(group, p->num_groups, macs[i]) && !listed(macs, i, macs[i]))
+			member(p, PACKET_ADD_MEMBERSHIP, PACKET_MR_MULTICAST, macs[i]);
+	}
+	for (unsigned i = 0; i < p->num_groups; i++) {
+		if (!listed(macs, n, group[i]))
+			member(p, PACKET_DROP_MEMBERSHIP, PACKET_MR_MULTICAST, group[i]);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		if (!listed(macs, i, macs[i]))
+			memcpy(p->group[k++], macs[i], 6);
+	}
+	p->num_groups = k;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+static int set_filter(struct packet_link *p, bool all)
+{
+	struct sock_filter prog[PACKET_FILTER_MAX];
+	struct sock_fprog fprog = {.filter = prog};
+
+	fprog.len = (unsigned short)packet_filter(prog, p->mac, all);
+	for (unsigned i = 0; i < p->lanes; i++) {
+		if (setsockopt(p->lane[i].ring.fd, SOL_SOCKET, SO_ATTACH_FILTER, &fprog,
+			       sizeof(fprog)))
+			return errno;
+	}
+	return 0;
+}
+
+static void packet_everything(void *link, bool on)
+{
+	struct packet_link *p = link;
+
+	if (urxe_eal_dead)
+		return;
+	pthread_mutex_lock(&p->lock);
+	if (on != p->everything) {
+		p->everything = on;
+		if (!p->foreign_mac)
+			member(p, on ? PACKET_ADD_MEMBERSHIP : PACKET_DROP_MEMBERSHIP,
+			       PACKET_MR_PROMISC, NULL);
+		set_filter(p, on);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+static uint64_t packet_dropped(void *link)
+{
+	struct packet_link *p = link;
+
+	if (urxe_eal_dead)
+		return 0;
+	for (unsigned i = 0; i < p->lanes; i++)
+		atomic_fetch_add(&p->dropped, packet_ring_dropped(&p->lane[i].ring));
+	return atomic_load(&p->dropped);
+}
+
+/* ---- watch ---- */
+
+static void set_carrier(struct packet_link *p, bool up)
+{
+	uint64_t one = 1;
+
+	if (atomic_exchange(&p->carrier, up) == up)
+		return;
+	urxe_info("%s: link %s", p->name, up ? "up" : "down");
+	if (write(p->event_fd, &one, sizeof(one)) < 0) {
+		/* The counter is full: the waiter wakes up anyway. */
+	}
+}
+
+/* Control thread. */
+static void watch(void *arg)
+{
+	struct packet_link *p = arg;
+	bool up;
+	int err;
+
+	if (atomic_load(&p->gone))
+		return;
+	up = urxe_kernel_if_up(p->ifindex, &err);
+	if (err == ENXIO) {
+		urxe_warn("%s: port '%s' was removed", p->name, p->port);
+		atomic_store(&p->gone, true);
+		up = false;
+	}
+	set_carrier(p, up);
+}
+
+static int watch_job(void *arg)
+{
+	struct packet_link *p = arg;
+
+	p->watch.poll = watch;
+	p->watch.arg = p;
+	p->watch.interval_ns = WATCH_NS;
+	watch(p);
+	urxe_eal_watch_add(&p->watch);
+	return 0;
+}
+
+static int unwatch_job(void *arg)
+{
+	struct packet_link *p = arg;
+
+	urxe_eal_watch_del(&p->watch);
+	return 0;
+}
+
+/* ---- open and close ---- */
+
+static void release(struct packet_link *p)
+{
+	for (unsigned i = 0; i < p->lanes; i++) {
+		packet_ring_close(&p->lane[i].ring);
+		urxe_buf_fini(&p->lane[i].pool);
+	}
+	free(p->lane);
+	if (p->event_fd >= 0)
+		close(p->event_fd);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+static int open_lanes(struct packet_link *p, const struct packet_args *args, uint32_t room,
+		      char *err, size_t errlen)
+{
+	size_t size = sizeof(*p->lane) * args->lanes;
+	int ret = 0;
+
+	p->lane = aligned_alloc(64, size);
+	if (!p->lane)
+		return ENOMEM;
+	memset(p->lane, 0, size);
+	for (; !ret && p->lanes < args->lanes; p->lanes++) {
+		p->lane[p->lanes].pool.room = room;
+		ret = packet_ring_open(&p->lane[p->lanes].ring, args, err, errlen);
+	}
+	return ret;
+}
+
+static int bind_lanes(struct packet_link *p)
+{
+	int fanout = -1, ret = 0;
+
+	for (unsigned i = 0; !ret && i < p->lanes; i++) {
+		ret = packet_ring_bind(&p->lane[i].ring, p->ifindex, fanout);
+		if (!ret && !i && p->lanes > 1) {
+			fanout = packet_ring_fanout(&p->lane[0].ring);
+			ret = fanout < 0 ? -fanout : 0;
+		}
+	}
+	return ret;
+}
+
+static int find_interface(struct packet_link *p, const char *name, struct urxe_kernel_if *info,
+			  char *err, size_t errlen)
+{
+	int ret;
+
+	p->ifindex = if_nametoindex(name);
+	ret = p->ifindex ? urxe_kernel_if_query(p->ifindex, info) : ENODEV;
+	if (ret)
+		snprintf(err, errlen, "interface '%s'", name);
+	return ret;
+}
+
+static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint32_t l3_mtu,
+		 struct urxe_link_info *info, char *err, size_t errlen)
+{
+	struct urxe_kernel_if kif = {.mtu = 0};
+	struct packet_args args;
+	int ret;
+
+	ret = packet_args_parse(cfg, l3_mtu, &args, err, errlen);
+	if (!ret)
+		ret = find_interface(p, args.iface, &kif, err, errlen);
+	if (!ret)
+		ret = open_lanes(p, &args, l3_mtu + 14 + 4, err, errlen);
+	if (ret)
+		return ret;
+	p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (p->event_fd < 0)
+		return errno;
+	p->foreign_mac = cfg->has_mac && memcmp(cfg->mac, kif.mac, 6);
+	memcpy(p->mac, cfg->has_mac ? cfg->mac : kif.mac, 6);
+	ret = set_filter(p, false);
+	if (!ret)
+		ret = bind_lanes(p);
+	if (ret)
+		return ret;
+	if (p->foreign_mac)
+		member(p, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC, NULL);
+	snprintf(info->driver, sizeof(info->driver), "af_packet");
+	memcpy(info->mac, p->mac, 6);
+	info->max_l3_mtu = kif.mtu && kif.mtu < l3_mtu ? kif.mtu : l3_mtu;
+	info->lanes = p->lanes;
+	info->speed_mbps = kif.speed_mbps;
+	return urxe_eal_call(watch_job, p);
+}
+
+static int packet_open(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
+		       uint32_t l3_mtu, void **link, struct urxe_link_info *info)
+{
+	struct packet_link *p;
+	char err[200] = "";
+	int ret;
+
+	if (urxe_eal_dead) {
+		urxe_err("%s: the link belongs to the parent process: a child needs to exec",
+			 cfg->name);
+		return ENODEV;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		urxe_err("%s: no memory", cfg->name);
+		return ENOMEM;
+	}
+	snprintf(p->name, sizeof(p->name), "%s", cfg->name);
+	snprintf(p->port, sizeof(p->port), "%s", cfg->port);
+	pthread_mutex_init(&p->lock, NULL);
+	p->event_fd = -1;
+	ret = start(p, cfg, l3_mtu, info, err, sizeof(err));
+	if (ret) {
+		urxe_err("%s: cannot start port '%s': %s%s%s", cfg->name, cfg->port, err,
+			 err[0] ? ": " : "", strerror(ret));
+		release(p);
+		return ret;
+	}
+	*link = p;
+	return 0;
+}
+
+static void packet_close(void *link)
+{
+	/* In a forked child all of it is the parent's. */
+	if (urxe_eal_dead)
+		return;
+	urxe_eal_call(unwatch_job, link);
+	release(link);
+}
+
+const struct urxe_link_ops urxe_link_packet_ops = {
+	.name = "af_packet",
+	.prompt = true,
+	.open = packet_open,
+	.close = packet_close,
+	.alloc = packet_alloc,
+	.free = packet_free,
+	.rx = packet_rx,
+	.tx = packet_tx,
+	.up = packet_up,
+	.dead = packet_dead,
+	.mcast = packet_mcast,
+	.everything = packet_everything,
+	.dropped = packet_dropped,
+	.wait = packet_wait,
+	.now = urxe_link_ethdev_now,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Private to link_packet.c and packet_*.c: a link that is an interface of the kernel's, by
+ * packet(7) sockets. No DPDK.
+ */
+#ifndef URXE_NETIO_PACKET_H
+#define URXE_NETIO_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+
+struct urxe_port_config;
+
+/** What the arguments of a port say ("net_af_packet0,iface=IF,framecnt=N"). */
+struct packet_args {
+	char iface[32];
+	unsigned lanes;
+	uint32_t frame_size, block_size; /* of the ring: bytes of a slot, of a block of slots */
+	unsigned frames;		 /* in the ring */
+	bool qdisc_bypass;
+};
+
+/**
+ * packet_args_parse - what the user gave, and for the rest what fits IP packets of @l3_mtu bytes
+ *
+ * 0, or EINVAL with a line in @err that says what is wrong.
+ */
+int packet_args_parse(const struct urxe_port_config *cfg, uint32_t l3_mtu, struct packet_args *args,
+		      char *err, size_t errlen);
+
+/** A socket and the ring that the kernel fills (TPACKET_V2). */
+struct packet_ring {
+	int fd;
+	uint8_t *mem;
+	size_t len;
+	uint32_t frame_size, block_size;
+	unsigned frames, per_block;
+	unsigned next; /* slot that is filled next */
+};
+
+/**
+ * packet_ring_open - a socket that receives nothing yet
+ *
+ * 0, or errno with a line in @err. packet_ring_close() in either case.
+ */
+int packet_ring_open(struct packet_ring *r, const struct packet_args *args, char *err,
+		     size_t errlen);
+
+/** packet_ring_bind - from now on it receives @ifindex's frames; @fanout: of the group that shares
+ * them, or -1: alone. 0 or errno. */
+int packet_ring_bind(struct packet_ring *r, unsigned ifindex, int fanout);
+
+/** packet_ring_fanout - a new group with @r in it; its id, or -errno. @r must be bound. */
+int packet_ring_fanout(struct packet_ring *r);
+
+/** packet_ring_dropped - frames that found the ring full since the last call; adds up in the
+ * kernel. */
+uint64_t packet_ring_dropped(struct packet_ring *r);
+
+void packet_ring_close(struct packet_ring *r);
+
+/** packet_ring_slot - slot @i's header. */
+static inline struct tpacket2_hdr *packet_ring_slot(const struct packet_ring *r, unsigned i)
+{
+	return (struct tpacket2_hdr *)(r->mem + (size_t)(i / r->per_block) * r->block_size +
+				       (size_t)(i % r->per_block) * r->frame_size);
+}
+
+#define PACKET_FILTER_MAX 40
+
+/**
+ * packet_filter - a classic BPF program that takes what the stack has a use for: to @mac or a
+ * group, and ARP, RoCEv2, ICMP, ICMPv6, IGMP
+ * @all: everything that is received
+ *
+ * Returns how many instructions it has.
+ */
+unsigned packet_filter(struct sock_filter prog[PACKET_FILTER_MAX], const uint8_t mac[6], bool all);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the tests of rdma_cma.h share: addresses, events, ids, pairs, the `urxe` command. */
+#include "cm_rdma.h"
+
+#include <arpa/inet.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static union {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+} addr_buf;
+
+struct sockaddr *addr(const char *host, uint16_t port)
+{
+	memset(&addr_buf, 0, sizeof(addr_buf));
+	if (inet_pton(AF_INET, host, &addr_buf.in.sin_addr) == 1) {
+		addr_buf.in.sin_family = AF_INET;
+		addr_buf.in.sin_port = htons(port);
+	} else {
+		CU_ASSERT_EQUAL_FATAL(inet_pton(AF_INET6, host, &addr_buf.in6.sin6_addr), 1);
+		addr_buf.in6.sin6_family = AF_INET6;
+		addr_buf.in6.sin6_port = htons(port);
+	}
+	return &addr_buf.sa;
+}
+
+int expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type, struct rdma_cm_id **id)
+{
+	struct rdma_cm_event *ev;
+	int status;
+
+	WORKS(rdma_get_cm_event(ch, &ev));
+	if (ev->event != type)
+		printf("\ngot %s status %d, not %s\n", rdma_event_str(ev->event), ev->status,
+		       rdma_event_str(type));
+	CU_ASSERT_EQUAL(ev->event, type);
+	status = ev->status;
+	if (id)
+		*id = ev->id;
+	WORKS(rdma_ack_cm_event(ev));
+	return status;
+}
+
+struct ibv_qp_init_attr qp_attr(void)
+{
+	return (struct ibv_qp_init_attr){
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+		.sq_sig_all = 1,
+		.qp_type = IBV_QPT_RC,
+	};
+}
+
+struct rdma_cm_id *listener(struct rdma_event_channel *ch, const char *host, int backlog)
+{
+	struct rdma_cm_id *id;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_bind_addr(id, addr(host, 0)));
+	CU_ASSERT(rdma_get_src_port(id) != 0);
+	WORKS(rdma_listen(id, backlog));
+	return id;
+}
+
+struct rdma_cm_id *resolved(struct rdma_event_channel *ch, const char *host, uint16_t port)
+{
+	struct rdma_cm_id *id;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_resolve_addr(id, NULL, addr(host, port), 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	CU_ASSERT_PTR_NOT_NULL(id->verbs);
+	CU_ASSERT_PTR_NOT_NULL(id->pd);
+	WORKS(rdma_resolve_route(id, 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
+	CU_ASSERT_EQUAL(id->route.num_paths, 1);
+	return id;
+}
+
+void with_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = qp_attr();
+
+	WORKS(rdma_create_qp(id, NULL, &attr));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(id->qp);
+	CU_ASSERT_PTR_NOT_NULL(id->send_cq);
+	CU_ASSERT_PTR_NOT_NULL(id->recv_cq_channel);
+}
+
+void drop(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	WORKS(rdma_destroy_id(id));
+}
+
+void pair_open(struct pair *p, const char *host)
+{
+	struct rdma_conn_param param = {
+		.responder_resources = 1, .initiator_depth = 1, .retry_count = 7};
+
+	p->sch = rdma_create_event_channel();
+	p->cch = rdma_create_event_channel();
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p->sch);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p->cch);
+	p->listen = listener(p->sch, host, 8);
+	p->client = resolved(p->cch, host, ntohs(rdma_get_src_port(p->listen)));
+	with_qp(p->client);
+	WORKS(rdma_connect(p->client, &param));
+	CU_ASSERT_EQUAL(expect(p->sch, RDMA_CM_EVENT_CONNECT_REQUEST, &p->server), 0);
+	with_qp(p->server);
+	WORKS(rdma_accept(p->server, NULL));
+	CU_ASSERT_EQUAL(expect(p->cch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
+	CU_ASSERT_EQUAL(expect(p->sch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
+}
+
+void pair_close(struct pair *p)
+{
+	drop(p->client);
+	drop(p->server);
+	drop(p->listen);
+	rdma_destroy_event_channel(p->sch);
+	rdma_destroy_event_channel(p->cch);
+}
+
+int urxe_command(const char *args, char *text, size_t size)
+{
+	char exe[1024], line[1200];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	size_t len;
+	int status;
+	FILE *p;
+
+	CU_ASSERT_FATAL(n > 0);
+	exe[n] = '\0';
+	snprintf(line, sizeof(line), "%s/../../tools/urxe %s 2>&1", dirname(exe), args);
+	p = popen(line, "r");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+	len = fread(text, 1, size - 1, p);
+	text[len] = '\0';
+	status = pclose(p);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static char dir[64];
+
+const char *status_dir(void)
+{
+	if (dir[0])
+		return dir;
+	snprintf(dir, sizeof(dir), "/tmp/urxe-test-XXXXXX");
+	if (mkdtemp(dir))
+		setenv("URXE_STATUS_DIR", dir, 1);
+	/* A sanitizer's library, for programs without: the shell would report its leaks. */
+	unsetenv("LD_PRELOAD");
+	return dir;
+}
+
+void status_path(char *path, size_t len, int pid)
+{
+	snprintf(path, len, "%s/%d", dir, pid);
+}
+
+/* The library's destructor, which takes the socket away, runs after this program's own. */
+__attribute__((destructor)) static void clean_up(void)
+{
+	char path[128];
+
+	if (!dir[0])
+		return;
+	status_path(path, sizeof(path), getpid());
+	unlink(path);
+	rmdir(dir);
+}

@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The same work by urxe and by the kernel's Soft-RoCE in virtual machines, in one run. Started by
+`ci/bench --vm`, in namespaces that end with it. Emulated CPUs: ratios count, not figures."""
+import argparse
+import os
+import re
+import statistics
+import sys
+
+import run as R
+import lab as L
+from vm import Failed, image, overlay
+
+MTU = 4096
+
+
+def perftest(program, args, column):
+    """Measure: a column (from 0) of the last row of perftest's table at the client"""
+    command = '%s -F -d {d} -x {g} %s' % (program, args)
+
+    def measure(server, client):
+        out = together(server, client, command, command + ' {t}', 'tcp')
+        rows = [l.split() for l in out.splitlines() if re.match(r'^ *\d+ +\d+ +[\d.]+', l)]
+        if not rows:
+            raise Failed('%s: no figures\n%s' % (program, out[-300:]))
+        return float(rows[-1][column])
+    return measure
+
+
+def together(server, client, server_cmd, client_cmd, ready, endless=False):
+    """The client's output"""
+    first = server.start(R.fill(server_cmd, server, server), ready, MTU)
+    second = client.start(R.fill(client_cmd, client, server), None, MTU)
+    try:
+        status = second.wait(120)
+        if not status and not endless:
+            first.wait(20)
+    finally:
+        said, out = first.end(), second.end()
+    if status:
+        raise Failed('%s: status %d\n%s\n%s' % (client_cmd, status, out[-400:], said[-400:]))
+    return out
+
+
+def connections(server, client, count=100):
+    """Connections a second, by what cmtime says of rdma_connect()"""
+    out = together(server, client, 'cmtime -b {a} -c %d' % count, 'cmtime -s {a} -c %d' % count, 'cm', True)
+    found = re.search(r'(?m)^connect\s*: *([\d.]+)', out)
+    if not found or not float(found.group(1)):
+        raise Failed('cmtime: no figures\n' + out[-300:])
+    return 1000 * count / float(found.group(1))
+
+
+def pings(server, client):
+    """rping's pings a second: the difference of two runs, so that their starts do not count"""
+    clock = 'read a b </proc/uptime; echo "at $a"'
+    out = together(server, client, 'rping -s -P -a {a}',
+                   'sh -c \'%s; rping -c -a {a} -C 100 || exit 1; %s; rping -c -a {a} -C 1100 || exit 1; %s\'' % (
+                       clock, clock, clock), 'cm', True)
+    at = [float(t) for t in re.findall(r'(?m)^at ([\d.]+)', out)]
+    if len(at) != 3 or at[2] - at[1] <= at[1] - at[0]:
+        raise Failed('rping: no figures\n' + out[-300:])
+    return 1000 / ((at[2] - at[1]) - (at[1] - at[0]))
+
+
+# title, unit, measure(server end, client end), whether more is better
+ROWS = [
+    ('ib_send_lat, 16 B', 'us', perftest('ib_send_lat', '-s 16 -n 1000', 4), False),
+    ('ib_write_bw, 64 KiB', 'MB/s', perftest('ib_write_bw', '-s 65536 -n 300', 3), True),
+    ('ib_read_bw, 64 KiB', 'MB/s', perftest('ib_read_bw', '-s 65536 -n 300', 3), True),
+    ('ib_send_bw, 64 B', 'M/s', perftest('ib_send_bw', '-s 64 -n 5000', 4), True),
+    ('cmtime, connect', '/s', connections, True),
+    ('rping', '/s', pings, True),
+]
+
+
+def measure(runs, ways):
+    """{(title, way): samples}, each round all of them, so that what the machine does meets all alike"""
+    samples = {}
+    for number in range(runs):
+        for title, _, function, _ in ROWS:
+            for way, server, client in ways:
+                print('     run %d of %d: %s: %s' % (number + 1, runs, title, way), file=sys.stderr, flush=True)
+                try:
+                    samples.setdefault((title, way), []).append(function(server, client))
+                except Failed as e:
+                    print('failed: %s, %s: %s' % (title, way, e), flush=True)
+    return samples
+
+
+def show(where, samples, ways):
+    """ways[0] is what the others are compared with"""
+    names = [w[0] for w in ways]
+    print('\n%s\n%-22s %s' % (where, '', ' '.join('%-24s' % n for n in names)))
+    for title, unit, _, more in ROWS:
+        cells, base = [], samples.get((title, names[0]))
+        for name in names:
+            got = samples.get((title, name))
+            if not got:
+                cells.append('failed')
+                continue
+            value = statistics.median(got)
+            ratio = ''
+            if name != names[0] and base:
+                ratio = ' x %.2f' % (value / statistics.median(base) if more else statistics.median(base) / value)
+            cells.append('%.5g %s%s' % (value, unit, ratio))
+        print('%-22s %s' % (title, ' '.join('%-24s' % c for c in cells)))
+
+
+def one_guest(lab, runs):
+    """All in one guest: Soft-RoCE with itself, urxe on a veth pair, urxe on two cards"""
+    cards = [L.tap('tca'), L.tap('tcb')]
+    with L.boot(lab, 'a', 1, lab.image, lab.overlay, cards, cpus=2, memory=1536,
+                settings={'rxe': 1, 'hugepages': 160}) as g:
+        for card in cards:
+            g.bind(card, 'uio_pci_generic')
+        g.check('ip link add va type veth peer name vb\n'
+                'for i in va vb; do echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6\n'
+                'ip link set $i arp off mtu %d up; done' % L.FRAMES)
+        rxe = L.RxeEnd(g, 1)
+        ways = [('Soft-RoCE', rxe, rxe),
+                ('urxe, af_packet', *(L.GuestEnd(g, 1, 'net_af_packet0,iface=' + i, '10.9.2.%d' % n)
+                                      for n, i in ((1, 'va'), (2, 'vb')))),
+                ('urxe, virtio-net', *(L.GuestEnd(g, 1, c.pci, '10.9.1.%d' % n)
+                                       for n, c in enumerate(cards, 1)))]
+        show('one guest of 2 CPUs; Soft-RoCE in memory, urxe on a veth pair and on two cards',
+             measure(runs, ways), ways)
+
+
+def two_guests(lab, runs):
+    a, b = L.tap('tca'), L.tap('tcb')
+    with L.boot(lab, 'a', 1, lab.image, lab.overlay, [a], settings={'rxe': 1, 'hugepages': 64}) as ga, \
+            L.boot(lab, 'b', 2, lab.image, lab.overlay, [b], settings={'rxe': 1, 'hugepages': 64}) as gb:
+        ga.bind(a, 'uio_pci_generic')
+        gb.bind(b, 'uio_pci_generic')
+        ways = [('Soft-RoCE', L.RxeEnd(ga, 1), L.RxeEnd(gb, 2)),
+                ('urxe, virtio-net', L.GuestEnd(ga, 1, a.pci, '10.9.1.1'), L.GuestEnd(gb, 2, b.pci, '10.9.1.2'))]
+        show('two guests of 1 CPU, a bridge between them', measure(runs, ways), ways)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument('--build', required=True)
+    p.add_argument('--folder', required=True)
+    p.add_argument('--dpdk', nargs=2, required=True)
+    p.add_argument('--rdma', nargs=2, required=True)
+    p.add_argument('-r', '--runs', type=int, default=3)
+    p.add_argument('--only', choices=('one', 'two'), help='one guest, or two')
+    args = p.parse_args()
+    try:
+        L.run('mount', '-t', 'tmpfs', 'run', '/run')
+        L.net_up()
+        img = image.load(*args.dpdk)
+        lab = L.Lab(args.folder, args.build, img, image.load(*args.rdma))
+        lab.overlay = overlay.urxe(args.build, img)
+        print('medians of %d runs, load of the host %.1f; x: of Soft-RoCE, more is better' % (
+            args.runs, os.getloadavg()[0]))
+        if args.only != 'two':
+            one_guest(lab, args.runs)
+        if args.only != 'one':
+            two_guests(lab, args.runs)
+    except Failed as e:
+        print('failed: %s' % e)
+        return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

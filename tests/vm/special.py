@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What is no pair of commands. Each takes the lab and returns what is wrong, or nothing."""
+import os
+import time
+
+import lab as L
+
+SETTINGS = {'hugepages': 64}
+MEMORY = 512
+ADDRESS = '10.9.1.1'
+MAC = '52:54:00:09:01:01'
+# Ends by itself only when something is wrong.
+RPING = 'rping -c -a %s -v -V -C 1000000000' % L.HOST
+
+
+def problem(what, **outs):
+    text = ['%s: %s' % (who, line) for who, out in outs.items() for line in out.splitlines()[-12:]]
+    return '\n'.join([what] + text)
+
+
+def pings(job):
+    """How many pings the client has written of"""
+    out = job.guest.run("grep -c 'ping data' %s.log" % job.base)[1].strip()
+    return int(out) if out.isdigit() else 0
+
+
+def wait_for_more(job, than, seconds):
+    """Waits until there are pings beyond this many, or its end; how many there are then"""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and pings(job) <= than and not job.until('true', 1).strip():
+        time.sleep(0.1)
+    return pings(job)
+
+
+def tail(job):
+    return job.guest.run('tail -n 8 %s.log' % job.base)[1]
+
+
+def interrupted(lab, guest, end, what, after=None):
+    """rping in the guest goes on after what(); @after: the guest as it is then"""
+    server = L.HostEnd(lab).start('rping -s -P -a ' + L.HOST, 'cm', 1024)
+    job = end.start(RPING, None, 1024)
+    try:
+        first = wait_for_more(job, 2, 60)
+        if first < 3:
+            return problem('no pings before', client=tail(job), server=server.output())
+        what()
+        if after:
+            job.guest = after()
+        before = pings(job)
+        if wait_for_more(job, before + 2, 60) <= before + 2:
+            return problem('no pings after, %d before' % before, client=tail(job), server=server.output())
+        return None
+    finally:
+        server.end()
+        try:
+            job.end()
+        except L.Failed:
+            pass
+
+
+def paused(lab):
+    """The guest stands still for 3 seconds"""
+    card = L.tap('tca', mac=MAC)
+
+    def pause():
+        guest.pause()
+        time.sleep(3)
+        guest.cont()
+
+    with L.boot(lab, 'a', 1, lab.image, lab.overlay, [card], memory=MEMORY, settings=SETTINGS) as guest:
+        guest.bind(card, 'uio_pci_generic')
+        return interrupted(lab, guest, L.GuestEnd(guest, 1, card.pci, ADDRESS), pause)
+
+
+def migrated(lab):
+    """The guest moves to another QEMU while rping runs"""
+    card, there = L.tap('tca', mac=MAC), L.tap('tcb', mac=MAC)
+    uri = 'unix:' + os.path.join(lab.folder, 'migration')
+    with L.boot(lab, 'a', 1, lab.image, lab.overlay, [card], memory=MEMORY, settings=SETTINGS) as guest:
+        guest.bind(card, 'uio_pci_generic')
+        target = L.boot(lab, 'b', 1, lab.image, lab.overlay, [there], memory=MEMORY, settings=SETTINGS, incoming=uri)
+        try:
+            def move():
+                # An emulated CPU writes pages that QEMU 7.2 then misses: it stands still meanwhile.
+                guest.pause()
+                guest.migrate(uri)
+                target.cont()
+                guest.off()
+
+            return interrupted(lab, guest, L.GuestEnd(guest, 1, card.pci, ADDRESS), move, lambda: target)
+        finally:
+            target.off()
+
+
+TESTS = [
+    ('guest paused for 3 s', paused),
+    ('guest migrated', migrated),
+]

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * JSON, by json-c, which takes strings as they are: here they become UTF-8.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "tool.h"
+
+/* How many bytes of @p are one well-formed UTF-8 sequence; 0: none. */
+static unsigned utf8_len(const unsigned char *p)
+{
+	unsigned n = p[0] < 0x80   ? 1
+		     : p[0] < 0xc2 ? 0
+		     : p[0] < 0xe0 ? 2
+		     : p[0] < 0xf0 ? 3
+		     : p[0] < 0xf5 ? 4
+				   : 0;
+
+	for (unsigned i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+struct json_object *tool_json_string(const char *s)
+{
+	char *text = calloc(3, strlen(s) + 1), *out = text;
+	struct json_object *o;
+	unsigned n;
+
+	for (; text && *s; s += n ? n : 1) {
+		n = utf8_len((const unsigned char *)s);
+		memcpy(out, n ? s : "\xef\xbf\xbd", n ? n : 3);
+		out += n ? n : 3;
+	}
+	o = text ? json_object_new_string(text) : NULL;
+	free(text);
+	return o;
+}
+
+void tool_json_add(struct json_object *o, const char *key, const char *s)
+{
+	json_object_object_add(o, key, tool_json_string(s));
+}
+
+int tool_json_print(struct json_object *o)
+{
+	const char *text = json_object_to_json_string_ext(
+		o,
+		JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+	int ret = !o || !text || puts(text) < 0 || fflush(stdout);
+
+	if (ret)
+		tool_fail("cannot print: no memory, or nobody reads");
+	json_object_put(o);
+	return ret;
+}
