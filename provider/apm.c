@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "provider.h"
+#include "apm.h"
+#include "retry.h"
 
 static bool is_from(const struct urxe_packet *pkt, const uint8_t gid[16])
 {

@@ -4,6 +4,13 @@
  * and tells the requester where to begin again (IBTA 9.7.5, 9.9.2).
  */
 #include "provider.h"
+#include "apm.h"
+#include "completer.h"
+#include "progress.h"
+#include "quirks.h"
+#include "requester.h"
+#include "responder.h"
+#include "retry.h"
 
 /* RNR NAK timer codes in microseconds (IBTA 9.7.5.2.8, table 46). */
 static const uint32_t rnr_timer_us[32] = {

@@ -11,6 +11,12 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "flow.h"
+#include "mcast.h"
+#include "post.h"
+#include "rate.h"
+#include "wq.h"
+#include "xrc.h"
 
 static void urxe_free_context(struct ibv_context *ctx);
 static int urxe_query_device_ex(struct ibv_context *ctx,

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "provider.h"
+#include "progress.h"
+#include "service.h"
 #include "rcu.h"
 
 /* After so many empty polls in a row a spinning caller yields: its peer may share the core. Where

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "provider.h"
+#include "flush.h"
+#include "service.h"
+#include "wq.h"
 #include "rcu.h"
 
 #ifdef URXE_TSAN

@@ -19,7 +19,7 @@
 #include "abi/abi_check.h"
 #include "abi/rdma_driver.h"
 #include "gsi.h"
-#include "limits.h"
+#include "caps.h"
 #include "netio/config.h"
 #include "netio/identity.h"
 #include "netio/port.h"

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "provider.h"
+#include "flow.h"
+#include "raw.h"
 #include "rcu.h"
 
 #define MAX_FLOWS 1024

@@ -13,6 +13,10 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "flush.h"
+#include "progress.h"
+#include "responder.h"
+#include "service.h"
 #include "urxe/thread.h"
 
 #define HELD_MAX 256 /* packets; more than that nobody has out without an answer */

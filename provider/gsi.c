@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "provider.h"
+#include "progress.h"
+#include "service.h"
 #include "urxe/log.h"
 
 #define RESOLVE_WINDOW 20000000ull /* ns: the GSI looks often for so long after it asked */

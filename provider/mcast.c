@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "provider.h"
+#include "mcast.h"
+#include "ud.h"
 #include "rcu.h"
 #include "urxe/gid.h"
 

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "provider.h"
+#include "post.h"
+#include "wqe.h"
 
 static int post_data(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
 {

@@ -8,6 +8,16 @@
  * has the next turn.
  */
 #include "provider.h"
+#include "apm.h"
+#include "completer.h"
+#include "mcast.h"
+#include "progress.h"
+#include "requester.h"
+#include "responder.h"
+#include "retry.h"
+#include "service.h"
+#include "uc.h"
+#include "ud.h"
 #include "rcu.h"
 
 #define TIMER_BURST	    32

@@ -9,11 +9,10 @@
 #ifndef URXE_PROVIDER_H
 #define URXE_PROVIDER_H
 
-#include "limits.h" /* numbers */
+#include "caps.h"   /* numbers */
 #include "device.h" /* devices, contexts, counters, events */
 #include "memory.h" /* PDs, keys, regions, windows, AHs, SGE lists */
 #include "cq.h"	    /* completion queues and channels */
 #include "qp.h"	    /* QPs, SRQs and their state */
-#include "engine.h" /* the functions that move messages */
 
 #endif

@@ -7,6 +7,16 @@
 #include <string.h>
 
 #include "provider.h"
+#include "flush.h"
+#include "mcast.h"
+#include "progress.h"
+#include "raw.h"
+#include "requester.h"
+#include "responder.h"
+#include "wq.h"
+#include "wqe.h"
+#include "wr.h"
+#include "xrc.h"
 #include "rcu.h"
 
 static int qp_check_attr(const struct ibv_qp_init_attr *attr)

@@ -8,6 +8,10 @@
 #include <string.h>
 
 #include "provider.h"
+#include "apm.h"
+#include "progress.h"
+#include "rate.h"
+#include "retry.h"
 
 enum qp_class {
 	CLASS_RC,

@@ -5,6 +5,7 @@
  * until the peer has shown which is its own. Time-outs and retries are what they are without this.
  */
 #include "provider.h"
+#include "quirks.h"
 
 static const char *const form_names[] = {
 	[URXE_FLUSH_STANDARD] = "standard",

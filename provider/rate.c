@@ -6,6 +6,8 @@
 #include <errno.h>
 
 #include "provider.h"
+#include "progress.h"
+#include "rate.h"
 
 #define BURST_DEFAULT (16u << 10)
 

@@ -10,6 +10,11 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "rate.h"
+#include "raw.h"
+#include "requester.h"
+#include "responder.h"
+#include "wq.h"
 
 int urxe_raw_check_permission(void)
 {

@@ -11,6 +11,7 @@
 #include "netio/eal.h"
 #include "netio/link_ethdev.h"
 #include "provider.h"
+#include "progress.h"
 #include "rcu.h"
 #include "urxedv.h"
 

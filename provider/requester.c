@@ -7,6 +7,13 @@
 #include <errno.h>
 
 #include "provider.h"
+#include "apm.h"
+#include "rate.h"
+#include "raw.h"
+#include "requester.h"
+#include "retry.h"
+#include "ud.h"
+#include "wqe.h"
 
 #define RD_CHUNK 512u /* packets that one READ request asks for at the most */
 

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "provider.h"
+#include "flush.h"
+#include "responder.h"
+#include "xrc.h"
 
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome)
 {

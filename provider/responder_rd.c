@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "provider.h"
+#include "flush.h"
+#include "quirks.h"
+#include "responder.h"
 #include "rcu.h"
 
 /* Many a QP never gets a READ: the resources are there from the first on. */

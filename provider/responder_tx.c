@@ -7,6 +7,10 @@
 #include <errno.h>
 
 #include "provider.h"
+#include "apm.h"
+#include "flush.h"
+#include "responder.h"
+#include "xrc.h"
 
 #define READ_BURST 64 /* response packets in one turn: others want the lane too */
 

@@ -15,6 +15,11 @@
  * waited. Time in which nobody was heard tells a QP nothing; in it, one of them asks.
  */
 #include "provider.h"
+#include "apm.h"
+#include "progress.h"
+#include "quirks.h"
+#include "requester.h"
+#include "retry.h"
 #include "urxe/gid.h"
 
 #define PATIENCE	1000000000u /* ns: longer ACK time-outs are not made longer */

@@ -11,6 +11,8 @@
 #include <sys/prctl.h>
 
 #include "provider.h"
+#include "progress.h"
+#include "service.h"
 #include "urxe/thread.h"
 
 #define SPIN_NS		   200000ull  /* look without a pause for so long after traffic */

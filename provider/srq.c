@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "xrc.h"
 
 /* All but what the library fills in of a plain SRQ. */
 static struct urxe_srq *srq_create(struct ibv_pd *ibpd, struct ibv_srq_attr *attr)

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "provider.h"
+#include "responder.h"
+#include "uc.h"
 
 /* Give the message up. A receive WQE in use is used again for the next (IBTA 9.8.2.2.7). */
 static void uc_drop(struct urxe_qp *qp)

@@ -6,6 +6,11 @@
 #include <string.h>
 
 #include "provider.h"
+#include "progress.h"
+#include "rate.h"
+#include "requester.h"
+#include "responder.h"
+#include "ud.h"
 
 #define GRH_LEN 40
 

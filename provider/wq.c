@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "wq.h"
 
 #define MAX_LOG_TABLE 11
 #define KEY_LEN	      40 /* Toeplitz: enough for two IPv6 addresses and two ports */

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "provider.h"
+#include "progress.h"
+#include "requester.h"
+#include "wqe.h"
 
 #define OP(x)	   (1u << IBV_WR_##x)
 #define OPS_SEND   (OP(SEND) | OP(SEND_WITH_IMM))

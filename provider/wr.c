@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "provider.h"
+#include "wqe.h"
+#include "wr.h"
 
 static struct urxe_qp *of(struct ibv_qp_ex *qpx)
 {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "provider.h"
+#include "xrc.h"
 #include "rcu.h"
 
 #define SRQN_TAG_BITS  (24 - URXE_SRQN_INDEX_BITS)

@@ -12,9 +12,10 @@
 #include "cm_device.h"
 #include "fuzz.h"
 #include "provider/gsi.h"
-#include "raw.h"
+#include "forge.h"
 #include "urxe/mad.h"
 #include "urxe/wire.h"
+#include "progress.h"
 
 #define PORT	    7777
 #define SLOTS	    16

@@ -9,6 +9,8 @@
 
 #include "fuzz.h"
 #include "netio/stack.h"
+#include "forge.h"
+#include "progress.h"
 #include "raw.h"
 
 #define MR_AT	    0x10000u /* of the buffer, on both sides */

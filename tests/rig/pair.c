@@ -12,6 +12,9 @@
 
 #include "pair.h"
 #include "rcu.h"
+#include "flush.h"
+#include "progress.h"
+#include "service.h"
 
 #define REQUIRE(x)                                                                        \
 	do {                                                                              \

@@ -10,6 +10,7 @@
 
 #include "attrs.h"
 #include "harness.h"
+#include "raw.h"
 
 struct row {
 	const char *field; /* NULL: padding */

@@ -9,7 +9,7 @@
 
 #include "attrs.h"
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
 
 static const struct pair_params pp = {.seed = 1, .link = {.latency = 5000}};
 

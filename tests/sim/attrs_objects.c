@@ -10,8 +10,9 @@
 
 #include "attrs.h"
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
 #include "rcu.h"
+#include "progress.h"
 
 #ifdef URXE_TSAN
 #define RES_SHARE 16 /* one thread, and minutes: a part will do */

@@ -8,7 +8,7 @@
 #include "attrs.h"
 #include "gid.h"
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
 
 static const struct pair_params params = {.seed = 3, .link = {.latency = 1000}};
 

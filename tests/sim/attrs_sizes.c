@@ -8,7 +8,8 @@
 
 #include "attrs.h"
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
+#include "progress.h"
 
 static const struct pair_params pp = {.seed = 1, .link = {.latency = 5000}};
 

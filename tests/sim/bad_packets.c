@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
 #include "rcu.h"
 
 static const struct pair_params plain = {.seed = 21, .link = {.latency = 1000}};

@@ -10,6 +10,7 @@
 
 #include "harness.h"
 #include "pair.h"
+#include "raw.h"
 
 #define ROUNDS 150
 #define QKEY   0x11111111

@@ -10,7 +10,8 @@
 #include "cm_device.h"
 #include "harness.h"
 #include "provider/gsi.h"
-#include "raw.h"
+#include "forge.h"
+#include "progress.h"
 
 #define MS	1000000ull
 #define IP_AT	14

@@ -15,6 +15,7 @@
 #include "cm_device.h"
 #include "harness.h"
 #include "pair.h"
+#include "service.h"
 
 #define LATER 1000000000000ull
 

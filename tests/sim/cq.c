@@ -10,6 +10,7 @@
 
 #include "harness.h"
 #include "pair.h"
+#include "progress.h"
 
 #define ALL_FIELDS (IBV_CREATE_CQ_SUP_WC_FLAGS & ~(uint64_t)IBV_WC_EX_WITH_TM_INFO)
 

@@ -10,7 +10,7 @@
 
 #include "harness.h"
 #include "netio/stack.h"
-#include "raw.h"
+#include "forge.h"
 #include "urxedv.h"
 
 #define MS    1000000ull

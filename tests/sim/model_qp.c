@@ -6,6 +6,7 @@
 
 #include "harness.h"
 #include "model.h"
+#include "raw.h"
 
 #define A(x) IBV_QP_##x
 

@@ -15,6 +15,8 @@
 
 #include "harness.h"
 #include "pair.h"
+#include "flush.h"
+#include "progress.h"
 
 #define LW IBV_ACCESS_LOCAL_WRITE
 #define RW IBV_ACCESS_REMOTE_WRITE

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
+#include "progress.h"
 
 #define MS 1000000ull
 

@@ -12,6 +12,7 @@
 #include "harness.h"
 #include "netio/stack.h"
 #include "pair.h"
+#include "raw.h"
 
 #define FRAME 128
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
 
 static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
 					 IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ};

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
 
 #define MS 1000000ull
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
+#include "progress.h"
 
 struct rig {
 	struct pair p;

@@ -8,7 +8,8 @@
 
 #include "harness.h"
 #include "netio/stack.h"
-#include "raw.h"
+#include "forge.h"
+#include "progress.h"
 
 #define MS	1000000ull
 #define LATENCY 1000

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "raw.h"
+#include "forge.h"
 
 static atomic_uint frames[2], sleepers; /* frames to a, to b */
 static _Atomic(void *) end_a;

@@ -5,7 +5,7 @@
 
 #include "harness.h"
 #include "netio/stack.h"
-#include "raw.h"
+#include "forge.h"
 
 #define PSN 0xffffe0u
 

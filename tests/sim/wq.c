@@ -10,6 +10,7 @@
 
 #include "harness.h"
 #include "pair.h"
+#include "wq.h"
 
 #define QUEUES 4
 #define FRAME  64

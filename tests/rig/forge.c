@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "netio/stack.h"
-#include "raw.h"
+#include "forge.h"
+#include "progress.h"
 
 static bool is_ipv4(const uint8_t *f)
 {

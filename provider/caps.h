@@ -2,8 +2,8 @@
 /*
  * What the provider can do at most, and the times and sizes it works with.
  */
-#ifndef URXE_PROVIDER_LIMITS_H
-#define URXE_PROVIDER_LIMITS_H
+#ifndef URXE_PROVIDER_CAPS_H
+#define URXE_PROVIDER_CAPS_H
 
 /* Limits that query_device reports; each of them can be created. */
 #define URXE_MAX_QP	     65535 /* below the QPN index space: 0 and 1 are special */

@@ -3,8 +3,8 @@
  * Hand-made RoCEv2 packets for a pair, and a record of all that its ends send. The test plays
  * one side's peer, with that peer's addresses; what comes back is in the record.
  */
-#ifndef URXE_TEST_RAW_H
-#define URXE_TEST_RAW_H
+#ifndef URXE_TEST_FORGE_H
+#define URXE_TEST_FORGE_H
 
 #include "pair.h"
 

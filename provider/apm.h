@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Automatic path migration (apm.c). The caller holds qp->lock.
+ */
+#ifndef URXE_PROVIDER_APM_H
+#define URXE_PROVIDER_APM_H
+
+#include "qp.h"
+
+/** urxe_apm_accept - is the packet from the QP's peer? Moves the migration state along. */
+bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_packet *pkt);
+/** urxe_apm_migrate - to the alternate path if the QP is armed; false if not. */
+bool urxe_apm_migrate(struct urxe_qp *qp);
+/** urxe_apm_check - the attributes of an alternate path and of migration. 0 or EINVAL. */
+int urxe_apm_check(const struct urxe_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/** urxe_apm_modify - as software says: rearm, or migrate. */
+void urxe_apm_modify(struct urxe_qp *qp, enum ibv_mig_state to);
+/** urxe_apm_migreq - what a packet says of our state. */
+static inline bool urxe_apm_migreq(const struct urxe_qp *qp)
+{
+	return qp->attr.path_mig_state == IBV_MIG_MIGRATED;
+}
+
+#endif

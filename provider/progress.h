@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Turns of a lane, dispatch of packets, pending QPs and their timers (progress.c).
+ */
+#ifndef URXE_PROVIDER_PROGRESS_H
+#define URXE_PROVIDER_PROGRESS_H
+
+#include "qp.h"
+
+/** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if a lane is free. */
+void urxe_progress_kick(struct urxe_qp *qp);
+/**
+ * urxe_progress_flush - send what the QP still owes, before it goes or is reset
+ * A NIC would have acknowledged by now what the application has seen, and sent what was posted to a
+ * QP that waits for no ACK. No lock held.
+ */
+void urxe_progress_flush(struct urxe_qp *qp);
+/** urxe_progress_finish - the process ends: send what waits for a turn. */
+void urxe_progress_finish(struct urxe_device *dev);
+/** urxe_progress_defer - let the next turn of a lane serve @qp. Any lock but sched.lock may be
+ * held. */
+void urxe_progress_defer(struct urxe_qp *qp);
+/**
+ * urxe_progress_poll - one turn of a lane, if one is free
+ * Returns packets and timers handled, or -1 when others hold the lanes. No lock held.
+ */
+int urxe_progress_poll(struct urxe_device *dev);
+/** urxe_progress_turn - the same for the service thread: does not count as a caller that drives. */
+int urxe_progress_turn(struct urxe_device *dev);
+/** urxe_progress_timer - see to it that the QP is looked at by @when. */
+void urxe_progress_timer(struct urxe_qp *qp, uint64_t when);
+/** urxe_progress_forget - take a QP off list and heap (destroy). */
+void urxe_progress_forget(struct urxe_qp *qp);
+
+#endif

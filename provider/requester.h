@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The requester: send WQEs become request packets (requester.c). The caller holds the lane and
+ * qp->lock, within an RCU read-side section.
+ */
+#ifndef URXE_PROVIDER_REQUESTER_H
+#define URXE_PROVIDER_REQUESTER_H
+
+#include "qp.h"
+
+/** urxe_requester_run - send what may be sent; true when it stopped for want of room. */
+bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+/** urxe_requester_go_back - begin again at a PSN that was sent before. */
+void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn);
+/** urxe_requester_complete - complete the oldest WQE. */
+void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status);
+/** urxe_requester_wc_opcode - of a send WR. */
+enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode);
+/** urxe_requester_answered - is it an operation with a response of its own, not just an ACK? */
+bool urxe_requester_answered(const struct urxe_swqe *wqe);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * When the requester sends again, and how much at once (retry.c). The caller holds the lane and
+ * qp->lock, within an RCU read-side section, unless a function says otherwise.
+ */
+#ifndef URXE_PROVIDER_RETRY_H
+#define URXE_PROVIDER_RETRY_H
+
+#include "qp.h"
+
+/** urxe_peer_of - what is known of the peer at @gid; no lock. */
+struct urxe_peer *urxe_peer_of(struct urxe_device *dev, const uint8_t gid[16]);
+/** urxe_peer_heard - a packet has come from it. */
+void urxe_peer_heard(struct urxe_peer *p, uint64_t now);
+/** urxe_requester_arm - (re)start or stop the retransmission timer after progress. */
+void urxe_requester_arm(struct urxe_qp *qp, uint64_t now);
+/** urxe_requester_timeout - the timer of the QP has come. */
+void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+/** urxe_requester_measure - the packet at the cursor asks for an ACK: how long will it take? */
+void urxe_requester_measure(struct urxe_requester *r, uint64_t now);
+/** urxe_requester_progress - all before PSN @una is acknowledged, and more than before: the window
+ * opens. */
+void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now);
+/** urxe_requester_shrink - a packet was lost: the window closes by half. */
+void urxe_requester_shrink(struct urxe_requester *r);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The service thread, which takes turns when no caller does (service.c).
+ */
+#ifndef URXE_PROVIDER_SERVICE_H
+#define URXE_PROVIDER_SERVICE_H
+
+#include "device.h"
+
+int urxe_service_start(struct urxe_device *dev);
+void urxe_service_stop(struct urxe_device *dev);
+/** urxe_service_nudge - wake the thread if it sleeps; cheap if not. */
+void urxe_service_nudge(struct urxe_device *dev);
+/** urxe_service_by - wake the thread if it sleeps beyond @when. */
+void urxe_service_by(struct urxe_device *dev, uint64_t when);
+/** urxe_service_gsi - the GSI's poll is due. */
+void urxe_service_gsi(struct urxe_device *dev);
+/** urxe_service_gsi_next - when the GSI's poll is to run of itself. */
+uint64_t urxe_service_gsi_next(const struct urxe_device *dev);
+/**
+ * urxe_service_run_gsi - run the GSI's poll if that is due; true if it ran
+ * @wait: while another thread runs it, wait until that is through; else leave it to that thread
+ */
+bool urxe_service_run_gsi(struct urxe_device *dev, uint64_t now, bool wait);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Unreliable datagrams (ud.c). The caller holds the lane and qp->lock, within an RCU read-side
+ * section.
+ */
+#ifndef URXE_PROVIDER_UD_H
+#define URXE_PROVIDER_UD_H
+
+#include "qp.h"
+
+bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
+		     const struct urxe_opcode_info *op);
+
+#endif
