@@ -128,6 +128,14 @@ int urxe_gsi_route(struct ibv_context *ctx, const union ibv_gid *dgid, unsigned 
 		   union ibv_gid *next);
 
 /**
+ * urxe_gsi_awaits_carrier - the link is not up, and has not been waited for long enough yet
+ *
+ * Who asks waits: ten seconds for a link that was never up, two for one that went down. Needs a
+ * started port (urxe_gsi_resolve() has returned EINPROGRESS). Thread-safe.
+ */
+bool urxe_gsi_awaits_carrier(struct ibv_context *ctx);
+
+/**
  * urxe_gsi_resolve - L2 address of a destination; starts the port and the resolution
  *
  * 0, EINPROGRESS (ask again: poll is run when a neighbour changes), EHOSTUNREACH, ENETUNREACH, or

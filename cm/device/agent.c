@@ -98,6 +98,7 @@ static void take_errors(struct urxe_agent *a)
 
 void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_agent_query *q)
 {
+	q->deadline = urxe_gsi_now(agent->dev->verbs) + q->patience;
 	cds_list_add_tail(&q->entry, &agent->queries);
 	q->waits = true;
 	run_by(agent, q->deadline);
@@ -116,17 +117,22 @@ static uint64_t run_queries(struct urxe_agent *a, uint64_t now)
 	struct urxe_agent_query *q, *next;
 	const union ibv_gid *last = NULL;
 	union ibv_gid last_gid;
+	bool coming = !cds_list_empty(&a->queries) && urxe_gsi_awaits_carrier(a->dev->verbs);
 	uint64_t deadline = UINT64_MAX;
 	uint8_t mac[6];
 	int err = 0;
 
 	cds_list_for_each_entry_safe (q, next, &a->queries, entry) {
+		/* A link whose other end is a process comes up when both have started: while that
+		 * is waited for, the neighbour's time does not run. */
+		if (coming)
+			q->deadline = now + q->patience;
 		if (!last || memcmp(last, &q->dgid, sizeof(*last))) {
 			err = urxe_gsi_resolve(a->dev->verbs, q->sgid_index, &q->dgid, mac);
 			last_gid = q->dgid;
 			last = &last_gid;
 		}
-		if (err == EINPROGRESS && now < q->deadline) {
+		if ((err == EINPROGRESS || (err == EHOSTUNREACH && coming)) && now < q->deadline) {
 			if (q->deadline < deadline)
 				deadline = q->deadline;
 			continue;

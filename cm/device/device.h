@@ -46,11 +46,12 @@ struct urxe_cma_dev {
 struct urxe_agent_query {
 	uint8_t sgid_index; /* by which own address */
 	union ibv_gid dgid;
-	uint64_t deadline; /* urxe_gsi_now() */
+	uint64_t patience; /* ns to wait for the neighbour, from when the link is up */
 	/* 0: it is known; ETIMEDOUT, or another errno. Locked. */
 	void (*done)(struct urxe_agent_query *q, int err);
 	/* private: */
 	struct cds_list_head entry;
+	uint64_t deadline; /* urxe_gsi_now() */
 	bool waits;
 };
 

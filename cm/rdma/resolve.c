@@ -185,8 +185,7 @@ static int resolve(struct urxe_cma_id *id, const struct sockaddr *src, const str
 	if (err == EINPROGRESS) {
 		id->query.sgid_index = id->sgid_index;
 		id->query.dgid = id->dgid;
-		id->query.deadline = urxe_gsi_now(id->dev->verbs) +
-				     (timeout_ms > 0 ? (uint64_t)timeout_ms : 0) * 1000000ull;
+		id->query.patience = (timeout_ms > 0 ? (uint64_t)timeout_ms : 0) * 1000000ull;
 		id->query.done = query_done;
 		urxe_agent_resolve(agent, &id->query);
 		return 0;
