@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Frame buffers (buf_pool.h): malloc() makes them, and a list keeps those that are given back. */
 #include <stdlib.h>
 
 #include "netio/buf_pool.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The state of a kernel interface (kernel_if.h), by the ioctls of netdevice(7) and ethtool. */
 #include <errno.h>
 #include <string.h>
 #include <net/if.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The configuration: INI documents, flags and variables with their order of precedence, the error
+ * of each wrong key or value, and what the key port says (netio/config.h, netio/devargs.h).
+ */
 #include "harness.h"
 
 #include <errno.h>
