@@ -5,7 +5,8 @@
 A table whose first column is "file" or "script" names each .c, .py and .sh of the README's folder (and of folders below
 that have no README), by itself, by a pattern or by its folder; and nothing that is not there. A column "tests" names
 CUnit tests: "file.c test, test; other.c test", of tests/unit/ unless it says otherwise.
-In GUIDES each file, folder, function() and URXE_NAME between backquotes is there.
+In GUIDES each file, folder, function() and URXE_NAME between backquotes is there. What a Markdown file links to is
+there, the heading after a # too.
 """
 import fnmatch
 import os
@@ -13,7 +14,7 @@ import re
 import sys
 
 SOURCE = ('.c', '.py', '.sh')
-GUIDES = ('CONTRIBUTING.md', 'SECURITY.md')
+GUIDES = ('README.md', 'CONTRIBUTING.md', 'SECURITY.md')
 FILE = re.compile(r'[\w./*-]+\.(?:c|h|py|sh)\b|[\w./-]+/(?=\W|$)')
 
 
@@ -78,6 +79,26 @@ def check_guide(guide, text, files):
                 yield f'{guide}: names {quoted}, which is not there'
 
 
+def headings(text):
+    """Their anchors, as GitHub and others make them."""
+    text = re.sub(r'^```.*?^```', '', text, flags=re.M | re.S)
+    return {re.sub(r'[^\w\- ]', '', h.lower()).replace(' ', '-') for h in re.findall(r'^#+ (.*)', text, re.M)}
+
+
+def check_links(path, text):
+    for target in re.findall(r'\]\(([^)\s]+)\)', text):
+        name, _, anchor = target.partition('#')
+        file = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+        if '://' in target:
+            continue
+        if not os.path.isfile(file):
+            yield f'{path}: links to {target}, which is not there'
+        elif anchor:
+            with open(file) as f:
+                if anchor not in headings(f.read()):
+                    yield f'{path}: links to {target}, a heading that is not there'
+
+
 def tree():
     """All files, by their paths from here."""
     for folder, below, names in os.walk('.'):
@@ -97,6 +118,9 @@ def main():
             elif any(cell.startswith('tests') for cell in header):
                 for row in rows:
                     bad += check_tests(readme, header, row, files)
+    for path in sorted(f for f in files if f.endswith('.md')):
+        with open(path) as f:
+            bad += check_links(path, f.read())
     for guide in GUIDES:
         with open(guide) as f:
             bad += check_guide(guide, f.read(), files)
