@@ -61,8 +61,8 @@ enum ib_cm_lap_state {
 };
 
 /**
- * What a callback is told. The *_ERROR ones: all tries of that message went unanswered.
- * DREQ_ERROR also when an established connection's peer has fallen silent (see urxe-cm(7)).
+ * The events of a callback. The *_ERROR ones: all tries of that message went unanswered.
+ * DREQ_ERROR comes also when an established connection's peer has fallen silent (see urxe-cm(7)).
  */
 enum ib_cm_event_type {
 	IB_CM_REQ_ERROR,
@@ -366,8 +366,8 @@ struct ib_cm_id *ib_create_cm_id(struct ibv_context *device, ib_cm_handler cm_ha
 /**
  * ib_destroy_cm_id - destroy it; no callback of it runs any more when this returns
  *
- * Waits for one that runs. The peer is told: REJ for what is not connected yet, DREQ for what is.
- * Requests that a listening id has not been told of are rejected.
+ * Waits for one that runs. The peer gets a REJ if it is not connected yet, else a DREQ. Requests
+ * that wait for the callback of a listening id are rejected.
  */
 void ib_destroy_cm_id(struct ib_cm_id *cm_id);
 
@@ -393,13 +393,13 @@ int ib_send_cm_dreq(struct ib_cm_id *cm_id, const void *private_data, uint8_t pr
 int ib_send_cm_drep(struct ib_cm_id *cm_id, const void *private_data, uint8_t private_data_len);
 
 /**
- * ib_cm_notify - tell the CM of an event of the QP's
+ * ib_cm_notify - pass an event of the QP's to the CM
  * @event: IBV_EVENT_COMM_EST: data came before RTU (-EISCONN when connected already);
  * IBV_EVENT_PATH_MIG: the QP uses its alternate path, MADs go that way now
  */
 int ib_cm_notify(struct ib_cm_id *cm_id, enum ibv_event_type event);
 
-/** ib_send_cm_rej - say no, @reason and additional information by table 109. */
+/** ib_send_cm_rej - reject; @reason and additional information by table 109. */
 int ib_send_cm_rej(struct ib_cm_id *cm_id, enum ib_cm_rej_reason reason, void *ari,
 		   uint8_t ari_length, const void *private_data, uint8_t private_data_len);
 
@@ -413,10 +413,10 @@ int ib_send_cm_mra(struct ib_cm_id *cm_id, uint8_t service_timeout, const void *
 /**
  * ib_cm_init_qp_attr - attributes that bring a QP to qp_attr->qp_state: INIT, RTR, RTS
  *
- * Who accepts brings its QP to RTR before it says what its REP will: rq_psn, and the depths if
- * they are to be other than the REQ's, are its own to set. With an alternate path in REQ, RTR has
- * it; after a LAP, RTS has it alone, for a QP in RTS. Load it before you answer the LAP, and when
- * the APR says success.
+ * The accepting side brings its QP to RTR before its REP has fixed these: it sets rq_psn itself,
+ * and the depths if they are to be other than the REQ's. With an alternate path in the REQ, the
+ * attributes for RTR have it; after a LAP, those for RTS have it alone, for a QP in RTS. Load it
+ * before you answer the LAP, and when the APR's status is success.
  */
 int ib_cm_init_qp_attr(struct ib_cm_id *cm_id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask);
 

@@ -28,8 +28,8 @@ enum urxedv_resource_type {
 
 /*
  * FLUSH (IBTA A19), under the values that later libibverbs give it: its header may lack them.
- * Access flags for regions and QPs, a work completion's opcode, and what query_device_ex says in
- * device_cap_flags_ex.
+ * These are access flags for regions and QPs, a work completion's opcode, and bits of the
+ * device_cap_flags_ex of query_device_ex.
  */
 #define URXEDV_ACCESS_FLUSH_GLOBAL     (1 << 8)
 #define URXEDV_ACCESS_FLUSH_PERSISTENT (1 << 9)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the `port` key says: DPDK devargs, a PCI address or "loop"; and what we know of the drivers.
+ * The `port` key: DPDK devargs, a PCI address or "loop"; and what we know of the drivers.
  * Pure strings and files, no DPDK.
  */
 #ifndef URXE_NETIO_DEVARGS_H
@@ -20,7 +20,7 @@ struct urxe_driver_kind {
 	const char *driver;
 	/* Its MAC is an invention, nobody but us filters on it: ours is as good. */
 	bool own_mac;
-	/* Says a smaller largest frame than it carries. */
+	/* It reports a smaller largest frame than it carries. */
 	bool any_mtu;
 	/* When its link is down, only this brings it up again: */
 	enum {
@@ -33,9 +33,9 @@ struct urxe_driver_kind {
 	uint32_t max_l3_mtu;  /* what it carries at most, where that is little; 0: no such limit */
 	const char *ring_arg; /* argument: descriptors per queue; NULL: none */
 	bool same_queues;     /* queue i talks to queue i of the peer: lanes without RSS */
-	/* Takes sent frames back when its ring is full, unless told to do so sooner. */
+	/* It frees sent frames when its ring is full, unless it is asked to do so sooner. */
 	bool hoards;
-	/* Its thread does not hear of a new listening socket (netio/vhost_nudge.c). */
+	/* Its thread does not notice a new listening socket (netio/vhost_nudge.c). */
 	bool nudge;
 	const char *kernel_if; /* argument: the kernel's interface that it shares; NULL: none */
 	const char *frame_arg; /* argument: bytes of a frame in its ring; NULL: none */
@@ -49,7 +49,7 @@ struct urxe_driver_kind {
 };
 
 /**
- * urxe_devargs_kind - by a port string, or by the name of a driver (a PCI address says none)
+ * urxe_devargs_kind - by a port string, or by the name of a driver (a PCI address has none)
  *
  * Never NULL: a generic entry for drivers that we do not know.
  */

@@ -17,9 +17,9 @@
 struct urxe_port_config;
 
 /**
- * urxe_eal_want - say before EAL starts what a device will need of it
+ * urxe_eal_want - note, before EAL starts, what a device will need of it
  *
- * Memory for its frames, the PCI bus. Starts nothing. Thread-safe.
+ * That is memory for its frames, and the PCI bus. Starts nothing. Thread-safe.
  */
 void urxe_eal_want(const struct urxe_port_config *cfg, uint32_t l3_mtu);
 

@@ -44,7 +44,7 @@ struct ethdev {
 	struct ethdev_lane *lane[ETHDEV_MAX_LANES];
 	struct rte_mempool *pool;
 	struct urxe_link_info info;
-	struct urxe_link_info opened; /* info as the opener is told: the watch may change info */
+	struct urxe_link_info opened; /* info as the opener gets it: the watch may change info */
 
 	/* The control thread's. */
 	struct urxe_eal_watch watch;
@@ -84,8 +84,8 @@ void ethdev_nudge_vhost(void);
 /** ethdev_peer_absent - is nobody there for the port to connect to (yet)? */
 bool ethdev_peer_absent(const struct ethdev *e);
 
-/** ethdev_peer_mark - what tells the peer's socket file from the one that was there before; 0:
- * none. */
+/** ethdev_peer_mark - a number that differs between the peer's socket file and the one that was
+ * there before; 0: none. */
 uint64_t ethdev_peer_mark(const struct ethdev *e);
 
 /** ethdev_peer_hang_up - end the connection: the driver sees its peer dead. */

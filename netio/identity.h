@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Who we are on an address: the one place where numbers that the wire shows are
- * allotted. A process that owns its port alone has a local table; processes that
+ * The identity of a process on an address: the one place where numbers that the wire
+ * shows are allotted. A process that owns its port alone has a local table; processes that
  * share an address will each have a slot, whose number stands in the upper bits of
  * QPNs (8 of 24) and comm ids (8 of 32), and claim RDMA ports in a shared table.
  * Whoever makes or takes apart such a number asks here.

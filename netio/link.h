@@ -26,7 +26,7 @@ struct urxe_frame {
 #define URXE_FRAME_RX_BAD_CSUM	0x2 /* rx: the link found a bad IP or UDP checksum */
 #define URXE_FRAME_RAW		0x4 /* not the link's: looped, for the raw tap alone */
 
-/** What a link says of itself once it is up. */
+/** The properties of a link that is up. */
 struct urxe_link_info {
 	char driver[64];
 	uint8_t mac[6];
@@ -38,7 +38,7 @@ struct urxe_link_info {
 
 struct urxe_link_ops {
 	const char *name;
-	bool no_wire; /* nothing ever arrives, nobody else hears what is sent */
+	bool no_wire; /* nothing ever arrives, nobody else receives what is sent */
 	bool prompt;  /* as urxe_port_prompt() */
 	/** mac: the MAC that the link is known to have before it is opened; false: unknown. May be
 	 * NULL. */
@@ -62,8 +62,8 @@ struct urxe_link_ops {
 	bool (*dead)(void *link);
 	/** mcast: program the receive filter with these group MACs; 0 or errno. May be NULL. */
 	int (*mcast)(void *link, const uint8_t (*macs)[6], unsigned n);
-	/** everything: receive all frames that are on the wire (@on), or what mcast() and the MAC
-	 * say and the stack has a use for. NULL: it always does. */
+	/** everything: receive all frames that are on the wire (@on), or those for the MAC and the
+	 * groups of mcast() that the stack has a use for. NULL: it always receives all. */
 	void (*everything)(void *link, bool on);
 	/** dropped: frames that came and found no room, since the open. Thread-safe. NULL: unknown.
 	 */

@@ -15,7 +15,7 @@
 
 struct urxe_port_config;
 
-/** What the arguments of a port say ("net_af_packet0,iface=IF,framecnt=N"). */
+/** The arguments of a port ("net_af_packet0,iface=IF,framecnt=N"). */
 struct packet_args {
 	char iface[32];
 	unsigned lanes;

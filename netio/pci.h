@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the kernel says of a PCI device in sysfs, and what is to be done before DPDK can have it.
+ * A PCI device as the kernel shows it in sysfs, and what is to be done before DPDK can have it.
  * No DPDK. The command `urxe bind` and the link that is a DPDK port both ask here.
  *
  * All calls are thread-safe, read files, and keep nothing; strings of the kernel are cut to fit.
@@ -102,7 +102,7 @@ unsigned long urxe_pci_hugepages(const struct urxe_pci_roots *r);
 /**
  * urxe_pci_mac - the card's own MAC, as far as one can tell before it is started
  *
- * That of its kernel interface, or the one it had when `urxe bind` took that away. False: unknown.
+ * It is that of its kernel interface, or of the one that `urxe bind` took away. False: unknown.
  */
 bool urxe_pci_mac(const struct urxe_pci_roots *r, const char *addr, uint8_t mac[6]);
 

@@ -83,11 +83,12 @@ void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info);
 /**
  * urxe_port_awaits_carrier - the link is not up, and has not been waited for long enough yet
  *
- * Who asks waits: the time begins with the first to ask. Needs a started port; thread-safe.
+ * The time begins with the first call, for the caller waits. Needs a started port; thread-safe.
  */
 bool urxe_port_awaits_carrier(struct urxe_port *port);
 
-/** urxe_port_carrier - the carrier has gone or come: soon neighbours are told, and doubted. */
+/** urxe_port_carrier - the carrier has gone or come: soon our addresses are announced, and
+ * neighbours are asked again. */
 void urxe_port_carrier(struct urxe_port *port);
 
 /** urxe_port_gid - the GID table: of the configuration, IPv4 entries first. 0, ENODATA for an empty
@@ -99,7 +100,7 @@ int urxe_port_gid(struct urxe_port *port, unsigned index, struct urxe_gid_entry 
  * urxe_port_addr_add - one more own address, in the first empty slot of the GID table
  * @prefix_len: of the address family
  *
- * Announced, and asked for whether somebody else has it, as at start. 0; EEXIST: it is there;
+ * It is announced, and probed for a duplicate, as at start. 0; EEXIST: it is there;
  * EINVAL: no host's address; ENOSPC: no slot is empty; ENOMEM; or the errno of the link, which does
  * not take one more group. Thread-safe; call with no lane held.
  */
@@ -108,7 +109,7 @@ int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned p
 /**
  * urxe_port_addr_del - an own address goes; its slot stays empty, the indices of others stay
  *
- * From now on nothing is received at nor sent from it: paths from it say EHOSTUNREACH until it
+ * From now on nothing is received at nor sent from it: paths from it return EHOSTUNREACH until it
  * comes back. 0, or EADDRNOTAVAIL: there is none such with this prefix. Thread-safe, as above.
  */
 int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len);
@@ -144,14 +145,13 @@ uint64_t urxe_port_random(struct urxe_port *port);
  *
  * Called by one thread, which holds no lane. May return early. Where the link has no
  * interrupt to wait for, a link with traffic expected must be waited for in short steps:
- * *@interrupt tells whether an arriving frame ends the wait. In: an arriving frame should end it
- * however short it is, which a link that is prompt does.
+ * *@interrupt, out: does an arriving frame end the wait? In: should it, however short the wait is?
+ * A link that is prompt does that.
  */
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt);
 
 /**
- * urxe_port_prompt - can a wait of any length be ended by an arriving frame, at no cost to who
- * sends?
+ * urxe_port_prompt - can an arriving frame end a wait of any length, at no cost to its sender?
  */
 bool urxe_port_prompt(const struct urxe_port *port);
 
@@ -301,7 +301,7 @@ int urxe_raw_commit(struct urxe_lane *lane, struct urxe_tx *tx);
 
 /* ---- paths ---- */
 
-/** Where a flow goes: what an AH or a QP's primary path says. */
+/** Where a flow goes: the attributes of an AH or of a QP's path. */
 struct urxe_path_attr {
 	unsigned sgid_index;
 	uint8_t dgid[16];
@@ -325,7 +325,7 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
  *
  * Everybody is asked for the neighbour's MAC, at a bounded rate, while the one known stays in
  * use: one that was learned wrongly, or has changed, heals before a QP's retries are used up. Needs
- * the lane's lock. Of a path without a neighbour (own address, group) it does nothing.
+ * the lane's lock. With a path without a neighbour (own address, group) it does nothing.
  */
 void urxe_path_suspect(struct urxe_lane *lane, struct urxe_path *path);
 
@@ -370,7 +370,7 @@ struct urxe_path_error {
  */
 typedef void urxe_path_error_fn(void *arg, const struct urxe_path_error *e);
 
-/** urxe_port_on_path_error - tell @fn; before the port is started. */
+/** urxe_port_on_path_error - have @fn called with errors; before the port is started. */
 void urxe_port_on_path_error(struct urxe_port *port, urxe_path_error_fn *fn, void *arg);
 
 /* ---- multicast ---- */

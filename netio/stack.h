@@ -4,8 +4,8 @@
  * Nobody outside netio includes this file.
  *
  * Locks, outermost first: port->start_lock; a lane's lock; neigh.lock, mcast.lock or paths.lock
- * (none within another); port->info_lock. What a lane's lock guards is said in
- * struct urxe_lane; counters are written under it and read by anybody.
+ * (none within another); port->info_lock. struct urxe_lane has what a lane's lock
+ * guards; counters are written under it and read by anybody.
  */
 #ifndef URXE_NETIO_STACK_H
 #define URXE_NETIO_STACK_H
@@ -104,10 +104,10 @@ static inline void urxe_neigh_word_mac(uint64_t word, uint8_t mac[6])
 	memcpy(mac, &be, 6);
 }
 
-/* What was heard of a neighbour. */
+/* What a received ARP or ND packet means for a neighbour. */
 #define NEIGH_HEARD_SOLICITED 0x1 /* answers our question */
 #define NEIGH_HEARD_OVERRIDE  0x2 /* replaces another MAC (ND; always set for ARP) */
-#define NEIGH_HEARD_CREATE    0x4 /* it talks to us: worth an entry */
+#define NEIGH_HEARD_CREATE    0x4 /* it sends to us: worth an entry */
 
 /** urxe_neigh_get - the entry of an on-link address, referenced. 0 or ENOMEM. */
 int urxe_neigh_get(struct urxe_port *port, const uint8_t gid[16], unsigned sgid_index,
@@ -122,7 +122,7 @@ void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n);
 void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6],
 		      unsigned heard);
 uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now);
-/** urxe_neigh_announce - say who we are soon, with the addresses at the GID indices in @who. */
+/** urxe_neigh_announce - announce soon the own addresses at the GID indices in @who. */
 void urxe_neigh_announce(struct urxe_port *port, uint64_t who);
 void urxe_neigh_schedule(struct urxe_port *port, uint64_t due);
 void urxe_neigh_destroy(struct urxe_port *port);

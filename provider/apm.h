@@ -13,9 +13,9 @@ bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_packet *pkt);
 bool urxe_apm_migrate(struct urxe_qp *qp);
 /** urxe_apm_check - the attributes of an alternate path and of migration. 0 or EINVAL. */
 int urxe_apm_check(const struct urxe_qp *qp, const struct ibv_qp_attr *attr, int mask);
-/** urxe_apm_modify - as software says: rearm, or migrate. */
+/** urxe_apm_modify - what ibv_modify_qp() asks for: rearm, or migrate. */
 void urxe_apm_modify(struct urxe_qp *qp, enum ibv_mig_state to);
-/** urxe_apm_migreq - what a packet says of our state. */
+/** urxe_apm_migreq - the MigReq bit of a packet that is sent. */
 static inline bool urxe_apm_migreq(const struct urxe_qp *qp)
 {
 	return qp->attr.path_mig_state == IBV_MIG_MIGRATED;

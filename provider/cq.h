@@ -17,7 +17,7 @@ struct urxe_channel {
 
 struct urxe_cqe {
 	struct ibv_wc wc;
-	uint64_t when;	   /* the port's clock; of CQs that tell it */
+	uint64_t when;	   /* the port's clock; for CQs with time stamps */
 	uint32_t flow_tag; /* raw packets */
 	uint16_t cvlan;
 	bool solicited; /* or failed: wakes who waits for such only */

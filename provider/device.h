@@ -75,9 +75,9 @@ struct urxe_rtt {
  * know less well. Written under any lane's lock.
  */
 struct urxe_peer {
-	_Atomic uint64_t heard;	 /* a packet of it came */
-	_Atomic uint64_t since;	 /* when it began to speak, never silent for long after */
-	_Atomic uint64_t probed; /* a QP asked, last */
+	_Atomic uint64_t heard;	 /* when a packet of it came */
+	_Atomic uint64_t since;	 /* when it began to send, never silent for long after */
+	_Atomic uint64_t probed; /* when a QP sent a probe, last */
 	struct urxe_rtt rtt;
 };
 
@@ -87,7 +87,7 @@ struct urxe_service_thread {
 	bool running;
 	atomic_bool stop;
 	atomic_bool asleep;	/* in a long wait, or about to */
-	_Atomic uint64_t until; /* when it will look of itself; valid while asleep */
+	_Atomic uint64_t until; /* when it takes a turn by itself; valid while asleep */
 	_Atomic uint64_t polls; /* lane turns by callers: they drive */
 	atomic_bool nudged;	/* a caller goes to sleep: drive for a while */
 	atomic_bool gsi_due;
@@ -98,7 +98,7 @@ struct urxe_service_thread {
 	atomic_bool gsi_waits;			    /* the last of these sleeps now */
 };
 
-/** What ICMP says of QP1's packets, until its service takes it (gsi.c). Innermost lock. */
+/** ICMP errors about QP1's packets, until its service takes them (gsi.c). Innermost lock. */
 #define URXE_GSI_ERRORS 16
 struct urxe_gsi_errors {
 	struct urxe_spin lock;
@@ -106,7 +106,7 @@ struct urxe_gsi_errors {
 	struct urxe_gsi_error entry[URXE_GSI_ERRORS];
 };
 
-/** Who carries out FLUSHes to persistence (flush.c). */
+/** The flusher, which carries out FLUSHes to persistence (flush.c). */
 struct urxe_flusher {
 	pthread_mutex_t lock; /* innermost but for sched.lock */
 	pthread_cond_t work;
@@ -255,24 +255,24 @@ static inline int urxe_device_claim(const struct urxe_device *dev, atomic_int *c
 int urxe_device_create(struct urxe_device **dev, const struct urxe_port_config *cfg,
 		       const struct urxe_link_ops *ops, void *link_arg, bool threaded);
 
-/** urxe_device_addr - add an own address or remove it, and tell all contexts. 0, EIO (dead), or
- * urxe_port_addr_add()'s and urxe_port_addr_del()'s. */
+/** urxe_device_addr - add an own address or remove it, with an event for all contexts. 0, EIO
+ * (dead), or urxe_port_addr_add()'s and urxe_port_addr_del()'s. */
 int urxe_device_addr(struct urxe_device *dev, bool add, const union ibv_gid *gid,
 		     unsigned prefix_len);
 /**
- * urxe_device_watch - look at the carrier now and then, and tell contexts what has changed
- * By one thread; no lock held. When the port is dead, so is the device: nothing of it works but
- * destroying.
+ * urxe_device_watch - look at the carrier now and then; contexts get events of what has changed
+ * One thread calls it, with no lock held. When the port is dead, so is the device: nothing of it
+ * works but destroying.
  */
 void urxe_device_watch(struct urxe_device *dev, uint64_t now);
 
-/** urxe_device_destroy - of one made by urxe_device_create, with no context open. */
+/** urxe_device_destroy - free a device of urxe_device_create() that has no context open. */
 void urxe_device_destroy(struct urxe_device *dev);
 
 /** urxe_context_port - the port of the device behind an ibv_context of ours. */
 struct urxe_port *urxe_context_port(struct ibv_context *ctx);
 
-/** urxe_path_error - the port's hook: keeps what QP1's service is to know. A lane is held. */
+/** urxe_path_error - the port's hook: keeps the error for QP1's service. A lane is held. */
 void urxe_path_error(void *dev, const struct urxe_path_error *e);
 
 /* ---- context.c ---- */

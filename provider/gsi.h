@@ -36,7 +36,7 @@ struct urxe_gsi_service {
 	void *arg;
 	/**
 	 * When poll is to run at the latest; UINT64_MAX: never. The owner's to write, under one
-	 * lock of its own; who makes it earlier outside of poll calls urxe_gsi_by() then.
+	 * lock of its own. After it was made earlier outside of poll, urxe_gsi_by() is called.
 	 */
 	_Atomic uint64_t next;
 };
@@ -53,8 +53,8 @@ struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 /**
  * urxe_gsi_poll_cq - ibv_poll_cq() that does not drive the device when the CQ is empty
  *
- * For within poll: a turn there would receive MADs that nobody has room for, and count as a
- * caller that drives.
+ * It is for use within poll: a turn there would receive MADs that nobody has room for, and count
+ * as one of a caller.
  */
 int urxe_gsi_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 
@@ -82,7 +82,7 @@ void urxe_gsi_by(struct ibv_context *ctx, uint64_t when);
  * how much it found to do, 0 for nothing, -1 when the device is dead or another thread drives.
  * @sleeps: the caller goes to sleep now: the service thread is to look often for a while, and then
  * to have the link wake it.
- * No lock held that poll takes; no thread may be cancelled in these.
+ * The caller holds no lock that poll takes; no thread may be cancelled in these.
  */
 void urxe_gsi_drive_begin(struct ibv_context *ctx);
 int urxe_gsi_drive(struct ibv_context *ctx);
@@ -155,11 +155,10 @@ int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);
 int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gid);
 
 /**
- * urxe_gsi_addr - the device gets one more own address, or loses one, as urxe_port_addr_add() and
- * urxe_port_addr_del() say
+ * urxe_gsi_addr - the device gets one more own address, or loses one
  *
- * All contexts are told (IBV_EVENT_GID_CHANGE). Also EIO: the device is dead. Thread-safe; not from
- * within poll.
+ * As urxe_port_addr_add() and urxe_port_addr_del(). All contexts get IBV_EVENT_GID_CHANGE. Also
+ * EIO: the device is dead. Thread-safe; not from within poll.
  */
 int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, unsigned prefix_len);
 

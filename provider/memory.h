@@ -152,7 +152,7 @@ uint8_t *urxe_mr_access(struct urxe_device *dev, struct urxe_pd *pd, uint32_t ke
 /** urxe_mr_remote - the same for an rkey, of a region or a window, that came to @qp. */
 uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key,
 			uint64_t va, uint64_t len, unsigned access);
-/** urxe_mkey_remote - the entry behind an rkey; nothing is said about addresses. */
+/** urxe_mkey_remote - the entry behind an rkey; addresses are not checked. */
 const struct urxe_mkey *urxe_mkey_remote(const struct urxe_qp *qp, const struct urxe_pd *pd,
 					 uint32_t key, unsigned access);
 
@@ -181,7 +181,7 @@ struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int urxe_dealloc_mw(struct ibv_mw *mw);
 /**
  * urxe_mw_bind - carry out a bind; qp->lock held, RCU read-side
- * @key: the window's new rkey; its upper 24 bits say which window
+ * @key: the window's new rkey; its upper 24 bits are those of the window
  * @lkey, @addr, @length: of the region; @length 0 binds a type 1 window to nothing
  * 0, or an errno: a bind error.
  */

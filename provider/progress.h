@@ -10,7 +10,7 @@
 /** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if a lane is free. */
 void urxe_progress_kick(struct urxe_qp *qp);
 /**
- * urxe_progress_flush - send what the QP still owes, before it goes or is reset
+ * urxe_progress_flush - send what is still due, before the QP goes or is reset
  * A NIC would have acknowledged by now what the application has seen, and sent what was posted to a
  * QP that waits for no ACK. No lock held.
  */
@@ -25,9 +25,9 @@ void urxe_progress_defer(struct urxe_qp *qp);
  * Returns packets and timers handled, or -1 when others hold the lanes. No lock held.
  */
 int urxe_progress_poll(struct urxe_device *dev);
-/** urxe_progress_turn - the same for the service thread: does not count as a caller that drives. */
+/** urxe_progress_turn - the same for the service thread: it does not count as a caller. */
 int urxe_progress_turn(struct urxe_device *dev);
-/** urxe_progress_timer - see to it that the QP is looked at by @when. */
+/** urxe_progress_timer - have a turn run the timers of the QP by @when. */
 void urxe_progress_timer(struct urxe_qp *qp, uint64_t when);
 /** urxe_progress_forget - take a QP off list and heap (destroy). */
 void urxe_progress_forget(struct urxe_qp *qp);

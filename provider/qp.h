@@ -127,7 +127,7 @@ struct urxe_sq {
 struct urxe_builder {
 	uint32_t next;	       /* slot that the next finished WQE takes */
 	struct urxe_swqe *wqe; /* under construction */
-	int err;	       /* the first; told by wr_complete */
+	int err;	       /* the first; wr_complete returns it */
 };
 
 /* ---- requester, completer, responder state of a QP ---- */
@@ -262,7 +262,7 @@ struct urxe_qp {
 	bool block_self_mcast; /* gets no copy of what it sends to a group that it is in */
 	atomic_bool destroyed;
 	bool last_wqe_reached;
-	bool sq_draining; /* SQD: the drained event is owed */
+	bool sq_draining; /* SQD: the drained event is due */
 	bool sqd_notify;
 	uint8_t state;
 	struct ibv_qp_attr attr; /* as set by modify, for query */

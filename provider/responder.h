@@ -13,7 +13,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			    const struct urxe_opcode_info *op, uint64_t now);
 /** urxe_responder_run - send responses that are due; true when it stopped for want of room. */
 bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane);
-/** urxe_responder_leaves - has a QP that goes more to say than what is due? */
+/** urxe_responder_leaves - has a QP that goes more to send than what is due? */
 bool urxe_responder_leaves(const struct urxe_qp *qp);
 /**
  * urxe_responder_leave - the QP goes: send what is due, and the last ACK once more

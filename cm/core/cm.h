@@ -50,16 +50,16 @@ struct urxe_cm_ops {
 
 /**
  * Time-outs, ms. They are our own and shorter than those advertised (which are the kernel's), so
- * that a dead peer is known in seconds; a slow one says MRA. A try waits first << n, at most max.
+ * that a dead peer is known in seconds; a slow one sends MRA. A try waits first << n, at most max.
  */
 struct urxe_cm_config {
 	uint32_t first_ms, max_ms;
 	uint32_t rep_max_ms;	      /* REP's own, so short that the active side knows us alive */
 	uint8_t req_tries, rep_tries; /* sends altogether */
 	uint32_t dreq_first_ms, dreq_max_ms;
-	uint8_t dreq_tries; /* then the consumer is told */
+	uint8_t dreq_tries; /* then the consumer gets its event */
 	uint8_t dreq_sends; /* and so many in all, for the peer's sake: it would stay connected */
-	uint32_t mra_after_ms; /* the consumer is slow: tell the peer after this */
+	uint32_t mra_after_ms; /* the consumer is slow: send an MRA after this */
 	uint32_t mra_again_ms; /* and again */
 	uint8_t mra_service;   /* the time asked for, 4.096 us * 2^n; above mra_again_ms */
 	uint32_t timewait_ms;
@@ -68,11 +68,11 @@ struct urxe_cm_config {
 	uint8_t unreachable_sends; /* after so many the host at the peer's address is believed */
 	uint32_t refused_ms; /* rejected at once for want of a listener: ask once more after this */
 	/*
-	 * A connection without traffic does not notice that its peer died. The passive side says
-	 * its REP again now and then, which any CM answers with RTU (12.9.7.1), and sooner again
-	 * when it was not; each side gives up a peer that was silent for probe_misses times as
-	 * long, and for as long as the QP would take to run out of retries. More connections,
-	 * longer pauses. 0: never.
+	 * A connection without traffic does not notice that its peer died. So the passive side
+	 * sends its REP again now and then, which any CM answers with RTU (12.9.7.1), and sooner
+	 * if no answer comes. Each side gives up a peer that was silent for probe_misses times as
+	 * long, and for as long as the QP would take to run out of retries. With more connections
+	 * the pauses are longer. 0: never.
 	 */
 	uint32_t probe_first_ms, probe_ms;
 	uint8_t probe_misses;
@@ -160,7 +160,7 @@ enum urxe_cm_input {
 #undef URXE_CM_INPUT
 extern const char *const urxe_cm_input_names[URXE_CM_N_INPUTS];
 
-/** What a handler is told. */
+/** The events that a handler gets. */
 #define URXE_CM_EVENTS(X)                                      \
 	X(NONE)                                                \
 	X(REQ_ERROR)                                           \
@@ -224,7 +224,7 @@ enum urxe_cm_apr_status {
 	URXE_CM_APR_INVALID_GID = 8,
 };
 
-/** What a REP says of the alternate path in the REQ, table 110. */
+/** The answer of a REP to the alternate path in the REQ, table 110. */
 enum urxe_cm_failover {
 	URXE_CM_FAILOVER_ACCEPTED = 0,
 	URXE_CM_FAILOVER_UNSUPPORTED = 1,
@@ -353,17 +353,17 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 /** urxe_cm_destroy_all - free the CM and every id left, saying nothing to anyone. */
 void urxe_cm_destroy_all(struct urxe_cm *cm);
 
-/** urxe_cm_goodbye - for process exit: destroys every id, which tells each peer (DREQ or REJ). */
+/** urxe_cm_goodbye - for process exit: destroys every id, which sends each peer a DREQ or REJ. */
 void urxe_cm_goodbye(struct urxe_cm *cm);
 
 /** urxe_cm_counters - live counters. */
 const struct urxe_cm_counters *urxe_cm_get_counters(const struct urxe_cm *cm);
 
-/** An id as it stands, for who asks for all of them. */
+/** The state of one id, for a list of all of them. */
 struct urxe_cm_info {
 	urxe_cm_handler handler; /* NULL: its owner is gone */
 	enum urxe_cm_state state;
-	enum urxe_cm_event_type last_event; /* that its owner was told, or would have been */
+	enum urxe_cm_event_type last_event; /* that its owner got, or would have got */
 	uint32_t local_comm_id, remote_comm_id, local_qpn, remote_qpn;
 	uint64_t service_id;
 	unsigned retries; /* of all its messages */
@@ -382,7 +382,7 @@ void urxe_cm_for_each(struct urxe_cm *cm, void (*fn)(const struct urxe_cm_info *
 /** urxe_cm_idle - true when no id is left, not even one in timewait. */
 bool urxe_cm_is_idle(const struct urxe_cm *cm);
 
-/** Where a MAD came from: the received packet's own headers, not what the MAD says. */
+/** Where a MAD came from: the headers of the received packet, not the fields of the MAD. */
 struct urxe_cm_source {
 	union ibv_gid sgid; /* the peer */
 	union ibv_gid dgid; /* own */
@@ -409,7 +409,7 @@ struct urxe_cm_unreachable {
  * urxe_cm_unreachable - take such a report. Anything may come in.
  *
  * It ends the wait of the REQ or SIDR_REQ that it quotes (REQ_ERROR, SIDR_REQ_ERROR with its
- * errno), and nothing else; urxe-cm(7) says when.
+ * errno), and nothing else: see urxe-cm(7).
  */
 void urxe_cm_unreachable(struct urxe_cm *cm, const struct urxe_cm_unreachable *e);
 
@@ -428,8 +428,8 @@ void urxe_cm_set_handler(struct urxe_cm_id *id, urxe_cm_handler handler, void *c
 /**
  * urxe_cm_destroy - the caller is done with the id; its handler is not called any more
  *
- * The peer is told (REJ, or DREQ until it answers or its tries are over); the id goes on without
- * its owner until then, and through timewait.
+ * The peer gets a REJ, or DREQs until it answers or the tries are over. The id goes on without its
+ * owner until then, and through timewait.
  */
 void urxe_cm_destroy(struct urxe_cm_id *id);
 
@@ -461,7 +461,7 @@ int urxe_cm_ignore(struct urxe_cm_id *id);
 /** urxe_cm_send_rtu - confirm a REP; private data up to 224 bytes. EINVAL. */
 int urxe_cm_send_rtu(struct urxe_cm_id *id, const void *private_data, uint8_t len);
 /**
- * urxe_cm_send_rej - say no, or end what was accepted but not confirmed yet
+ * urxe_cm_send_rej - reject, or end what was accepted but not confirmed yet
  * @reason: table 109; @ari: additional information of up to 72 bytes
  *
  * Private data up to 148 bytes. EINVAL.
@@ -491,7 +491,7 @@ int urxe_cm_send_lap(struct urxe_cm_id *id, const struct urxe_cm_path *path,
 /**
  * urxe_cm_send_apr - answer LAP_RECEIVED
  *
- * Load the path into the QP before you say URXE_CM_APR_SUCCESS (urxe_cm_init_qp_attr() for RTS
+ * Load the path into the QP before you send URXE_CM_APR_SUCCESS (urxe_cm_init_qp_attr() for RTS
  * gives it). @info up to 72 bytes, @private_data up to 148.
  */
 int urxe_cm_send_apr(struct urxe_cm_id *id, uint8_t status, const void *info, uint8_t info_len,

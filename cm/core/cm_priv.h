@@ -53,9 +53,9 @@ struct urxe_cm_id {
 	bool orphan, dead;
 	bool active;   /* sent the REQ */
 	bool peer;     /* its REQ may meet one of the peer's */
-	bool refused;  /* no listener, once: the REQ or SIDR_REQ is said again */
-	bool rejected; /* TIMEWAIT after a REJ of ours: say it again when asked */
-	bool quiet;    /* the end of the connection was told: no second event */
+	bool refused;  /* no listener, once: the REQ or SIDR_REQ is sent again */
+	bool rejected; /* TIMEWAIT after a REJ of ours: duplicates get it again */
+	bool quiet;    /* the consumer got the end of the connection: no second event */
 
 	struct cds_lfht_node by_local, by_remote, by_qp, by_service, by_peer;
 	bool in_remote, in_qp, in_service, in_peer;
@@ -83,8 +83,8 @@ struct urxe_cm_id {
 	enum urxe_cm_event_type last_event;
 	uint32_t wait_ms; /* each try waits so long; 0: back-off */
 	uint8_t max_tries;
-	uint64_t heard, probe_ns; /* of the peer while connected; time between its probes */
-	uint8_t rep_again;	  /* our REQ: the peer says its REP again after 4.096 us * 2^n */
+	uint64_t heard, probe_ns; /* when its last MAD came, while connected; time between probes */
+	uint8_t rep_again;	  /* our REQ: the peer repeats its REP after 4.096 us * 2^n */
 	bool probed;		  /* an active side whose peer probes */
 	struct urxe_timer timer;
 	/* What the host at the peer's address reported of the request (cm_unreachable.c). */
@@ -128,7 +128,7 @@ struct urxe_cm {
 	uint64_t heard[URXE_CM_PEERS];	    /* when the last MAD came, likewise */
 };
 
-/** What a step works on, and what it leaves to be told. */
+/** What a step works on, and the event that it leaves. */
 struct urxe_cm_step {
 	const uint8_t *mad; /* came in, or NULL */
 	const struct urxe_cm_source *src;
@@ -162,12 +162,12 @@ typedef int (*urxe_cm_action)(struct urxe_cm_id *id, struct urxe_cm_step *s);
 /* cm_state.c */
 /**
  * urxe_cm_do - one step of @id: the table's action for @in in its state, the state after it, and
- * what the handler is to be told
+ * the event for the handler
  *
  * 0, or the errno of a call that is refused. @id may be gone afterwards.
  */
 int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step *s);
-/** urxe_cm_heard - the peer is alive. */
+/** urxe_cm_heard - a MAD of the peer has come: it is alive. */
 void urxe_cm_heard(struct urxe_cm_id *id);
 /** urxe_cm_watch - start to watch over the peer of a connection just established. */
 void urxe_cm_watch(struct urxe_cm_id *id);
@@ -182,8 +182,9 @@ bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in);
 void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns);
 void urxe_cm_cancel(struct urxe_cm_id *id);
 /**
- * urxe_cm_ask_again - nobody listens, says the answer: was it the first one and did it come at
- * once, then the request is said once more in a moment, and this is true.
+ * urxe_cm_ask_again - the answer was that nobody listens
+ *
+ * True if it was the first answer and came at once: the request is sent once more in a moment.
  */
 bool urxe_cm_ask_again(struct urxe_cm_id *id);
 /** urxe_cm_arm_try - wait for the answer to try number id->tries (from 1), with back-off. */
@@ -295,7 +296,7 @@ void urxe_cm_answer_drep(struct urxe_cm *cm, const struct urxe_cm_source *src, c
 void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *path);
 
 /* cm_act.c: the actions of the table */
-/** urxe_cm_heard_mra - the peer asks for time: the event says so. Returns the ns to wait: 4.096 us
+/** urxe_cm_heard_mra - the peer asks for time: fills in the event. Returns the ns to wait: 4.096 us
  * * 2^n (IBTA 12.6.6), then a round trip more. */
 uint64_t urxe_cm_heard_mra(const struct urxe_cm_id *id, struct urxe_cm_step *s);
 #define URXE_CM_ACTIONS(A) \

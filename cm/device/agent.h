@@ -7,8 +7,8 @@
 #include "provider/gsi.h"
 
 /*
- * Who receives MADs mostly handles them, too, so that a few bursts of room are plenty. Sends wait
- * for a link that is slower than we are: a storm's answers are not to be lost for want of room.
+ * The thread that receives MADs mostly handles them too, so that a few bursts of room are plenty.
+ * Sends wait for a link that is slower than we are: the answers to a storm find room.
  */
 #define URXE_AGENT_RECVS    1024u
 #define URXE_AGENT_SENDS    2048u

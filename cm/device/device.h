@@ -39,7 +39,7 @@ struct urxe_cma_dev {
 	struct urxe_agent *agent;	      /* NULL until the CM is first needed */
 	struct urxe_cma_listening *listening; /* rdma_cm's; NULL before its first listener */
 	unsigned index;
-	bool lost; /* its port is gone, and the client has been told */
+	bool lost; /* its port is gone, and the client knows */
 };
 
 /** A neighbour that an id waits for. */
@@ -55,7 +55,7 @@ struct urxe_agent_query {
 	bool waits;
 };
 
-/** Who has ids on the devices, and is told of what befalls them. All locked. */
+/** What the owner of ids on the devices does when something happens to these. All locked. */
 struct urxe_device_client {
 	/** The device's port is gone for good. */
 	void (*lost)(struct urxe_cma_dev *dev);
@@ -98,20 +98,20 @@ struct urxe_cma_drive {
 	unsigned n;
 };
 
-/** urxe_cma_drive_begin - the calling thread drives from now on. Locked. */
+/** urxe_cma_drive_begin - the calling thread takes turns from now on (drives). Locked. */
 void urxe_cma_drive_begin(struct urxe_cma_drive *d);
 /** urxe_cma_drive_turn - one turn of each device; true if there was something to do. Not locked. */
 bool urxe_cma_drive_turn(const struct urxe_cma_drive *d);
-/** urxe_cma_drive_end - it does not any more; @sleeps: because it goes to sleep. */
+/** urxe_cma_drive_end - the thread drives no more; @sleeps: because it goes to sleep. */
 void urxe_cma_drive_end(const struct urxe_cma_drive *d, bool sleeps);
 
 /** urxe_cma_device_of - the device of an application's context; ENODEV when it is not ours. Locked.
  */
 struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err);
 /**
- * urxe_cma_set_client - @client is told of all devices from now on. Locked.
+ * urxe_cma_set_client - call the functions of @client for all devices from now on. Locked.
  *
- * Before its first id. There is one: rdma_cm (ib_cm learns of them by its calls).
+ * To be called before its first id. There is one client: rdma_cm. (ib_cm learns by its calls.)
  */
 void urxe_cma_set_client(const struct urxe_device_client *client);
 /** urxe_cma_get_client - it, or NULL: no id of its own so far. Locked. */
@@ -147,16 +147,16 @@ struct urxe_agent_drops {
 };
 /** urxe_agent_get_drops - as counted so far. Locked. */
 void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops);
-/** urxe_agent_stop - say goodbye to all peers and free everything. Not locked; at exit. */
+/** urxe_agent_stop - disconnect all peers and free everything. Not locked; at exit. */
 void urxe_agent_stop(struct urxe_cma_dev *dev);
 
 /* ---- readdress.c: addresses that come and go, `urxe ip` ---- */
 
-/** urxe_cma_ip_list - the devices and their addresses, a line each, as cm/device/report_path.h
- * says. Locked. */
+/** urxe_cma_ip_list - print the devices and their addresses, a line each, in the format of
+ * cm/device/report_path.h. Locked. */
 void urxe_cma_ip_list(FILE *out, const char *command);
-/** urxe_cma_ip_change - what `urxe ip` asks for, in words of cm/device/report_path.h; says how it
- * went. Locked. */
+/** urxe_cma_ip_change - do what `urxe ip` asks for, in the words of cm/device/report_path.h, and
+ * print how it went. Locked. */
 void urxe_cma_ip_change(FILE *out, const char *line);
 
 /* ---- report.c: the answer to `urxe status --cm` ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Where a process tells of its connections, and `urxe status --cm` and `urxe ip` ask: a folder of
- * the user's, with a socket named by its process id for each process that has a CM. Who connects
- * says one of the words below and a newline, and reads until the end.
+ * Where `urxe status --cm` and `urxe ip` reach running processes: a folder of the user's, with a
+ * socket named by its process id for each process that has a CM. A client connects, sends one of
+ * the words below and a newline, and reads until the end.
  */
 #ifndef URXE_CM_DEVICE_REPORT_PATH_H
 #define URXE_CM_DEVICE_REPORT_PATH_H
@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #define URXE_REPORT_DIR "/tmp/urxe-"	  /* and the user's number */
-#define URXE_REPORT_ENV "URXE_STATUS_DIR" /* names another folder; empty: nothing is told */
+#define URXE_REPORT_ENV "URXE_STATUS_DIR" /* names another folder; empty: no socket */
 #define URXE_REPORT_ALL 'r'		  /* the report */
 #define URXE_REPORT_IPS 'l' /* a line for each device: name, process id, addresses, command */
 /* And a device, an address as IPv6, a prefix length; the answer is a line: DONE, or what is wrong.

@@ -6,7 +6,7 @@
 #include "cm/device/device.h"
 #include "urxe_cm.h"
 
-/* REQs that a listening id was not told of yet: more are rejected. */
+/* REQs that wait for the callback of a listening id: more are rejected. */
 #define URXE_IBCM_MAX_PENDING 1024
 
 struct urxe_ibcm_id {
@@ -14,7 +14,7 @@ struct urxe_ibcm_id {
 	struct urxe_cma_dev *dev;
 	struct urxe_cm_id *cm;
 	unsigned pending; /* requests in the queue, for a listening id */
-	bool gone;	  /* is being destroyed: nothing is told any more */
+	bool gone;	  /* is being destroyed: no more callbacks */
 	struct urxe_ibcm_id *next_gone;
 };
 
@@ -55,7 +55,7 @@ int urxe_ibcm_start(void);
 void urxe_ibcm_post(struct urxe_ibcm_event *e);
 /** urxe_ibcm_purge - forget the events of ids that are gone. Locked. */
 void urxe_ibcm_purge(void);
-/** urxe_ibcm_children - ids of requests that @listener was not told of, linked by next_gone.
+/** urxe_ibcm_children - ids of requests that wait for @listener's callback, linked by next_gone.
  * Locked. */
 struct urxe_ibcm_id *urxe_ibcm_children(struct urxe_ibcm_id *listener);
 /**

@@ -44,12 +44,12 @@ struct urxe_cma_channel {
 	struct rdma_event_channel channel; /* first */
 	struct cds_list_head events;	   /* not yet taken */
 	atomic_bool ready;		   /* there are events */
-	bool token;	   /* the descriptor says so, or a sleeper has read that and looks next */
-	unsigned readers;  /* in rdma_get_cm_event(): */
-	unsigned drivers;  /* they drive, look next, and need no token */
-	unsigned sleepers; /* they are in read(), or close to it */
-	bool dead;	   /* destroyed by the application */
-	struct cds_list_head entry; /* among the dead */
+	bool token;			   /* readable, or a sleeper has read that and looks next */
+	unsigned readers;		   /* in rdma_get_cm_event(): */
+	unsigned drivers;		   /* they drive, look next, and need no token */
+	unsigned sleepers;		   /* they are in read(), or close to it */
+	bool dead;			   /* destroyed by the application */
+	struct cds_list_head entry;	   /* among the dead */
 };
 
 struct urxe_cma_event {
@@ -81,9 +81,9 @@ struct urxe_cma_mcast {
 	S(ROUTE_RESOLVED)                                             \
 	S(CONNECT)    /* REQ sent, or request accepted, or further */ \
 	S(REQUEST)    /* a request that waits for accept or reject */ \
-	S(DISCONNECT) /* DISCONNECTED was told */                     \
+	S(DISCONNECT) /* DISCONNECTED was queued */                   \
 	S(LISTEN)                                                     \
-	S(REMOVED) /* DEVICE_REMOVAL was told: good for rdma_destroy_id() only */
+	S(REMOVED) /* DEVICE_REMOVAL was queued: good for rdma_destroy_id() only */
 
 #define URXE_CMA_STATE(name) URXE_CMA_##name,
 enum urxe_cma_state {
@@ -229,8 +229,8 @@ bool urxe_cma_addr_mix(const struct sockaddr *a, const struct sockaddr *b);
  * urxe_cma_addr_ib_space - the port space that an own AF_IB address means
  * @ps: the id's, RDMA_PS_IB may be any
  *
- * Its service id, as far as the mask says, must be that of a port space, and gets it in full.
- * 0, or EPROTONOSUPPORT: of none.
+ * Its service id, as far as the mask covers it, must be that of a port space, and is completed to
+ * that. 0, or EPROTONOSUPPORT: it is that of none.
  */
 int urxe_cma_addr_ib_space(struct sockaddr *sa, enum rdma_port_space ps,
 			   enum rdma_port_space *space);
@@ -293,9 +293,9 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 
 /** urxe_cma_backlog_init - for an id that is about to listen. 0 or ENOMEM. */
 int urxe_cma_backlog_init(struct urxe_cma_id *listener);
-/** urxe_cma_backlog_full - is there room for one more request, of @sender's? Locked. */
+/** urxe_cma_backlog_full - is there no room for one more request of @sender's? Locked. */
 bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_gid *sender);
-/** urxe_cma_backlog_owed - owes the sender of this REQ so many RTUs that it has to wait? Locked. */
+/** urxe_cma_backlog_owed - are so many RTUs of this REQ's sender missing that it waits? Locked. */
 bool urxe_cma_backlog_owed(const struct urxe_cma_id *listener, const struct urxe_cm_id *cm);
 /** urxe_cma_backlog_count - request @child became pending (1), or was taken (-1). Locked. */
 void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_id *child, int n);
