@@ -13,7 +13,7 @@
  *
  * Callbacks run one after another on a thread of the library's, with no lock held: they may call
  * everything here, and verbs, and may block, which holds up the callbacks of other ids. All calls
- * are thread-safe; who calls ib_destroy_cm_id() must be the last to use the id.
+ * are thread-safe; the caller of ib_destroy_cm_id() must be the last to use the id.
  *
  * Numbers are in host order, but for those of type __be16, __be32, __be64.
  */

@@ -321,7 +321,7 @@ int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned p
 	pthread_mutex_lock(&port->start_lock);
 	err = publish(port, gid, prefix_len, &i);
 	if (!err) {
-		/* IPv6: its solicited-node group is to be heard before anybody asks. */
+		/* IPv6: its solicited-node group is to be received before anybody asks. */
 		err = urxe_mcast_refilter(port);
 		if (err)
 			retract(port, i);

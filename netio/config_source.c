@@ -240,7 +240,7 @@ static int take(void *arg, const char *section, const char *key, const char *val
 	return !d->ret;
 }
 
-/* inih tells which read it took for no INI. */
+/* inih returns the number of the read that it took for no INI. */
 static int no_syntax(const char *text, const struct document *in, unsigned nth)
 {
 	struct document d = {.text = text, .rest = ""};

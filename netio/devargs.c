@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the `port` key says: DPDK devargs, a PCI address or "loop"; what is added to it; and the
+ * The `port` key: DPDK devargs, a PCI address or "loop"; what is added to it; and the
  * table of what we know of DPDK's drivers. Strings and files alone, no DPDK.
  */
 #include <ctype.h>

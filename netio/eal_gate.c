@@ -11,8 +11,8 @@
  * So that thread is parked in a callback of ours, on an eventfd of our own: there it sleeps on its
  * own epoll descriptor, and when that has something it takes the gate's lock, holds the guards of
  * all gated data paths, returns to run the PMDs' handlers, and comes back to park (its eventfd is
- * made readable again before it leaves), where it releases them. Who has the gate's lock knows that
- * no handler runs, and that the epoll set is not being made anew.
+ * made readable again before it leaves), where it releases them. The holder of the gate's lock
+ * knows that no handler runs, and that the epoll set is not being made anew.
  */
 #include <dirent.h>
 #include <errno.h>

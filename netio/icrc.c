@@ -15,7 +15,7 @@ uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len)
 {
 	uint8_t b[ONES + IPV6_LEN + UDP_LEN + URXE_ICRC_SHORT];
 	uint32_t l3_len = ipv4 ? IPV4_LEN : IPV6_LEN;
-	/* Of a short packet all of it: two sums cost twice as much, however short they are. */
+	/* A short packet is summed in one go: two sums cost twice as much, however short. */
 	uint32_t head = len <= URXE_ICRC_SHORT ? len : URXE_BTH_LEN;
 	uint8_t *ip = b + ONES, *udp = ip + l3_len, *bth = udp + UDP_LEN;
 	uint32_t crc;

@@ -207,7 +207,7 @@ int urxe_ident_port_claim(struct urxe_ident *id, enum urxe_ident_space space, co
 	c->flags = flags;
 	memcpy(c->gid, gid, 16);
 	c->any = !memcmp(gid, zero, 16) || !memcmp(gid, v4_any, 16);
-	/* An address says itself which family it is of. */
+	/* The family is in the address itself. */
 	if (!memcmp(gid, v4_any, 12))
 		c->flags |= URXE_IDENT_PORT_V4;
 	else if (!c->any)

@@ -52,7 +52,7 @@ uint32_t urxe_sum_pseudo(const uint8_t *l3, bool ipv4, uint8_t proto, uint32_t l
 
 /* ---- UDP ---- */
 
-/* provider/quirks.md: flush-icrc. Of a FLUSH, which has no payload, all are headers. */
+/* provider/quirks.md: flush-icrc. A FLUSH has headers alone. */
 static bool twice_summed_flush(const struct urxe_input *in, const uint8_t *bth, uint32_t len)
 {
 	const struct urxe_opcode_info *op = &urxe_opcode_table[urxe_bth_opcode(bth)];

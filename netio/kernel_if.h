@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the kernel knows of a network interface of its own, asked for by index: a name may change.
+ * The state of a network interface of the kernel, by its index: a name may change.
  */
 #ifndef URXE_NETIO_KERNEL_IF_H
 #define URXE_NETIO_KERNEL_IF_H

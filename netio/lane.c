@@ -28,7 +28,7 @@ void urxe_lane_unlock(struct urxe_lane *lane)
 	urxe_lane_flush(lane);
 	ready = lane_ready(lane);
 	urxe_spin_unlock(&lane->lock);
-	/* No interrupt will tell a sleeper of frames that never left. */
+	/* No interrupt wakes a sleeper for frames that never left. */
 	if (ready)
 		urxe_port_wake(port);
 }

@@ -13,7 +13,7 @@
 static const struct link_kind {
 	const char *prefix;
 	bool whole; /* the port is just that */
-	bool eal;   /* DPDK is told before it starts */
+	bool eal;   /* DPDK must know of it before it starts */
 	const struct urxe_link_ops *ops;
 } kinds[] = {
 	{.prefix = "loop", .whole = true, .ops = &urxe_link_loop_ops},

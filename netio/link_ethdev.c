@@ -84,8 +84,7 @@ static void ethdev_free(void *link, unsigned lane, struct urxe_frame *f, unsigne
 	lcore_restore(old);
 }
 
-/* One piece. Of a frame that is too long for it the stack gets the head, and counts it as cut off.
- */
+/* One piece. A frame that is too long for it loses its tail: the stack counts it as cut off. */
 static void frame_from_mbuf(struct urxe_frame *f, struct rte_mbuf *m)
 {
 	if (m->nb_segs > 1 && rte_pktmbuf_linearize(m)) {
@@ -315,7 +314,7 @@ static int open_job(void *arg)
 	return 0;
 }
 
-/* Of what is wrong with a card EAL says less, or nothing. */
+/* EAL has a worse message, or none, when something is wrong with a card. */
 static int pci_ready(const struct ethdev *e)
 {
 	char addr[32], why[400];

@@ -79,7 +79,7 @@ static int on_removal(uint16_t port, enum rte_eth_event_type type, void *arg, vo
 	return 0;
 }
 
-/* ---- the kernel's interface below a port, of which DPDK says nothing ---- */
+/* ---- the kernel's interface below a port, which DPDK does not show ---- */
 
 static void find_kernel_interface(struct ethdev *e)
 {
@@ -212,8 +212,8 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
 		conf.rx_adv_conf.rss_conf.rss_hf = rss_types(di);
 	}
 	conf.intr_conf.rxq = intr;
-	/* Of a card nobody waits for LSC: the watch asks. With it DPDK would answer from what the
-	 * last interrupt said, and on uio, with rx interrupts wanted, there is none (e1000). */
+	/* A card has no LSC interrupt: the watch asks. With it DPDK would answer with the state at
+	 * the last interrupt, and on uio, with rx interrupts wanted, there is none (e1000). */
 	conf.intr_conf.lsc = !e->pci && *di->dev_flags & RTE_ETH_DEV_INTR_LSC;
 	conf.intr_conf.rmv = !!(*di->dev_flags & RTE_ETH_DEV_INTR_RMV);
 	if (!e->kind->any_mtu) {
@@ -241,7 +241,8 @@ static int configure(struct ethdev *e, const struct rte_eth_dev_info *di, bool i
 
 /*
  * The threshold must be below the device's ring, which a card on virtio has of its own, whatever
- * is asked for, and which nobody is told: it is tried for, from what we asked for downwards.
+ * is asked for, and which DPDK does not report: it is found by trial, from what we asked for
+ * downwards.
  */
 static int setup_tx_queue(struct ethdev *e, uint16_t queue, uint16_t txd, struct rte_eth_txconf txc,
 			  bool hoards)

@@ -115,8 +115,7 @@ static unsigned packet_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 		h = packet_ring_slot(r, r->next);
 		if (!(__atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
 			break;
-		/* Of a frame that is too long the slot has the head, which the stack counts as cut
-		 * off. */
+		/* A frame that is too long loses its tail: the stack counts it as cut off. */
 		f[got] = (struct urxe_frame){
 			.data = (uint8_t *)h + h->tp_mac, .len = h->tp_snaplen, .buf = h};
 		if (h->tp_status & TP_STATUS_VLAN_VALID)
@@ -198,7 +197,7 @@ static void clear_error(int fd)
 	int err;
 	socklen_t len = sizeof(err);
 
-	/* The interface went down: told once, or for ever when nobody asks. */
+	/* The interface went down: the error is pending until it is fetched, so fetch it. */
 	(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
 }
 

@@ -274,7 +274,7 @@ static void report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t type)
 		mld_report(lane, mgid, type);
 }
 
-/* What is to be said of the group at @i now, if anything. Under the lock. */
+/* The report that is due now for the group at @i, if any. Under the lock. */
 static uint8_t report_due(struct urxe_mcast *m, unsigned i, bool all4, bool all6, uint8_t gid[16])
 {
 	struct urxe_mcast_group *g = &m->group[i];
@@ -314,8 +314,8 @@ void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now)
 	urxe_spin_lock(&m->lock);
 	all4 = m->query4, all6 = m->query6;
 	m->query4 = m->query6 = false;
-	/* A join from here on makes it 0 again, and so does the carrier: without it nobody hears.
-	 */
+	/* A join from here on makes it 0 again, and so does the carrier: without it nobody
+	 * receives reports. */
 	atomic_store_explicit(&m->due, URXE_NEVER, memory_order_relaxed);
 	end = !atomic_load_explicit(&lane->port->neigh.was_up, memory_order_relaxed);
 	urxe_spin_unlock(&m->lock);

@@ -2,7 +2,7 @@
 /*
  * Neighbours of both families: ARP and ND differ in their packets alone, the states are
  * those of RFC 4861 7.3.2. A sender that finds a usable MAC in an entry's word takes no
- * lock. An entry lives while paths refer to it, and for a while after it was last heard.
+ * lock. An entry lives while paths refer to it, and for a while after its last packet.
  */
 #include "netio/stack.h"
 
@@ -347,7 +347,7 @@ void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8
 
 /* ---- time ---- */
 
-/* A link that comes (back) may have a new peer: say who we are, believe nothing old. Locked. */
+/* A link that comes (back) may have a new peer: announce ourselves, believe nothing old. Locked. */
 static void carrier_changed(struct urxe_port *port, uint64_t now)
 {
 	struct urxe_neigh_table *t = &port->neigh;
@@ -362,7 +362,7 @@ static void carrier_changed(struct urxe_port *port, uint64_t now)
 			} else if (state_of(n) == NEIGH_FAILED) {
 				n->hold = now;
 			} else if (state_of(n) == NEIGH_INCOMPLETE) {
-				/* Nobody heard it: the next question is the first, and now. */
+				/* Nobody received it: the next question is the first, and now. */
 				n->tries = UINT_MAX;
 				n->due = now;
 			}
@@ -455,7 +455,7 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	unsigned left;
 	bool more, came;
 
-	/* Who waits for the link waits for its first microsecond. */
+	/* Senders that wait for the link are to go in its first microsecond. */
 	if (now < next &&
 	    (atomic_load_explicit(&t->was_up, memory_order_relaxed) || !port->ops->up(port->link)))
 		return next;

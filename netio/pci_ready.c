@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What keeps DPDK from a PCI device, in one line with the command that mends it. EAL says of most
- * of these "no driver took it", or nothing.
+ * What keeps DPDK from a PCI device, in one line with the command that mends it. EAL
+ * reports most of these as "no driver took it", or not at all.
  */
 #include "netio/pci.h"
 

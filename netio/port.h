@@ -354,7 +354,7 @@ int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t
 struct urxe_path_error {
 	int err; /* ENETUNREACH, EHOSTUNREACH, EACCES (prohibited), ECONNREFUSED (nobody there has
 		  * the UDP port) */
-	uint8_t from[16];	    /* GID of who reports it */
+	uint8_t from[16];	    /* GID of the reporting router or host */
 	uint8_t sgid[16], dgid[16]; /* of the packet; the first is own */
 	uint16_t udp_sport;	    /* host order */
 	const uint8_t *bth; /* how much of the packet is quoted; good during the call only */

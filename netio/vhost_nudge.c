@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * DPDK's vhost thread polls with a time-out of one second and does not hear of a new listening
- * socket before that (22.11). It does hear of a new connection: so connect something, to a socket
- * of our own, and take it away again.
+ * DPDK's vhost thread polls with a time-out of one second and does not notice a new listening
+ * socket before that (22.11). It does notice a new connection: so connect something, to a socket of
+ * our own, and take it away again.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,7 +20,7 @@ struct urxe_cqe {
 	uint64_t when;	   /* the port's clock; for CQs with time stamps */
 	uint32_t flow_tag; /* raw packets */
 	uint16_t cvlan;
-	bool solicited; /* or failed: wakes who waits for such only */
+	bool solicited; /* or failed: wakes those that wait for such only */
 };
 
 enum urxe_cq_arm {

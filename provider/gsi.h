@@ -91,7 +91,7 @@ void urxe_gsi_drive_end(struct ibv_context *ctx, bool sleeps);
 /** Somebody reports, by ICMP, that a MAD of ours does not reach its destination. */
 struct urxe_gsi_error {
 	int err;		  /* as struct urxe_path_error's */
-	union ibv_gid from;	  /* who reports it */
+	union ibv_gid from;	  /* the one that reports it */
 	union ibv_gid sgid, dgid; /* of the packet */
 	uint32_t len;		  /* bytes of the MAD that are quoted and kept; may be 0 */
 	uint8_t mad[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * urxe ip: adds an address to a device of a running process, or removes one. The process does it
- * (cm/readdress.c); here it is found.
+ * (cm/device/readdress.c); here it is found.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ static void take_line(struct targets *t, const char *path, char *line)
 	snprintf(t->device, sizeof(t->device), "%s", device);
 }
 
-/* All that a process says, as a string. */
+/* The whole answer of a process, as a string. */
 static size_t read_all(int fd, char *buf, size_t size)
 {
 	size_t len = 0;

@@ -20,7 +20,7 @@ struct nic_ops {
 	int (*set_up)(const char *interface, bool up);
 	/** settle: wait until udev has named what is new. */
 	void (*settle)(void);
-	/** tell: a line for the user that is no error. */
+	/** tell: print a line for the user that is no error. */
 	void (*tell)(const char *line);
 };
 
@@ -31,7 +31,7 @@ struct nic_host {
 	bool root;	  /* we are */
 };
 
-/** nic_machine - the machine that we run on; lines are told on stdout. */
+/** nic_machine - the machine that we run on; lines are printed on stdout. */
 struct nic_host nic_machine(void);
 
 /* ---- what there is ---- */
@@ -80,8 +80,9 @@ struct nic_request {
 /**
  * nic_bind - give cards to a driver that DPDK works with
  *
- * Checks all before it touches any. What is done already is told and is success; a card whose new
- * driver does not take it goes back to its old one. Returns 0, or a positive errno and a line in
+ * Checks all before it touches any. What is done already is printed and is success; a card whose
+ * new driver does not take it goes back to its old one. Returns 0, or a positive errno and a line
+ * in
  * @err.
  */
 int nic_bind(const struct nic_host *h, const struct nic_request *req, char *err, size_t errlen);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * urxe status --cm: asks the processes of the user (root: of all) that have a CM for their
- * connections. Each tells its own in lines (cm/device/report.c), which become JSON here, and that a
+ * connections. Each answers in lines (cm/device/report.c), which become JSON here, and that a
  * table.
  */
 #include <ctype.h>

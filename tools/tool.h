@@ -53,8 +53,8 @@ int tool_status_cm(bool json);
 /** tool_process_each - @fn for the socket of each process that has a CM: the user's, root: all. */
 void tool_process_each(void (*fn)(const char *path, void *arg), void *arg);
 
-/** tool_process_ask - say @line to a process: the socket that the answer comes from, or -1, and who
- * is there and does not take it was named on stderr. */
+/** tool_process_ask - send @line to a process. Returns the socket that the answer comes from, or
+ * -1; a process that is there and does not take it is named on stderr. */
 int tool_process_ask(const char *path, const char *line);
 
 extern const char tool_bind_usage[];

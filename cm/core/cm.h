@@ -247,9 +247,9 @@ struct urxe_cm_ece {
 /** The connection's parameters, as they stand in REQ and REP. */
 struct urxe_cm_conn {
 	uint32_t qpn;
-	uint32_t psn;		     /* where who gets the message is to start (12.7.31) */
-	uint8_t responder_resources; /* of who sends the message */
-	uint8_t initiator_depth;     /* of who sends the message */
+	uint32_t psn;		     /* with which its receiver starts to send (12.7.31) */
+	uint8_t responder_resources; /* of the sender of the message */
+	uint8_t initiator_depth;     /* likewise */
 	uint8_t retry_count;	     /* REQ only */
 	uint8_t failover;	     /* REP only: enum urxe_cm_failover, if there was a path */
 	uint8_t rnr_retry_count;
@@ -399,7 +399,7 @@ void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const ui
 /** Somebody reports that a MAD of ours does not reach its destination (ICMP). */
 struct urxe_cm_unreachable {
 	int err;	    /* for the event: ENETUNREACH, EHOSTUNREACH, EACCES, ECONNREFUSED */
-	union ibv_gid from; /* who reports it */
+	union ibv_gid from; /* the one that reports it */
 	union ibv_gid sgid, dgid; /* the MAD's */
 	const uint8_t *mad;	  /* as much of it as is quoted */
 	uint32_t len;

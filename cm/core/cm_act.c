@@ -184,7 +184,7 @@ bool urxe_cm_ask_again(struct urxe_cm_id *id)
 
 /*
  * A peer that does not park REQs for listeners that are about to come (cm_park.c, the kernel does
- * not) rejects at once; then the REQ, of which it keeps nothing, is said once more. A peer that is
+ * not) rejects at once; then the REQ, of which it keeps nothing, is sent once more. A peer that is
  * to ask us as well may do so at any time: the REQ goes on.
  */
 ACTION(rej_req_sent)
@@ -359,7 +359,7 @@ ACTION(req)
 	id->remote_qpn = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_QPN);
 	id->sq_psn = (uint32_t)urxe_mad_get(m, URXE_REQ_STARTING_PSN);
 	id->service_id = urxe_mad_get(m, URXE_REQ_SERVICE_ID);
-	/* Until the consumer says otherwise in its REP: what the peer can do, if we can. */
+	/* Until the consumer chooses others in its REP: what the peer can do, if we can. */
 	id->responder_resources =
 		(uint8_t)min64(urxe_mad_get(m, URXE_REQ_INITIATOR_DEPTH), id->cm->cfg.max_rd_atom);
 	id->initiator_depth = (uint8_t)min64(urxe_mad_get(m, URXE_REQ_RESPONDER_RESOURCES),
@@ -371,7 +371,7 @@ ACTION(req)
 	urxe_cm_read_path(m, &urxe_cm_req_primary, p);
 	p->pkey = (uint16_t)urxe_mad_get(m, URXE_REQ_PKEY);
 	p->mtu = (uint8_t)urxe_mad_get(m, URXE_REQ_PATH_MTU);
-	/* What every kernel advertises says nothing about this path; anything else was chosen. */
+	/* What every kernel advertises means nothing for this path; anything else was chosen. */
 	if (p->ack_timeout && p->ack_timeout != URXE_CM_ADV_ACK_TIMEOUT)
 		id->ack_timeout = p->ack_timeout;
 	if (id->alt)
@@ -425,8 +425,8 @@ ACTION(send_rep)
 
 /*
  * Both sides asked (12.10.4): the one with the larger GUID, or with the larger QPN where the GUIDs
- * are the same, is the active one; the other forgets its own REQ and answers. Who is active
- * answers nothing: its own REQ is on the way.
+ * are the same, is the active one; the other forgets its own REQ and answers. The active side
+ * does not answer: its own REQ is on the way.
  */
 ACTION(peer_req)
 {
@@ -450,7 +450,7 @@ ACTION(peer_req)
 	return 0;
 }
 
-/* The REP got lost, or is under way: say it again, its timer goes on. */
+/* The REP got lost, or is under way: send it again, its timer goes on. */
 ACTION(resend)
 {
 	id->cm->counters.duplicates++;
@@ -466,7 +466,7 @@ ACTION(tmo_rtu_wait)
 
 /*
  * The REP is out: the peer may think itself connected. REJ is not answered and may get lost, so
- * go on as if disconnecting, until the peer says DREP.
+ * go on as if disconnecting, until the peer sends DREP.
  */
 static void reject_connected(struct urxe_cm_id *id)
 {

@@ -548,7 +548,7 @@ void urxe_cm_for_each(struct urxe_cm *cm, void (*fn)(const struct urxe_cm_info *
 
 static void readdress(struct urxe_cm *cm, struct urxe_cm_path *path)
 {
-	/* Of an address that is gone: no index at all, until it is back. */
+	/* An address that is gone has no index at all, until it is back. */
 	path->sgid_index = (uint8_t)cm->ops->own_gid(cm->arg, &path->sgid);
 }
 

@@ -21,7 +21,7 @@ static void start_dreq(struct urxe_cm_id *id, const void *data, uint8_t len)
 	arm_dreq(id);
 }
 
-/* An event that ends the connection is told once. */
+/* The consumer gets one event that ends the connection. */
 static void tell_end(struct urxe_cm_id *id, struct urxe_cm_step *s, enum urxe_cm_event_type type)
 {
 	if (!id->quiet)
@@ -72,7 +72,7 @@ void urxe_cm_heard(struct urxe_cm_id *id)
 	id->heard = now_ns(id);
 }
 
-/* The active side heard its peer by the REP, and waits for the first probe if there are any. */
+/* The active side has the REP of its peer, and waits for the first probe if there are any. */
 void urxe_cm_watch(struct urxe_cm_id *id)
 {
 	urxe_cm_cancel(id);
@@ -86,8 +86,8 @@ void urxe_cm_watch(struct urxe_cm_id *id)
 }
 
 /*
- * A peer that does not probe says its REP again when our RTU got lost, and is silent ever after.
- * It does so when the response time is over that our REQ gave it, one that probes much sooner.
+ * A peer that does not probe repeats its REP when our RTU got lost, and is silent ever after. It
+ * does so when the response time of our REQ is over; one that probes does it much sooner.
  */
 static bool is_probe(const struct urxe_cm_id *id, uint64_t pause)
 {
@@ -95,8 +95,8 @@ static bool is_probe(const struct urxe_cm_id *id, uint64_t pause)
 }
 
 /*
- * The peer's pauses grow slowly: one much longer was a probe lost. One that is shorter may be a
- * probe said again for want of our answer, so they shrink slowly here.
+ * The peer's pauses grow slowly: in one that is much longer a probe was lost. One that is shorter
+ * may be before a probe that is repeated for want of our answer, so they shrink slowly here.
  */
 static void follow_probes(struct urxe_cm_id *id, uint64_t pause)
 {
@@ -160,8 +160,8 @@ ACTION(stale_connected)
 }
 
 /*
- * The consumer is told soon. But a peer that hears none of them stays connected, and may have
- * nothing to say by which it would notice: so they go on for a while.
+ * The consumer gets its event soon. But a peer that receives none of the DREQs stays connected, and
+ * may have nothing to send by which it would notice: so they go on for a while.
  */
 ACTION(tmo_dreq)
 {

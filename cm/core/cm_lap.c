@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The actions of the state table in cm_state.c: alternate paths (IBTA 12.8.2). One LAP at a time
- * is under way on a connection. A LAP is told apart from the one before it by its transaction id:
- * one that was answered already gets the same answer again, and an APR counts only for the LAP
- * that waits for it.
+ * is under way on a connection. LAPs differ by their transaction ids: one that was answered already
+ * gets the same answer again, and an APR counts only for the LAP that waits for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -166,7 +165,7 @@ ACTION(lap)
 		return URXE_CM_STAY;
 	}
 	if (urxe_cm_new_alt(id)) {
-		/* Say nothing: the peer asks again. */
+		/* No answer: the peer retransmits. */
 		id->cm->counters.drop_no_memory++;
 		return URXE_CM_STAY;
 	}
@@ -182,7 +181,7 @@ ACTION(lap)
 	return 0;
 }
 
-/* Both sides ask at once: both hear no. */
+/* Both sides ask at once: both are rejected. */
 ACTION(lap_crossed)
 {
 	uint64_t tid = urxe_mad_get(s->mad, URXE_HDR_TID);

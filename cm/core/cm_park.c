@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * REQs and SIDR_REQs that come before their listener. Programs tell each other over TCP that they
- * are about to connect, then one listens and the other connects (perftest does): with a kernel
+ * REQs and SIDR_REQs that come before their listener. Programs agree over TCP that they are
+ * about to connect, then one listens and the other connects (perftest does): with a kernel
  * between them the listener wins, with us it may not. So what nobody listens for is looked at again
  * for a moment before it is rejected. A few at a time: a flood is rejected at once.
  */
@@ -34,7 +34,7 @@ static bool listened_for(struct urxe_cm *cm, const struct urxe_cm_parked *p)
 	       urxe_cm_find_waiting(cm, &p->src, p->mad);
 }
 
-/* It came twice, or was said again, and the other one found its listener. */
+/* It came twice, or was retransmitted, and the other one found its listener. */
 static bool served(struct urxe_cm *cm, const struct urxe_cm_parked *p)
 {
 	return !is_sidr(p->mad) &&

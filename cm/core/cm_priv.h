@@ -265,7 +265,7 @@ void urxe_cm_read_path(const uint8_t *mad, const struct urxe_cm_path_fields *f,
 		       struct urxe_cm_path *p);
 void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const uint8_t *mad);
 void urxe_cm_put_private(uint8_t *mad, enum urxe_mad_field_id field, const void *data, uint8_t len);
-/** A transport in REQs: the QP type of who sends it, and of who gets it. */
+/** A transport in REQs: the QP types of the two sides. */
 struct urxe_cm_transport {
 	enum ibv_qp_type active, passive;
 	uint8_t service, extended;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * MADs in: which id is meant, and may this sender mean it? A MAD from another address or QP than
- * the connection's peer, or with another comm id than the peer's, is dropped here and moves
+ * Received MADs: which id is meant, and may this sender mean it? A MAD from another address or QP
+ * than the connection's peer, or with another comm id than the peer's, is dropped here and moves
  * nothing.
  */
 #include <errno.h>
@@ -36,7 +36,7 @@ static bool stale_req(struct urxe_cm *cm, const struct urxe_cm_source *src, cons
 
 	if (!old)
 		return false;
-	/* Of two REQs that met, the one that was dropped (12.10.4), once more. */
+	/* It is the one that was dropped of two REQs that met (12.10.4), once more. */
 	if (old->peer && old->active &&
 	    old->remote_comm_id == urxe_mad_get(mad, URXE_REQ_LOCAL_COMM_ID)) {
 		s.mad = mad;
@@ -77,7 +77,7 @@ void urxe_cm_new_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const
 	}
 	id = urxe_cm_new_id(cm, listener->handler, listener->context);
 	if (!id) {
-		/* Say nothing: the peer asks again. */
+		/* No answer: the peer retransmits. */
 		cm->counters.drop_no_memory++;
 		return;
 	}
@@ -235,7 +235,7 @@ static void rx_pair(struct urxe_cm *cm, const struct urxe_cm_source *src, const 
 	}
 	if (in == URXE_CM_IN_REJ && id->peer && !id->active &&
 	    urxe_mad_get(mad, URXE_REJ_MESSAGE_REJECTED) == URXE_CM_ANSWER_REQ) {
-		/* Of the REQ that was forgotten, from before the peer asked. */
+		/* It rejects the REQ that was forgotten, from before the peer asked. */
 		cm->counters.drop_state++;
 		return;
 	}

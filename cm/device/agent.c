@@ -143,7 +143,7 @@ static uint64_t run_queries(struct urxe_agent *a, uint64_t now)
 	return deadline;
 }
 
-/* The port is gone for good: told once. */
+/* The port is gone for good: the client is called once. */
 static void lose(struct urxe_cma_dev *dev)
 {
 	const struct urxe_device_client *client = urxe_cma_get_client();

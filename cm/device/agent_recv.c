@@ -28,7 +28,7 @@ int urxe_agent_post(struct urxe_agent *a, const uint64_t *slots, unsigned n)
 
 /*
  * The 40 bytes in front of a datagram: an IPv6 header, or an IPv4 header in the last 20
- * (IBTA A17.4.5.2). These are the packet's own addresses, whatever the MAD says.
+ * (IBTA A17.4.5.2). These are the packet's own addresses, whatever is in the MAD.
  */
 static bool read_grh(const uint8_t *grh, struct urxe_cm_source *src)
 {
@@ -51,9 +51,9 @@ static bool read_grh(const uint8_t *grh, struct urxe_cm_source *src)
 }
 
 /*
- * Nothing is kept, nor answered, for who is not there: a MAD waits until its sender's neighbour has
- * said that it is. Peers ask for us before they send, so that mostly theirs is known. A flood of
- * REQs from addresses that nobody has ends here, and questions for them are few.
+ * Nothing is kept nor answered for an address that no host has: a MAD waits until the neighbour of
+ * its sender has answered. Peers ask for us before they send, so that mostly theirs is known. A
+ * flood of REQs from addresses that nobody has ends here, and ARP and ND for them are few.
  */
 static void hold(struct urxe_agent *a, const struct urxe_cm_source *src, const uint8_t *mad)
 {
@@ -63,7 +63,7 @@ static void hold(struct urxe_agent *a, const struct urxe_cm_source *src, const u
 
 	if (a->n_held < URXE_AGENT_HELD)
 		err = urxe_gsi_resolve(a->dev->verbs, src->dgid_index, &src->sgid, mac);
-	if (!err) { /* it was heard of meanwhile */
+	if (!err) { /* the answer has come meanwhile */
 		urxe_cm_recv(a->cm, src, mad, URXE_MAD_LEN);
 		return;
 	}

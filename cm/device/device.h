@@ -171,7 +171,7 @@ struct urxe_report_row {
 
 /** urxe_report_put - one row more, in whichever form was asked for. */
 void urxe_report_put(struct urxe_report *r, const struct urxe_report_row *row);
-/** urxe_report_start - be there for who asks; once a process. Locked. Failure is only logged. */
+/** urxe_report_start - serve those who ask; once a process. Locked. Failure is only logged. */
 void urxe_report_start(void);
 /** urxe_report_stop - the process ends, or is a child of the one that started it. */
 void urxe_report_stop(bool child);

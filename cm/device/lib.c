@@ -25,7 +25,7 @@ static struct {
 	struct urxe_cma_dev devices[URXE_CMA_MAX_DEVICES];
 } lib;
 
-/* Who is cancelled in a system call under the lock would keep it. */
+/* A thread that is cancelled in a system call under the lock would keep it. */
 static _Thread_local int cancel_state;
 
 void urxe_cma_hold(void)
@@ -241,7 +241,7 @@ void urxe_cma_say_ready(void)
 }
 
 /*
- * The process ends: peers hear of it at once instead of by time-out. The lock may be held by a
+ * The process ends: peers get a DREQ or REJ, and need no time-out. The lock may be held by a
  * thread that is no more; then there is nothing to be done.
  */
 __attribute__((destructor)) static void lib_exit(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What `urxe status --cm` is told: each id with its state, peer, comm ids, retries and last event,
- * and what became of MADs; what `urxe ip` wants is done (readdress.c). A thread that sleeps in
+ * The report to `urxe status --cm`: each id with its state, peer, comm ids, retries and last event,
+ * and what became of MADs. Requests of `urxe ip` go to readdress.c. A thread that sleeps in
  * accept() hands out the state as it is (DPDK's telemetry ends at 16 KiB a reply, and is there only
  * with EAL, which no link_loop has).
  */

@@ -127,7 +127,7 @@ struct ib_cm_id *ib_create_cm_id(struct ibv_context *device, ib_cm_handler cm_ha
 	return &id->id;
 }
 
-/* With a listening id go the requests that it was not told of. */
+/* With a listening id go the requests that wait for its callback. */
 void urxe_ibcm_end(struct urxe_ibcm_id *id)
 {
 	struct urxe_ibcm_id *child = urxe_ibcm_children(id), *next;
@@ -312,7 +312,7 @@ int ib_send_cm_rej(struct ib_cm_id *cm_id, enum ib_cm_rej_reason reason, void *a
 				     private_data_len));
 }
 
-/* What is to be said of itself when the message comes again, is said by itself. */
+/* The CM itself sends an MRA when the message comes again. */
 static int may_delay_mra(const struct urxe_cm_id *cm)
 {
 	switch (urxe_cm_get_state(cm)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the IB CM tells, as ib_cm events for the thread that calls consumers. */
+/* The events of the IB CM, as ib_cm events for the thread that calls consumers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,7 +192,7 @@ static struct urxe_ibcm_event *new_event(struct urxe_ibcm_id *id, struct urxe_ib
 	return e;
 }
 
-/* A request: it gets an id, which the consumer first hears of in its callback. */
+/* A request: it gets an id, which the consumer first sees in its callback. */
 static int request(struct urxe_ibcm_id *listener, struct urxe_cm_id *cm,
 		   const struct urxe_cm_event *ev)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Requests that find their listener's backlog full. The kernel says nothing then, as TCP does: the
- * peer asks again, and gets in once the application has taken what waits. Programs with a small
+ * Requests that find their listener's backlog full. Neither the kernel nor TCP answers then: the
+ * peer retransmits, and gets in once the application has taken what waits. Programs with a small
  * backlog count on that. But a peer that asks in vain should not have to find out by a time-out:
  * one that has asked a few times is rejected, and so are those beyond what we can remember.
  */
@@ -20,8 +20,8 @@
 #define OWED_LEAST 1024
 
 /*
- * One address may have as many requests pending as the backlog says; a quarter more is there for
- * the others, whom it cannot shut out.
+ * One address may have as many requests pending as the backlog is long; a quarter more is there
+ * for the others, whom it cannot shut out.
  */
 static uint16_t *of_sender(const struct urxe_cma_id *listener, const union ibv_gid *gid)
 {
@@ -42,8 +42,8 @@ bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_g
 }
 
 /*
- * Who was accepted and says nothing has left the backlog, but holds a QP of the application's for
- * as long as the REP is repeated. One address may owe this many RTUs.
+ * A peer that was accepted and does not answer has left the backlog, but holds a QP of the
+ * application's for as long as the REP is repeated. One address may have so many without RTU.
  */
 bool urxe_cma_backlog_owed(const struct urxe_cma_id *listener, const struct urxe_cm_id *cm)
 {
@@ -60,7 +60,7 @@ void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_
 	*count = (uint16_t)(*count + n);
 }
 
-/* Who asks: comm ids are random, and belong to one peer. */
+/* The peer that asks: comm ids are random, and belong to one peer. */
 static uint64_t key_of(const struct urxe_cm_id *cm)
 {
 	const struct urxe_cm_path *path = urxe_cm_get_path(cm);

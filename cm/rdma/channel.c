@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Event channels. The descriptor, an eventfd, is readable while events wait: it holds a token from
- * the first event queued until the last is taken, however many there are. Who waits for events
- * drives the device for a moment, and then sleeps in read(): it takes the token before it looks,
- * and puts it back when there is more.
+ * the first event queued until the last is taken, however many there are. A thread that waits for
+ * events drives the device for a moment, and then sleeps in read(): it takes the token before it
+ * looks, and puts it back when there is more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -133,8 +133,8 @@ static void sleeper_cancelled(void *arg)
 }
 
 /*
- * Locked. Make the descriptor tell the truth. A token that a sleeper has read and not yet
- * accounted for counts as there: the sleeper looks next. A driver looks next, too.
+ * Locked. Make the descriptor readable, or not, as it should be. A token that a sleeper has read
+ * and not yet accounted for counts as there: the sleeper looks next. A driver looks next, too.
  */
 static void set_token(struct urxe_cma_channel *ch)
 {
@@ -154,8 +154,8 @@ static void set_token(struct urxe_cma_channel *ch)
 }
 
 /*
- * Who waits drives the device for as long as an answer takes when all goes well: the service
- * thread, and waking us, would take longer. True: there is something to look at.
+ * The waiting thread drives the device for as long as an answer takes when all goes well: the
+ * service thread, and waking us, would take longer. True: there is something to look at.
  */
 static bool drive(struct urxe_cma_channel *ch)
 {
@@ -187,7 +187,7 @@ static bool drive(struct urxe_cma_channel *ch)
 	return ready;
 }
 
-/* Asleep until the descriptor says that there are events. 0 or errno. */
+/* Sleep until the descriptor is readable, so that there are events. 0 or errno. */
 static int sleep_for_token(struct urxe_cma_channel *ch)
 {
 	uint64_t v;
@@ -413,7 +413,7 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 		if (err)
 			return urxe_cma_ret(err);
 	}
-	/* A request that cannot have what it needs was rejected; the caller hears why. */
+	/* A request that cannot have what it needs was rejected; the caller gets the reason. */
 	err = give_channel(ev);
 	if (err) {
 		ack(ev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Connections of rdma_cm: calls to the IB CM, and what it tells to events. */
+/* Connections of rdma_cm: calls become those of the IB CM, and its events those of rdma_cm. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -359,7 +359,7 @@ URXE_CMA_API int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 	return urxe_cma_ret(err);
 }
 
-/* ---- what the IB CM tells ---- */
+/* ---- events of the IB CM ---- */
 
 void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c, uint8_t skip)
 {

@@ -105,7 +105,7 @@ static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_c
 	return id;
 }
 
-/* Say no without asking anyone; the id goes. */
+/* Reject without asking anyone; the id goes. */
 static int refuse(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, uint16_t reason)
 {
 	if (ev->type == URXE_CM_EV_SIDR_REQ_RECEIVED)
@@ -119,7 +119,7 @@ static int refuse(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, uint16_
 	return 1;
 }
 
-/* Say nothing, so that the peer asks again. */
+/* No answer, so that the peer retransmits. */
 static int pass_over(struct urxe_cm_id *cm)
 {
 	urxe_cm_ignore(cm);
@@ -142,7 +142,7 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 	if (!sidr && ev->type != URXE_CM_EV_REQ_RECEIVED)
 		return 0;
 	r.has_hdr = !urxe_ip_cm_hdr_get(ev->private_data, &r.hdr);
-	/* Who says that it is somebody else in the header is not to be believed. */
+	/* A peer whose header has an address of somebody else is not to be believed. */
 	lies = r.has_hdr &&
 	       (memcmp(r.hdr.src, r.path->dgid.raw, 16) || memcmp(r.hdr.dst, r.path->sgid.raw, 16));
 	r.has_hdr &= !lies;

@@ -2,7 +2,7 @@
 /*
  * Multicast groups of ids. On RoCE there is no subnet administrator to ask: the group's GID is its
  * IP address (IBTA A17.4.5.3), the Q_Key is the port space's, and what makes a port a member is the
- * QP that is attached (provider/mcast.c, which has the port joined, and IGMP or MLD said). So a
+ * QP that is attached (provider/mcast.c, which has the port join, and report by IGMP or MLD). So a
  * join is known to be good at once; the QP is attached when the application takes the event.
  */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Timers: a binary heap of entries that their owners embed, earliest first. Not thread-safe: who
- * has the heap has the lock for it. Times are of one clock, whichever it is.
+ * Timers: a binary heap of entries that their owners embed, earliest first. Not thread-safe: the
+ * owner of the heap has the lock for it. Times are of one clock, whichever it is.
  */
 #ifndef URXE_TIMER_H
 #define URXE_TIMER_H
