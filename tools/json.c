@@ -7,26 +7,7 @@
 
 #include "json.h"
 #include "tool.h"
-
-/* How many bytes of @p are one well-formed UTF-8 sequence; 0: none. */
-static unsigned utf8_len(const unsigned char *p)
-{
-	unsigned n = p[0] < 0x80   ? 1
-		     : p[0] < 0xc2 ? 0
-		     : p[0] < 0xe0 ? 2
-		     : p[0] < 0xf0 ? 3
-		     : p[0] < 0xf5 ? 4
-				   : 0;
-
-	for (unsigned i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return n;
-}
+#include "urxe/json.h"
 
 struct json_object *tool_json_string(const char *s)
 {
@@ -35,7 +16,7 @@ struct json_object *tool_json_string(const char *s)
 	unsigned n;
 
 	for (; text && *s; s += n ? n : 1) {
-		n = utf8_len((const unsigned char *)s);
+		n = urxe_utf8_length(s);
 		memcpy(out, n ? s : "\xef\xbf\xbd", n ? n : 3);
 		out += n ? n : 3;
 	}
