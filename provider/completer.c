@@ -156,6 +156,15 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 	}
 }
 
+static void note_nak(struct urxe_qp *qp, enum urxe_stat stat, uint8_t syndrome, uint32_t psn,
+		     uint64_t now)
+{
+	urxe_stat_inc(qp->dev, stat);
+	qp->req.last_nak = syndrome;
+	qp->req.last_nak_psn = psn;
+	qp->req.last_nak_at = now;
+}
+
 static void acknowledge(struct urxe_qp *qp, const struct urxe_packet *pkt,
 			const struct urxe_opcode_info *op, uint32_t psn, uint64_t now)
 {
@@ -167,9 +176,11 @@ static void acknowledge(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		ack_before(qp, urxe_psn_add(psn, 1), now);
 		break;
 	case URXE_AETH_RNR:
+		note_nak(qp, URXE_STAT_RX_RNR_NAK, syndrome, psn, now);
 		rnr_nak(qp, psn, value, now);
 		break;
 	case URXE_AETH_NAK:
+		note_nak(qp, URXE_STAT_RX_NAK, syndrome, psn, now);
 		nak(qp, psn, value, now);
 		break;
 	default:

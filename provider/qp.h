@@ -165,6 +165,9 @@ struct urxe_requester {
 	bool flush_tried; /* it was changed at PSN flush_from; what is older went out in both */
 	uint32_t flush_from;
 	struct urxe_rtt rtt;
+	uint8_t last_nak; /* syndrome of the last NAK that came; 0: none has */
+	uint32_t last_nak_psn;
+	uint64_t last_nak_at;
 };
 
 /* Named as in IBTA 9.9.3: what the responder is in the middle of. */
@@ -174,6 +177,7 @@ enum urxe_resp_state {
 	URXE_RESP_IN_WRITE,
 	URXE_RESP_WAIT_RETRY, /* a sequence or RNR NAK is out: only the expected PSN goes on */
 	URXE_RESP_FATAL,      /* NAK that ends the QP is to be sent */
+	URXE_NUM_RESP_STATES,
 };
 
 /* What the ACK that is due answers. */
@@ -217,9 +221,9 @@ struct urxe_responder {
 	uint8_t resume;	 /* state to go back to after WAIT_RETRY */
 	uint8_t ack_due; /* enum urxe_ack */
 	bool nak_due;
-	bool in_recv;	  /* rwqe is a WQE taken from the receive queue */
-	bool established; /* COMM_EST raised */
-	uint8_t nak_syndrome;
+	bool in_recv;	      /* rwqe is a WQE taken from the receive queue */
+	bool established;     /* COMM_EST raised */
+	uint8_t nak_syndrome; /* of the last NAK that was due; 0: none was */
 	uint32_t nak_psn;
 	uint32_t dup_psn;
 	uint32_t offset; /* bytes received of the message */

@@ -275,6 +275,7 @@ static void start_responder(struct urxe_qp *qp)
 	r->state = r->resume = URXE_RESP_EXPECT_FIRST;
 	r->ack_due = URXE_ACK_NONE;
 	r->nak_due = r->in_recv = r->established = false;
+	r->nak_syndrome = 0;
 	r->res_head = r->res_pending = 0;
 	if (r->res)
 		memset(r->res, 0, r->res_size * sizeof(*r->res));
