@@ -318,7 +318,7 @@ int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned p
 	unsigned i;
 	int err;
 
-	pthread_mutex_lock(&port->start_lock);
+	urxe_mutex_lock(&port->start_lock);
 	err = publish(port, gid, prefix_len, &i);
 	if (!err) {
 		/* IPv6: its solicited-node group is to be received before anybody asks. */
@@ -328,7 +328,7 @@ int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned p
 		else if (atomic_load(&port->started))
 			urxe_neigh_announce(port, 1ull << i);
 	}
-	pthread_mutex_unlock(&port->start_lock);
+	urxe_mutex_unlock(&port->start_lock);
 	if (!err)
 		log_change(port, gid, "added");
 	return err;
@@ -338,7 +338,7 @@ int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned p
 {
 	int i, err = 0;
 
-	pthread_mutex_lock(&port->start_lock);
+	urxe_mutex_lock(&port->start_lock);
 	i = urxe_port_gid_find(port, gid);
 	if (i < 0 || urxe_port_own(port, (unsigned)i)->prefix_len != prefix_len) {
 		err = EADDRNOTAVAIL;
@@ -347,7 +347,7 @@ int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned p
 		/* A filter that lets more in than it need does no harm. */
 		urxe_mcast_refilter(port);
 	}
-	pthread_mutex_unlock(&port->start_lock);
+	urxe_mutex_unlock(&port->start_lock);
 	if (!err)
 		log_change(port, gid, "removed");
 	return err;

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "netio/capture.h"
+#include "urxe/lock.h"
 #include "urxe/log.h"
 
 /* 4.1, 4.2, 4.3 */
@@ -36,7 +36,7 @@
 #define FLAGS_OUT      2u
 
 struct urxe_capture {
-	pthread_mutex_t lock;
+	struct urxe_mutex lock;
 	int fd;
 	char path[256];
 	bool failed;
@@ -149,7 +149,7 @@ int urxe_capture_open(struct urxe_capture **out, const char *path, const char *n
 	if (!cap)
 		return ENOMEM;
 	snprintf(cap->path, sizeof(cap->path), "%s", path);
-	pthread_mutex_init(&cap->lock, NULL);
+	urxe_mutex_init(&cap->lock);
 	cap->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	err = cap->fd < 0 ? errno : write_head(cap->fd, name);
 	if (err) {
@@ -179,7 +179,7 @@ void urxe_capture_write(struct urxe_capture *cap, const uint8_t *data, uint32_t 
 	tail[1] = tx ? FLAGS_OUT : FLAGS_IN;
 	tail[2] = OPT_END;
 	tail[3] = total;
-	pthread_mutex_lock(&cap->lock);
+	urxe_mutex_lock(&cap->lock);
 	/* Under the lock, so that times go up from frame to frame. */
 	clock_gettime(CLOCK_REALTIME, &ts);
 	ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
@@ -192,7 +192,7 @@ void urxe_capture_write(struct urxe_capture *cap, const uint8_t *data, uint32_t 
 			urxe_warn("capture to '%s' ends: %s", cap->path, strerror(err));
 		}
 	}
-	pthread_mutex_unlock(&cap->lock);
+	urxe_mutex_unlock(&cap->lock);
 }
 
 void urxe_capture_close(struct urxe_capture *cap)
@@ -201,6 +201,6 @@ void urxe_capture_close(struct urxe_capture *cap)
 		return;
 	if (cap->fd >= 0)
 		close(cap->fd);
-	pthread_mutex_destroy(&cap->lock);
+	urxe_mutex_fini(&cap->lock);
 	free(cap);
 }

@@ -26,6 +26,7 @@
 #include "netio/devargs.h"
 #include "netio/eal.h"
 #include "netio/pci.h"
+#include "urxe/lock.h"
 #include "urxe/log.h"
 #include "urxe/thread.h"
 
@@ -35,7 +36,7 @@
 bool urxe_eal_dead;
 
 /* What the devices want, gathered before the start. */
-static pthread_mutex_t want_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct urxe_mutex want_lock = URXE_MUTEX_INIT;
 static unsigned want_mb;
 static bool want_pci;
 static char want_allow[URXE_CONFIG_MAX_DEVICES][32];
@@ -52,7 +53,7 @@ struct eal_job {
 	struct eal_job *next;
 };
 
-static pthread_mutex_t ctl_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct urxe_mutex ctl_lock = URXE_MUTEX_INIT;
 static pthread_cond_t ctl_work; /* on CLOCK_MONOTONIC */
 static pthread_cond_t ctl_done;
 static struct eal_job *ctl_head, **ctl_tail = &ctl_head;
@@ -92,15 +93,15 @@ static void *ctl_main(void *unused)
 	pthread_setname_np(pthread_self(), "urxe-ctl");
 	for (;;) {
 		next = ctl_poll_watches();
-		pthread_mutex_lock(&ctl_lock);
+		urxe_mutex_lock(&ctl_lock);
 		if (!ctl_head) {
 			if (next == UINT64_MAX) {
-				pthread_cond_wait(&ctl_work, &ctl_lock);
+				urxe_mutex_wait(&ctl_lock, &ctl_work);
 			} else {
 				struct timespec ts = {.tv_sec = (time_t)(next / 1000000000u),
 						      .tv_nsec = (long)(next % 1000000000u)};
 
-				pthread_cond_timedwait(&ctl_work, &ctl_lock, &ts);
+				urxe_mutex_timedwait(&ctl_lock, &ctl_work, &ts);
 			}
 		}
 		job = ctl_head;
@@ -109,14 +110,14 @@ static void *ctl_main(void *unused)
 			if (!ctl_head)
 				ctl_tail = &ctl_head;
 		}
-		pthread_mutex_unlock(&ctl_lock);
+		urxe_mutex_unlock(&ctl_lock);
 		if (!job)
 			continue;
 		job->ret = job->fn(job->arg);
-		pthread_mutex_lock(&ctl_lock);
+		urxe_mutex_lock(&ctl_lock);
 		job->done = true;
 		pthread_cond_broadcast(&ctl_done);
-		pthread_mutex_unlock(&ctl_lock);
+		urxe_mutex_unlock(&ctl_lock);
 	}
 	return unused;
 }
@@ -172,18 +173,18 @@ int urxe_eal_call(int (*fn)(void *arg), void *arg)
 
 	if (urxe_eal_dead)
 		return ENODEV;
-	pthread_mutex_lock(&ctl_lock);
+	urxe_mutex_lock(&ctl_lock);
 	ret = ctl_start();
 	if (ret) {
-		pthread_mutex_unlock(&ctl_lock);
+		urxe_mutex_unlock(&ctl_lock);
 		return ret;
 	}
 	*ctl_tail = &job;
 	ctl_tail = &job.next;
 	pthread_cond_signal(&ctl_work);
 	while (!job.done)
-		pthread_cond_wait(&ctl_done, &ctl_lock);
-	pthread_mutex_unlock(&ctl_lock);
+		urxe_mutex_wait(&ctl_lock, &ctl_done);
+	urxe_mutex_unlock(&ctl_lock);
 	return job.ret;
 }
 
@@ -206,7 +207,7 @@ void urxe_eal_watch_del(struct urxe_eal_watch *w)
 
 /* ---- DPDK's log ---- */
 
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct urxe_mutex log_lock = URXE_MUTEX_INIT;
 static char log_error[200];
 
 static void log_line(const char *line, size_t len)
@@ -216,10 +217,10 @@ static void log_line(const char *line, size_t len)
 	if (!len)
 		return;
 	if (rte_log_cur_msg_loglevel() <= (int)RTE_LOG_ERR) {
-		pthread_mutex_lock(&log_lock);
+		urxe_mutex_lock(&log_lock);
 		if (!log_error[0]) /* the first one is nearest to the cause */
 			snprintf(log_error, sizeof(log_error), "%.*s", (int)len, line);
-		pthread_mutex_unlock(&log_lock);
+		urxe_mutex_unlock(&log_lock);
 	}
 	urxe_debug("dpdk: %.*s", (int)len, line);
 }
@@ -254,11 +255,11 @@ static int log_open(void)
 
 void urxe_eal_error(char *buf, size_t len)
 {
-	pthread_mutex_lock(&log_lock);
+	urxe_mutex_lock(&log_lock);
 	if (len)
 		snprintf(buf, len, "%s", log_error);
 	log_error[0] = '\0';
-	pthread_mutex_unlock(&log_lock);
+	urxe_mutex_unlock(&log_lock);
 }
 
 /* ---- EAL ---- */
@@ -267,21 +268,21 @@ void urxe_eal_want(const struct urxe_port_config *cfg, uint32_t l3_mtu)
 {
 	char pci[32];
 
-	pthread_mutex_lock(&want_lock);
+	urxe_mutex_lock(&want_lock);
 	want_mb += urxe_devargs_pool_mb(cfg, l3_mtu);
 	if (urxe_devargs_pci(cfg->port, pci, sizeof(pci))) {
 		want_pci = true;
 		if (want_allows < URXE_CONFIG_MAX_DEVICES)
 			snprintf(want_allow[want_allows++], sizeof(want_allow[0]), "%s", pci);
 	}
-	pthread_mutex_unlock(&want_lock);
+	urxe_mutex_unlock(&want_lock);
 }
 
 void urxe_eal_set_args(const char *args)
 {
-	pthread_mutex_lock(&want_lock);
+	urxe_mutex_lock(&want_lock);
 	snprintf(extra_args, sizeof(extra_args), "%s", args);
-	pthread_mutex_unlock(&want_lock);
+	urxe_mutex_unlock(&want_lock);
 }
 
 struct eal_args {
@@ -327,7 +328,7 @@ static void args_build(struct eal_args *a)
 	arg_lcores(a);
 	arg_add(a, "--no-telemetry");
 	arg_add(a, "--file-prefix=urxe-%d", (int)getpid());
-	pthread_mutex_lock(&want_lock);
+	urxe_mutex_lock(&want_lock);
 	if (want_pci) {
 		for (unsigned i = 0; i < want_allows; i++) {
 			arg_add(a, "-a");
@@ -348,7 +349,7 @@ static void args_build(struct eal_args *a)
 		arg_add(a, "%u", EAL_BASE_MB + want_mb);
 	}
 	copy = strdup(extra_args);
-	pthread_mutex_unlock(&want_lock);
+	urxe_mutex_unlock(&want_lock);
 	for (char *t = copy ? strtok_r(copy, " \t", &save) : NULL; t;
 	     t = strtok_r(NULL, " \t", &save))
 		arg_add(a, "%s", t);

@@ -67,8 +67,8 @@ void urxe_guard_release(struct urxe_guard *g)
 
 /* ---- the gate ---- */
 
-static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER; /* held: handlers do not run */
-static pthread_mutex_t gate_list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct urxe_mutex gate_lock = URXE_MUTEX_INIT; /* held: handlers do not run */
+static struct urxe_mutex gate_list_lock = URXE_MUTEX_INIT;
 static struct urxe_guard *gate_guards;
 static int gate_fd = -1;
 static bool gate_open;	  /* interrupt thread's: it is out, with gate_lock and all guards held */
@@ -76,7 +76,7 @@ static sem_t gate_parked; /* the interrupt thread has come to the gate, for the 
 
 static void gate_hold_all(bool hold)
 {
-	pthread_mutex_lock(&gate_list_lock);
+	urxe_mutex_lock(&gate_list_lock);
 	for (struct urxe_guard *g = gate_guards; g; g = g->next) {
 		if (hold)
 			urxe_guard_hold(g);
@@ -84,7 +84,7 @@ static void gate_hold_all(bool hold)
 			urxe_guard_release(g);
 		g->gated = hold;
 	}
-	pthread_mutex_unlock(&gate_list_lock);
+	urxe_mutex_unlock(&gate_list_lock);
 }
 
 /* Does epoll descriptor @epfd watch our eventfd? */
@@ -144,7 +144,7 @@ static void gate_park(void *unused)
 	if (gate_open) {
 		gate_hold_all(false);
 		gate_open = false;
-		pthread_mutex_unlock(&gate_lock);
+		urxe_mutex_unlock(&gate_lock);
 	}
 	if (!known)
 		sem_post(&gate_parked);
@@ -161,7 +161,7 @@ static void gate_park(void *unused)
 			;
 	/* What the peer sent before it died is still in the rings: a moment to fetch it. */
 	poll(NULL, 0, 1);
-	pthread_mutex_lock(&gate_lock);
+	urxe_mutex_lock(&gate_lock);
 	gate_hold_all(true);
 	gate_open = true;
 	n = 1;
@@ -204,17 +204,17 @@ int urxe_gate_add(struct urxe_guard *g)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&gate_list_lock);
+	urxe_mutex_lock(&gate_list_lock);
 	g->gated = false;
 	g->next = gate_guards;
 	gate_guards = g;
-	pthread_mutex_unlock(&gate_list_lock);
+	urxe_mutex_unlock(&gate_list_lock);
 	return 0;
 }
 
 void urxe_gate_del(struct urxe_guard *g)
 {
-	pthread_mutex_lock(&gate_list_lock);
+	urxe_mutex_lock(&gate_list_lock);
 	for (struct urxe_guard **p = &gate_guards; *p; p = &(*p)->next) {
 		if (*p == g) {
 			*p = g->next;
@@ -224,15 +224,15 @@ void urxe_gate_del(struct urxe_guard *g)
 	if (g->gated)
 		urxe_guard_release(g);
 	g->gated = false;
-	pthread_mutex_unlock(&gate_list_lock);
+	urxe_mutex_unlock(&gate_list_lock);
 }
 
 void urxe_gate_lock(void)
 {
-	pthread_mutex_lock(&gate_lock);
+	urxe_mutex_lock(&gate_lock);
 }
 
 void urxe_gate_unlock(void)
 {
-	pthread_mutex_unlock(&gate_lock);
+	urxe_mutex_unlock(&gate_lock);
 }

@@ -5,9 +5,10 @@
 #include "netio/identity.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "urxe/lock.h"
 
 #define QPN_INDEXES (1u << URXE_IDENT_QPN_INDEX_BITS)
 #define QPN_FIRST   2u		      /* 0 and 1 are QP0 and QP1 */
@@ -30,7 +31,7 @@ struct claim {
 };
 
 struct urxe_ident {
-	pthread_mutex_t lock;
+	struct urxe_mutex lock;
 	uint64_t (*random64)(void *arg);
 	void *arg;
 	/* QPN indexes: fresh ones first, in a row from a random start; then freed ones, oldest
@@ -52,7 +53,7 @@ int urxe_ident_create(struct urxe_ident **out, uint64_t (*random64)(void *arg), 
 		free(id);
 		return ENOMEM;
 	}
-	pthread_mutex_init(&id->lock, NULL);
+	urxe_mutex_init(&id->lock);
 	id->random64 = random64;
 	id->arg = arg;
 	id->fresh_start = (uint32_t)(random64(arg) % QPN_USABLE);
@@ -73,7 +74,7 @@ void urxe_ident_destroy(struct urxe_ident *id)
 			}
 		}
 	}
-	pthread_mutex_destroy(&id->lock);
+	urxe_mutex_fini(&id->lock);
 	free(id->next);
 	free(id);
 }
@@ -100,13 +101,13 @@ int urxe_ident_qpn_alloc(struct urxe_ident *id, uint32_t *qpn)
 	uint32_t index, high = (uint32_t)(id->random64(id->arg) >> 40);
 	int err;
 
-	pthread_mutex_lock(&id->lock);
+	urxe_mutex_lock(&id->lock);
 	err = qpn_index(id, &index);
 	if (!err) {
 		id->next[index] = QPN_LIVE;
 		*qpn = ((high << URXE_IDENT_QPN_INDEX_BITS) | index) & 0xffffff;
 	}
-	pthread_mutex_unlock(&id->lock);
+	urxe_mutex_unlock(&id->lock);
 	return err;
 }
 
@@ -114,7 +115,7 @@ void urxe_ident_qpn_free(struct urxe_ident *id, uint32_t qpn)
 {
 	uint32_t index = qpn & (QPN_INDEXES - 1);
 
-	pthread_mutex_lock(&id->lock);
+	urxe_mutex_lock(&id->lock);
 	if (id->next[index] == QPN_LIVE) {
 		id->next[index] = QPN_END;
 		if (id->freed_tail == QPN_END)
@@ -123,7 +124,7 @@ void urxe_ident_qpn_free(struct urxe_ident *id, uint32_t qpn)
 			id->next[id->freed_tail] = index;
 		id->freed_tail = index;
 	}
-	pthread_mutex_unlock(&id->lock);
+	urxe_mutex_unlock(&id->lock);
 }
 
 uint32_t urxe_ident_comm_id(struct urxe_ident *id)
@@ -212,7 +213,7 @@ int urxe_ident_port_claim(struct urxe_ident *id, enum urxe_ident_space space, co
 		c->flags |= URXE_IDENT_PORT_V4;
 	else if (!c->any)
 		c->flags &= ~(unsigned)URXE_IDENT_PORT_V4;
-	pthread_mutex_lock(&id->lock);
+	urxe_mutex_lock(&id->lock);
 	if (!c->port)
 		err = pick_ephemeral(id, c);
 	else if (clash(id, c))
@@ -224,7 +225,7 @@ int urxe_ident_port_claim(struct urxe_ident *id, enum urxe_ident_space space, co
 		*port = c->port;
 		*claim = c;
 	}
-	pthread_mutex_unlock(&id->lock);
+	urxe_mutex_unlock(&id->lock);
 	if (err)
 		free(c);
 	return err;
@@ -235,14 +236,14 @@ int urxe_ident_port_listen(struct urxe_ident *id, void *claim)
 	struct claim *c = claim;
 	int err = 0;
 
-	pthread_mutex_lock(&id->lock);
+	urxe_mutex_lock(&id->lock);
 	for (struct claim *o = *bucket(id, c->space, c->port); o; o = o->next) {
 		if (o != c && o->listens && overlap(o, c))
 			err = EADDRINUSE;
 	}
 	if (!err)
 		c->listens = true;
-	pthread_mutex_unlock(&id->lock);
+	urxe_mutex_unlock(&id->lock);
 	return err;
 }
 
@@ -250,12 +251,12 @@ void urxe_ident_port_reuse(struct urxe_ident *id, void *claim, bool reuse)
 {
 	struct claim *c = claim;
 
-	pthread_mutex_lock(&id->lock);
+	urxe_mutex_lock(&id->lock);
 	if (reuse)
 		c->flags |= URXE_IDENT_PORT_REUSE;
 	else
 		c->flags &= ~(unsigned)URXE_IDENT_PORT_REUSE;
-	pthread_mutex_unlock(&id->lock);
+	urxe_mutex_unlock(&id->lock);
 }
 
 void urxe_ident_port_release(struct urxe_ident *id, void *claim)
@@ -264,13 +265,13 @@ void urxe_ident_port_release(struct urxe_ident *id, void *claim)
 
 	if (!c)
 		return;
-	pthread_mutex_lock(&id->lock);
+	urxe_mutex_lock(&id->lock);
 	for (pc = bucket(id, c->space, c->port); *pc; pc = &(*pc)->next) {
 		if (*pc == c) {
 			*pc = c->next;
 			break;
 		}
 	}
-	pthread_mutex_unlock(&id->lock);
+	urxe_mutex_unlock(&id->lock);
 	free(c);
 }

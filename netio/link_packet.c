@@ -26,6 +26,7 @@
 #include "netio/link_packet.h"
 #include "netio/packet.h"
 #include "netio/port.h"
+#include "urxe/lock.h"
 #include "urxe/log.h"
 
 #define WATCH_NS   100000000u
@@ -52,9 +53,9 @@ struct packet_link {
 	atomic_bool gone;
 	int event_fd; /* the control thread ends a wait */
 	struct urxe_eal_watch watch;
-	pthread_mutex_t lock; /* what follows */
-	bool foreign_mac;     /* not the interface's: it must be promiscuous */
-	bool everything;      /* a tap wants all frames */
+	struct urxe_mutex lock; /* what follows */
+	bool foreign_mac;	/* not the interface's: it must be promiscuous */
+	bool everything;	/* a tap wants all frames */
 	_Atomic uint64_t dropped;
 	unsigned num_groups;
 	uint8_t group[MAX_GROUPS][6];
@@ -264,7 +265,7 @@ static int packet_mcast(void *link, const uint8_t (*macs)[6], unsigned n)
 		return ENOSPC;
 	if (!macs)
 		n = 0;
-	pthread_mutex_lock(&p->lock);
+	urxe_mutex_lock(&p->lock);
 	for (unsigned i = 0; i < n; i++) {
 		if (!listed(group, p->num_groups, macs[i]) && !listed(macs, i, macs[i]))
 			member(p, PACKET_ADD_MEMBERSHIP, PACKET_MR_MULTICAST, macs[i]);
@@ -278,7 +279,7 @@ static int packet_mcast(void *link, const uint8_t (*macs)[6], unsigned n)
 			memcpy(p->group[k++], macs[i], 6);
 	}
 	p->num_groups = k;
-	pthread_mutex_unlock(&p->lock);
+	urxe_mutex_unlock(&p->lock);
 	return 0;
 }
 
@@ -302,7 +303,7 @@ static void packet_everything(void *link, bool on)
 
 	if (urxe_eal_dead)
 		return;
-	pthread_mutex_lock(&p->lock);
+	urxe_mutex_lock(&p->lock);
 	if (on != p->everything) {
 		p->everything = on;
 		if (!p->foreign_mac)
@@ -310,7 +311,7 @@ static void packet_everything(void *link, bool on)
 			       PACKET_MR_PROMISC, NULL);
 		set_filter(p, on);
 	}
-	pthread_mutex_unlock(&p->lock);
+	urxe_mutex_unlock(&p->lock);
 }
 
 static uint64_t packet_dropped(void *link)
@@ -387,7 +388,7 @@ static void release(struct packet_link *p)
 	free(p->lane);
 	if (p->event_fd >= 0)
 		close(p->event_fd);
-	pthread_mutex_destroy(&p->lock);
+	urxe_mutex_fini(&p->lock);
 	free(p);
 }
 
@@ -487,7 +488,7 @@ static int packet_open(void *arg, const struct urxe_port_config *cfg, const uint
 	}
 	snprintf(p->name, sizeof(p->name), "%s", cfg->name);
 	snprintf(p->port, sizeof(p->port), "%s", cfg->port);
-	pthread_mutex_init(&p->lock, NULL);
+	urxe_mutex_init(&p->lock);
 	p->event_fd = -1;
 	ret = start(p, cfg, l3_mtu, info, err, sizeof(err));
 	if (ret) {

@@ -102,9 +102,9 @@ int urxe_mcast_refilter(struct urxe_port *port)
 {
 	int err;
 
-	pthread_mutex_lock(&port->mcast.filter_lock);
+	urxe_mutex_lock(&port->mcast.filter_lock);
 	err = filter_set(port);
-	pthread_mutex_unlock(&port->mcast.filter_lock);
+	urxe_mutex_unlock(&port->mcast.filter_lock);
 	return err;
 }
 
@@ -148,7 +148,7 @@ int urxe_port_mcast_join(struct urxe_port *port, const uint8_t mgid[16])
 
 	if (!urxe_gid_is_mcast(mgid))
 		return EINVAL;
-	pthread_mutex_lock(&m->filter_lock);
+	urxe_mutex_lock(&m->filter_lock);
 	urxe_spin_lock(&m->lock);
 	g = find(m, mgid);
 	if (!g)
@@ -170,7 +170,7 @@ int urxe_port_mcast_join(struct urxe_port *port, const uint8_t mgid[16])
 			report_now(port);
 		}
 	}
-	pthread_mutex_unlock(&m->filter_lock);
+	urxe_mutex_unlock(&m->filter_lock);
 	return err;
 }
 
@@ -181,7 +181,7 @@ int urxe_port_mcast_leave(struct urxe_port *port, const uint8_t mgid[16])
 	bool last = false;
 	int err = 0;
 
-	pthread_mutex_lock(&m->filter_lock);
+	urxe_mutex_lock(&m->filter_lock);
 	urxe_spin_lock(&m->lock);
 	g = find(m, mgid);
 	if (!g || !g->members) {
@@ -195,7 +195,7 @@ int urxe_port_mcast_leave(struct urxe_port *port, const uint8_t mgid[16])
 		filter_set(port);
 		report_now(port);
 	}
-	pthread_mutex_unlock(&m->filter_lock);
+	urxe_mutex_unlock(&m->filter_lock);
 	return err;
 }
 

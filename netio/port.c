@@ -185,8 +185,8 @@ int urxe_port_create(struct urxe_port **out, const struct urxe_port_config *cfg,
 	port->ops = ops;
 	port->link_arg = link_arg;
 	port->wake_fd = -1;
-	pthread_mutex_init(&port->start_lock, NULL);
-	pthread_mutex_init(&port->mcast.filter_lock, NULL);
+	urxe_mutex_init(&port->start_lock);
+	urxe_mutex_init(&port->mcast.filter_lock);
 	atomic_store(&port->neigh.next_due, URXE_NEVER);
 	port->neigh.announce_due = URXE_NEVER;
 	port->mcast.due = URXE_NEVER;
@@ -233,8 +233,8 @@ void urxe_port_destroy(struct urxe_port *port)
 		urxe_ident_destroy(port->ident);
 	if (port->wake_fd >= 0)
 		close(port->wake_fd);
-	pthread_mutex_destroy(&port->mcast.filter_lock);
-	pthread_mutex_destroy(&port->start_lock);
+	urxe_mutex_fini(&port->mcast.filter_lock);
+	urxe_mutex_fini(&port->start_lock);
 	free(port);
 }
 
@@ -341,9 +341,9 @@ int urxe_port_start(struct urxe_port *port)
 
 	if (atomic_load_explicit(&port->started, memory_order_acquire))
 		return 0;
-	pthread_mutex_lock(&port->start_lock);
+	urxe_mutex_lock(&port->start_lock);
 	if (!atomic_load_explicit(&port->started, memory_order_relaxed))
 		err = start_locked(port);
-	pthread_mutex_unlock(&port->start_lock);
+	urxe_mutex_unlock(&port->start_lock);
 	return err;
 }

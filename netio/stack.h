@@ -142,7 +142,7 @@ struct urxe_mcast_group {
 };
 
 struct urxe_mcast {
-	pthread_mutex_t filter_lock; /* joins and leaves; held while the link's filter changes */
+	struct urxe_mutex filter_lock; /* joins and leaves; held while the link's filter changes */
 	struct urxe_spin lock;
 	unsigned count;
 	struct urxe_mcast_group group[MCAST_MAX];
@@ -283,7 +283,7 @@ struct urxe_port {
 	struct urxe_own *owns;	  /* all there were; under start_lock */
 	struct urxe_ident *ident;
 
-	pthread_mutex_t start_lock;
+	struct urxe_mutex start_lock;
 	struct urxe_spin info_lock; /* guards info */
 	struct urxe_port_info info;
 	atomic_bool started; /* released when what follows is set */

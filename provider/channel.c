@@ -34,7 +34,7 @@ struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx)
 	ch->channel.context = ctx;
 	ch->channel.fd = fds[0];
 	ch->wfd = fds[1];
-	pthread_mutex_init(&ch->lock, NULL);
+	urxe_mutex_init(&ch->lock);
 	return &ch->channel;
 
 err_close:
@@ -61,7 +61,7 @@ int urxe_channel_destroy(struct ibv_comp_channel *channel)
 		return EBUSY;
 	close(channel->fd);
 	close(ch->wfd);
-	pthread_mutex_destroy(&ch->lock);
+	urxe_mutex_fini(&ch->lock);
 	free(ch);
 	return 0;
 }
@@ -83,9 +83,9 @@ bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 	int err = errno;
 	bool ok;
 
-	pthread_mutex_lock(&ch->lock);
+	urxe_mutex_lock(&ch->lock);
 	ok = put_event(ch, (uintptr_t)cq);
-	pthread_mutex_unlock(&ch->lock);
+	urxe_mutex_unlock(&ch->lock);
 	errno = err;
 	return ok;
 }
@@ -121,7 +121,7 @@ unsigned urxe_channel_purge(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 	unsigned purged = 0;
 	ssize_t n;
 
-	pthread_mutex_lock(&ch->lock);
+	urxe_mutex_lock(&ch->lock);
 	if (ioctl(channel->fd, FIONREAD, &left) || left <= 0)
 		goto out;
 	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK)) {
@@ -144,6 +144,6 @@ unsigned urxe_channel_purge(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 	close(tmp[0]);
 	close(tmp[1]);
 out:
-	pthread_mutex_unlock(&ch->lock);
+	urxe_mutex_unlock(&ch->lock);
 	return purged;
 }

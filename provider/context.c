@@ -132,11 +132,11 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 	 * libibverbs tries on it by itself fails as it does on -1, with EBADF.
 	 */
 	ctx->vctx.context.cmd_fd = open("/", O_PATH | O_CLOEXEC);
-	pthread_mutex_init(&ctx->async_lock, NULL);
+	urxe_mutex_init(&ctx->async_lock);
 	verbs_set_ops(&ctx->vctx, &urxe_context_ops);
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	cds_list_add_tail(&ctx->node, &dev->contexts);
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	return &ctx->vctx;
 }
 
@@ -145,13 +145,13 @@ static void urxe_free_context(struct ibv_context *ibctx)
 	struct urxe_context *ctx = to_urxe_ctx(ibctx);
 	struct urxe_device *dev = ctx->dev;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	cds_list_del(&ctx->node);
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	close(ctx->async_wfd);
 	if (ctx->async_rfd >= 0)
 		close(ctx->async_rfd);
-	pthread_mutex_destroy(&ctx->async_lock);
+	urxe_mutex_fini(&ctx->async_lock);
 	verbs_uninit_context(&ctx->vctx);
 	free(ctx);
 }

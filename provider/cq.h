@@ -12,7 +12,7 @@
 struct urxe_channel {
 	struct ibv_comp_channel channel; /* fd is the read end */
 	int wfd;
-	pthread_mutex_t lock; /* writers and the purge */
+	struct urxe_mutex lock; /* writers and the purge */
 };
 
 struct urxe_cqe {

@@ -69,8 +69,8 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	if (!dev)
 		return ENOMEM;
 	dev->cfg = *cfg;
-	pthread_mutex_init(&dev->mutex, NULL);
-	pthread_mutex_init(&dev->service.gsi_lock, NULL);
+	urxe_mutex_init(&dev->mutex);
+	urxe_mutex_init(&dev->service.gsi_lock);
 	urxe_flush_init(dev);
 	dev->threaded = threaded;
 	dev->one_cpu = one_processor();
@@ -111,8 +111,8 @@ void urxe_device_destroy(struct urxe_device *dev)
 	urxe_table_fini(&dev->mkeys);
 	urxe_table_fini(&dev->srqs);
 	urxe_timer_heap_fini(&dev->sched.timers);
-	pthread_mutex_destroy(&dev->mutex);
-	pthread_mutex_destroy(&dev->service.gsi_lock);
+	urxe_mutex_fini(&dev->mutex);
+	urxe_mutex_fini(&dev->service.gsi_lock);
 	free(dev);
 }
 
@@ -125,7 +125,7 @@ int urxe_device_start(struct urxe_device *dev)
 		return EIO;
 	if (atomic_load_explicit(&dev->started, memory_order_acquire))
 		return 0;
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	if (atomic_load(&dev->started))
 		goto out;
 	err = urxe_port_start(dev->port);
@@ -137,7 +137,7 @@ int urxe_device_start(struct urxe_device *dev)
 	if (!err)
 		atomic_store_explicit(&dev->started, true, memory_order_release);
 out:
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	return err;
 }
 

@@ -92,7 +92,7 @@ struct urxe_service_thread {
 	atomic_bool nudged;	/* a caller goes to sleep: drive for a while */
 	atomic_bool gsi_due;
 	_Atomic uint64_t resolve_until;		    /* the GSI waits for a neighbour: look often */
-	pthread_mutex_t gsi_lock;		    /* held while the GSI's poll runs */
+	struct urxe_mutex gsi_lock;		    /* held while the GSI's poll runs */
 	_Atomic(struct urxe_gsi_service *) gsi_svc; /* written under gsi_lock */
 	atomic_uint gsi_drivers;		    /* callers that run the GSI's poll themselves */
 	atomic_bool gsi_waits;			    /* the last of these sleeps now */
@@ -108,7 +108,7 @@ struct urxe_gsi_errors {
 
 /** The flusher, which carries out FLUSHes to persistence (flush.c). */
 struct urxe_flusher {
-	pthread_mutex_t lock; /* innermost but for sched.lock */
+	struct urxe_mutex lock; /* innermost but for sched.lock */
 	pthread_cond_t work;
 	struct cds_list_head jobs;
 	pthread_t thread;
@@ -155,7 +155,7 @@ struct urxe_device {
 	struct urxe_port *port;
 	uint64_t guid; /* network order */
 
-	pthread_mutex_t mutex; /* bring-up, contexts, GSI, table writers */
+	struct urxe_mutex mutex; /* bring-up, contexts, GSI, table writers */
 	struct cds_list_head contexts;
 	atomic_bool started;
 	atomic_bool dead; /* its port is, or we are a forked child of the process that started it */
@@ -214,7 +214,7 @@ struct urxe_context {
 	struct cds_list_head node; /* on dev->contexts */
 	int async_wfd;
 	int async_rfd; /* our own, non-blocking description of async_fd's pipe */
-	pthread_mutex_t async_lock;
+	struct urxe_mutex async_lock;
 };
 
 static inline struct urxe_context *to_urxe_ctx(struct ibv_context *ctx)

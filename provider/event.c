@@ -30,10 +30,10 @@ static void event_raise(struct urxe_context *ctx, enum ibv_event_type type, uint
 	memset(&d, 0, sizeof(d));
 	d.element = element;
 	d.event_type = type;
-	pthread_mutex_lock(&ctx->async_lock);
+	urxe_mutex_lock(&ctx->async_lock);
 	if (event_write(ctx, &d) && counter)
 		++*counter;
-	pthread_mutex_unlock(&ctx->async_lock);
+	urxe_mutex_unlock(&ctx->async_lock);
 }
 
 void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type)
@@ -68,10 +68,10 @@ void urxe_event_device(struct urxe_device *dev, enum ibv_event_type type)
 {
 	struct urxe_context *ctx;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	cds_list_for_each_entry (ctx, &dev->contexts, node)
 		event_raise(ctx, type, 1, NULL); /* the port's number */
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 }
 
 unsigned urxe_event_purge(struct urxe_context *ctx, const void *element)
@@ -84,7 +84,7 @@ unsigned urxe_event_purge(struct urxe_context *ctx, const void *element)
 	 * Turn the pipe once round, leaving out the dying object's events. Our own description of
 	 * the read end does not block, should the application read at the same time.
 	 */
-	pthread_mutex_lock(&ctx->async_lock);
+	urxe_mutex_lock(&ctx->async_lock);
 	ioctl(ctx->async_rfd, FIONREAD, &waiting);
 	for (int i = 0; i < waiting / (int)sizeof(d); i++) {
 		if (read(ctx->async_rfd, &d, sizeof(d)) != (ssize_t)sizeof(d))
@@ -94,6 +94,6 @@ unsigned urxe_event_purge(struct urxe_context *ctx, const void *element)
 		else
 			event_write(ctx, &d);
 	}
-	pthread_mutex_unlock(&ctx->async_lock);
+	urxe_mutex_unlock(&ctx->async_lock);
 	return purged;
 }

@@ -355,7 +355,7 @@ struct ibv_flow *urxe_create_flow(struct ibv_qp *ibqp, struct ibv_flow_attr *att
 	f->priority = attr->priority;
 	f->dont_trap = attr->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
 	f->flow.context = ibqp->context;
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	if (dev->num_flows >= MAX_FLOWS)
 		err = ENOMEM;
 	else
@@ -366,7 +366,7 @@ struct ibv_flow *urxe_create_flow(struct ibv_qp *ibqp, struct ibv_flow_attr *att
 		if (dev->num_flows == 1)
 			urxe_port_raw_tap(dev->port, flow_input, dev);
 	}
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	if (!err)
 		return &f->flow;
 fail:
@@ -386,11 +386,11 @@ int urxe_destroy_flow(struct ibv_flow *ibflow)
 	struct urxe_flow *f = urxe_container_of(ibflow, struct urxe_flow, flow);
 	struct urxe_device *dev = f->dev;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	urxe_rlist_del(&dev->flows, &f->node);
 	if (!--dev->num_flows)
 		urxe_port_raw_tap(dev->port, NULL, NULL);
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	atomic_fetch_sub(&f->qp->flows, 1);
 	URXE_RCU_RELEASE();
 	urcu_bp_call_rcu(&f->rcu, flow_free);

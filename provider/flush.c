@@ -69,9 +69,9 @@ static bool run_one(struct urxe_device *dev)
 	f = cds_list_first_entry(&fl->jobs, struct urxe_flush, node);
 	cds_list_del(&f->node);
 	if (f->qp) {
-		pthread_mutex_unlock(&fl->lock);
+		urxe_mutex_unlock(&fl->lock);
 		good = sync_range(f->addr, f->length);
-		pthread_mutex_lock(&fl->lock);
+		urxe_mutex_lock(&fl->lock);
 		f->good = good;
 	}
 	f->done = true;
@@ -90,18 +90,18 @@ static void *flusher_main(void *arg)
 	struct urxe_flusher *fl = &dev->flusher;
 
 	prctl(PR_SET_NAME, "urxe/flush");
-	pthread_mutex_lock(&fl->lock);
+	urxe_mutex_lock(&fl->lock);
 	while (!fl->stop) {
 		if (!run_one(dev))
-			pthread_cond_wait(&fl->work, &fl->lock);
+			urxe_mutex_wait(&fl->lock, &fl->work);
 	}
-	pthread_mutex_unlock(&fl->lock);
+	urxe_mutex_unlock(&fl->lock);
 	return NULL;
 }
 
 void urxe_flush_init(struct urxe_device *dev)
 {
-	pthread_mutex_init(&dev->flusher.lock, NULL);
+	urxe_mutex_init(&dev->flusher.lock);
 	pthread_cond_init(&dev->flusher.work, NULL);
 	CDS_INIT_LIST_HEAD(&dev->flusher.jobs);
 }
@@ -111,10 +111,10 @@ void urxe_flush_fini(struct urxe_device *dev)
 	struct urxe_flusher *fl = &dev->flusher;
 
 	if (fl->running) {
-		pthread_mutex_lock(&fl->lock);
+		urxe_mutex_lock(&fl->lock);
 		fl->stop = true;
 		pthread_cond_signal(&fl->work);
-		pthread_mutex_unlock(&fl->lock);
+		urxe_mutex_unlock(&fl->lock);
 		pthread_join(fl->thread, NULL);
 	}
 	/* No QP is left: nobody waits for these. */
@@ -125,16 +125,16 @@ void urxe_flush_fini(struct urxe_device *dev)
 		flush_free(f);
 	}
 	pthread_cond_destroy(&fl->work);
-	pthread_mutex_destroy(&fl->lock);
+	urxe_mutex_fini(&fl->lock);
 }
 
 bool urxe_flush_run(struct urxe_device *dev)
 {
 	bool ran;
 
-	pthread_mutex_lock(&dev->flusher.lock);
+	urxe_mutex_lock(&dev->flusher.lock);
 	ran = run_one(dev);
-	pthread_mutex_unlock(&dev->flusher.lock);
+	urxe_mutex_unlock(&dev->flusher.lock);
 	return ran;
 }
 
@@ -163,13 +163,13 @@ int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length)
 	f->addr = addr;
 	f->length = length;
 	f->last = &f->first;
-	pthread_mutex_lock(&fl->lock);
+	urxe_mutex_lock(&fl->lock);
 	err = flusher_start(qp->dev);
 	if (!err) {
 		cds_list_add_tail(&f->node, &fl->jobs);
 		pthread_cond_signal(&fl->work);
 	}
-	pthread_mutex_unlock(&fl->lock);
+	urxe_mutex_unlock(&fl->lock);
 	if (err)
 		free(f);
 	else
@@ -201,9 +201,9 @@ bool urxe_flush_finish(struct urxe_qp *qp, uint64_t now)
 	struct urxe_flush *f = qp->resp.flush;
 	bool done;
 
-	pthread_mutex_lock(&fl->lock);
+	urxe_mutex_lock(&fl->lock);
 	done = f->done;
-	pthread_mutex_unlock(&fl->lock);
+	urxe_mutex_unlock(&fl->lock);
 	if (!done)
 		return false;
 	qp->resp.flush = NULL;
@@ -226,10 +226,10 @@ void urxe_flush_cancel(struct urxe_qp *qp)
 	if (!f)
 		return;
 	qp->resp.flush = NULL;
-	pthread_mutex_lock(&qp->dev->flusher.lock);
+	urxe_mutex_lock(&qp->dev->flusher.lock);
 	f->qp = NULL;
 	done = f->done;
-	pthread_mutex_unlock(&qp->dev->flusher.lock);
+	urxe_mutex_unlock(&qp->dev->flusher.lock);
 	if (done)
 		flush_free(f); /* else whoever carries it out does */
 }

@@ -43,9 +43,9 @@ int urxe_gsi_set_service(struct ibv_context *ctx, struct urxe_gsi_service *svc)
 	 * the lock that its poll() takes, and as long as there is none the lock is free in no time.
 	 */
 	if (!svc) {
-		pthread_mutex_lock(&s->gsi_lock);
+		urxe_mutex_lock(&s->gsi_lock);
 	} else {
-		for (unsigned i = 0; pthread_mutex_trylock(&s->gsi_lock); i++) {
+		for (unsigned i = 0; !urxe_mutex_trylock(&s->gsi_lock); i++) {
 			if (i == 100000)
 				return EBUSY;
 			sched_yield();
@@ -55,7 +55,7 @@ int urxe_gsi_set_service(struct ibv_context *ctx, struct urxe_gsi_service *svc)
 		err = EBUSY;
 	else
 		atomic_store(&s->gsi_svc, svc);
-	pthread_mutex_unlock(&s->gsi_lock);
+	urxe_mutex_unlock(&s->gsi_lock);
 	if (!err && svc)
 		urxe_service_gsi(to_urxe_dev(ctx));
 	return err;

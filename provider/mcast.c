@@ -139,9 +139,9 @@ int urxe_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 	/* The MLID means nothing on RoCE (IBTA A16.5.7). */
 	if (qp->type != IBV_QPT_UD || qp->gsi || !urxe_gid_is_mcast(gid->raw))
 		return EINVAL;
-	pthread_mutex_lock(&qp->dev->mutex);
+	urxe_mutex_lock(&qp->dev->mutex);
 	err = attach(qp, gid->raw);
-	pthread_mutex_unlock(&qp->dev->mutex);
+	urxe_mutex_unlock(&qp->dev->mutex);
 	return err;
 }
 
@@ -152,7 +152,7 @@ int urxe_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 
 	if (qp->type != IBV_QPT_UD)
 		return EINVAL;
-	pthread_mutex_lock(&qp->dev->mutex);
+	urxe_mutex_lock(&qp->dev->mutex);
 	m = find_member(qp, gid->raw);
 	if (m) {
 		cds_list_del(&m->qp_node);
@@ -162,7 +162,7 @@ int urxe_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 		URXE_RCU_RELEASE();
 		urcu_bp_call_rcu(&m->rcu, member_free);
 	}
-	pthread_mutex_unlock(&qp->dev->mutex);
+	urxe_mutex_unlock(&qp->dev->mutex);
 	return m ? 0 : EINVAL;
 }
 
@@ -170,9 +170,9 @@ bool urxe_mcast_attached(struct urxe_qp *qp)
 {
 	bool attached;
 
-	pthread_mutex_lock(&qp->dev->mutex);
+	urxe_mutex_lock(&qp->dev->mutex);
 	attached = !cds_list_empty(&qp->mcast);
-	pthread_mutex_unlock(&qp->dev->mutex);
+	urxe_mutex_unlock(&qp->dev->mutex);
 	return attached;
 }
 

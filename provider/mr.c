@@ -92,12 +92,12 @@ static struct ibv_mr *mr_create(struct ibv_pd *ibpd, struct region *r, enum ibv_
 	if (!mr->mkey)
 		goto fail;
 	mr->dev = dev;
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	if (dev->mr_count < URXE_MAX_MR)
 		err = urxe_mkey_publish(dev, mr->mkey);
 	if (!err)
 		dev->mr_count++;
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	if (err)
 		goto fail;
 	mr->pd = pd;
@@ -204,14 +204,14 @@ int urxe_dereg_mr(struct verbs_mr *vmr)
 	struct urxe_device *dev = mr->dev;
 	bool bound;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	urxe_spin_lock(&dev->mw_lock);
 	bound = mr->windows;
 	if (!bound)
 		urxe_mkey_set(dev, mr->mkey->key, NULL);
 	urxe_spin_unlock(&dev->mw_lock);
 	dev->mr_count -= !bound;
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	if (bound)
 		return EBUSY; /* IBTA 10.6.7.2: windows go first */
 	/* The caller may unmap the memory as soon as we return. */

@@ -33,12 +33,12 @@ struct ibv_mw *urxe_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 		goto fail;
 	mw->idle.kind = type == IBV_MW_TYPE_1 ? URXE_MKEY_MW1 : URXE_MKEY_MW2;
 	mw->idle.mw = mw;
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	if (dev->mw_count < URXE_MAX_MW)
 		err = urxe_mkey_publish(dev, &mw->idle);
 	if (!err)
 		dev->mw_count++;
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	if (err)
 		goto fail;
 	mw->dev = dev;
@@ -77,13 +77,13 @@ int urxe_dealloc_mw(struct ibv_mw *ibmw)
 	struct urxe_mw *mw = urxe_container_of(ibmw, struct urxe_mw, mw);
 	struct urxe_device *dev = mw->dev;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	urxe_spin_lock(&dev->mw_lock);
 	unbind(mw);
 	urxe_mkey_set(dev, mw->idle.key, NULL);
 	urxe_spin_unlock(&dev->mw_lock);
 	dev->mw_count--;
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	urxe_rcu_synchronize();
 	atomic_fetch_sub(&mw->pd->users, 1);
 	free(mw);

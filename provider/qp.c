@@ -209,9 +209,9 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 	if (err)
 		goto fail;
 	qp->init = *attr;
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	err = qp_publish(qp, qpn);
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	if (err)
 		goto fail;
 	qp_hold_objects(qp, 1);
@@ -299,14 +299,14 @@ static void qp_unpublish(struct urxe_qp *qp)
 {
 	struct urxe_device *dev = qp->dev;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	if (qp->gsi) {
 		atomic_store_explicit(&dev->gsi, NULL, memory_order_release);
 	} else {
 		urxe_table_set(&dev->qps, qp->qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1), NULL);
 		urxe_ident_qpn_free(urxe_port_ident(dev->port), qp->qpn);
 	}
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 }
 
 void urxe_qp_await_events(struct ibv_qp *ibqp, struct urxe_context *ctx, uint32_t events)

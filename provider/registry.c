@@ -19,12 +19,12 @@
 
 /* The device list of the process: the only global state. */
 static struct {
-	pthread_mutex_t lock;
+	struct urxe_mutex lock;
 	bool loaded;
 	int error; /* of the configuration */
 	unsigned n;
 	struct urxe_device *devices[URXE_CONFIG_MAX_DEVICES];
-} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} registry = {.lock = URXE_MUTEX_INIT};
 
 /*
  * A child shares the port's memory with its parent, and has none of its threads: a device
@@ -32,9 +32,9 @@ static struct {
  */
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&registry.lock);
+	urxe_mutex_lock(&registry.lock);
 	for (unsigned i = 0; i < registry.n; i++)
-		pthread_mutex_lock(&registry.devices[i]->flusher.lock);
+		urxe_mutex_lock(&registry.devices[i]->flusher.lock);
 	urcu_bp_before_fork();
 }
 
@@ -42,8 +42,8 @@ static void fork_parent(void)
 {
 	urcu_bp_after_fork_parent();
 	for (unsigned i = 0; i < registry.n; i++)
-		pthread_mutex_unlock(&registry.devices[i]->flusher.lock);
-	pthread_mutex_unlock(&registry.lock);
+		urxe_mutex_unlock(&registry.devices[i]->flusher.lock);
+	urxe_mutex_unlock(&registry.lock);
 }
 
 static void fork_child(void)
@@ -52,14 +52,14 @@ static void fork_child(void)
 	for (unsigned i = 0; i < registry.n; i++) {
 		struct urxe_device *dev = registry.devices[i];
 
-		pthread_mutex_unlock(&dev->flusher.lock);
+		urxe_mutex_unlock(&dev->flusher.lock);
 		dev->forked = atomic_load(&dev->started);
 		if (dev->forked)
 			atomic_store(&dev->dead, true);
 		else
-			pthread_mutex_init(&dev->mutex, NULL);
+			urxe_mutex_init(&dev->mutex);
 	}
-	pthread_mutex_unlock(&registry.lock);
+	urxe_mutex_unlock(&registry.lock);
 }
 
 static int registry_load(void)
@@ -105,7 +105,7 @@ struct ibv_device **urxedv_get_device_list(int *num_devices)
 	struct ibv_device **list = NULL;
 	int err;
 
-	pthread_mutex_lock(&registry.lock);
+	urxe_mutex_lock(&registry.lock);
 	if (!registry.loaded) {
 		registry.error = registry_load();
 		registry.loaded = true;
@@ -121,7 +121,7 @@ struct ibv_device **urxedv_get_device_list(int *num_devices)
 	}
 	if (num_devices)
 		*num_devices = list ? (int)registry.n : 0;
-	pthread_mutex_unlock(&registry.lock);
+	urxe_mutex_unlock(&registry.lock);
 	if (!list)
 		errno = err;
 	return list;

@@ -79,14 +79,14 @@ bool urxe_service_run_gsi(struct urxe_device *dev, uint64_t now, bool wait)
 	    now < urxe_service_gsi_next(dev) && !resolving)
 		return false;
 	if (wait)
-		pthread_mutex_lock(&s->gsi_lock);
-	else if (pthread_mutex_trylock(&s->gsi_lock))
+		urxe_mutex_lock(&s->gsi_lock);
+	else if (!urxe_mutex_trylock(&s->gsi_lock))
 		return false;
 	atomic_store(&s->gsi_due, false);
 	svc = atomic_load(&s->gsi_svc);
 	if (svc)
 		svc->poll(svc->arg, now);
-	pthread_mutex_unlock(&s->gsi_lock);
+	urxe_mutex_unlock(&s->gsi_lock);
 	return true;
 }
 

@@ -135,11 +135,11 @@ struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *
 	if (err)
 		goto fail;
 	/* A number that no QP has: completions tell by it whose they are. */
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	err = urxe_ident_qpn_alloc(urxe_port_ident(dev->port), &wq->wq.wq_num);
 	if (!err)
 		cds_list_add_tail(&wq->node, &dev->wqs);
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	if (err)
 		goto fail;
 	atomic_fetch_add(&wq->pd->users, 1);
@@ -210,10 +210,10 @@ int urxe_destroy_wq(struct ibv_wq *ibwq)
 
 	if (atomic_load(&wq->users))
 		return EBUSY;
-	pthread_mutex_lock(&wq->dev->mutex);
+	urxe_mutex_lock(&wq->dev->mutex);
 	cds_list_del(&wq->node);
 	urxe_ident_qpn_free(urxe_port_ident(wq->dev->port), ibwq->wq_num);
-	pthread_mutex_unlock(&wq->dev->mutex);
+	urxe_mutex_unlock(&wq->dev->mutex);
 	urxe_cq_clean(wq->cq, ibwq->wq_num);
 	events = wq->async_events - urxe_event_purge(to_urxe_ctx(ibwq->context), ibwq);
 	pthread_mutex_lock(&ibwq->mutex);
@@ -234,14 +234,14 @@ void urxe_wq_flush_all(struct urxe_device *dev)
 {
 	struct urxe_wq *wq;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	cds_list_for_each_entry (wq, &dev->wqs, node) {
 		urxe_spin_lock(&wq->rq.lock);
 		if (wq->state != IBV_WQS_RESET)
 			wq_error(wq);
 		urxe_spin_unlock(&wq->rq.lock);
 	}
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 }
 
 /* A frame for the queue; without room it is lost, as for a raw packet QP. */

@@ -96,9 +96,9 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 		err = x ? 0 : ENOMEM;
 	}
 	if (!err) {
-		pthread_mutex_lock(&dev->mutex);
+		urxe_mutex_lock(&dev->mutex);
 		err = domain_get(dev, attr->fd == -1 ? NULL : &st, attr->oflags, &x->domain);
-		pthread_mutex_unlock(&dev->mutex);
+		urxe_mutex_unlock(&dev->mutex);
 	}
 	if (err) {
 		free(x);
@@ -116,12 +116,12 @@ int urxe_close_xrcd(struct ibv_xrcd *xrcd)
 
 	if (atomic_load(&x->users))
 		return EBUSY;
-	pthread_mutex_lock(&x->dev->mutex);
+	urxe_mutex_lock(&x->dev->mutex);
 	if (!--x->domain->opens) {
 		cds_list_del(&x->domain->node);
 		free(x->domain);
 	}
-	pthread_mutex_unlock(&x->dev->mutex);
+	urxe_mutex_unlock(&x->dev->mutex);
 	free(x);
 	return 0;
 }
@@ -135,7 +135,7 @@ int urxe_xrc_publish_srq(struct urxe_srq *srq, struct ibv_xrcd *xrcd)
 	uint32_t i, tries = 0;
 	int err;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	do {
 		i = dev->srqn_next = (dev->srqn_next + 1) & SRQN_INDEX_MAX;
 	} while (tries++ < SRQN_INDEX_MAX && (!i || urxe_table_get(&dev->srqs, i)));
@@ -146,7 +146,7 @@ int urxe_xrc_publish_srq(struct urxe_srq *srq, struct ibv_xrcd *xrcd)
 	srq->vsrq.xrcd = &x->vxrcd;
 	srq->vsrq.srq_num = srq->num;
 	err = urxe_table_set(&dev->srqs, i, srq);
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	if (!err)
 		atomic_fetch_add(&x->users, 1);
 	return err;
@@ -156,9 +156,9 @@ void urxe_xrc_unpublish_srq(struct urxe_srq *srq)
 {
 	struct urxe_device *dev = srq->dev;
 
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	urxe_table_set(&dev->srqs, srq->num >> SRQN_TAG_BITS, NULL);
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	urxe_rcu_synchronize();
 	atomic_fetch_sub(&to_urxe_xrcd(&srq->vsrq.xrcd->xrcd)->users, 1);
 }
@@ -227,9 +227,9 @@ struct ibv_qp *urxe_xrc_create_recv_qp(struct ibv_context *ctx, struct ibv_qp_in
 	if (!qp)
 		return NULL;
 	qp->domain = x->domain;
-	pthread_mutex_lock(&x->dev->mutex);
+	urxe_mutex_lock(&x->dev->mutex);
 	ibqp = open_make(qp, x, ctx, attr->qp_context);
-	pthread_mutex_unlock(&x->dev->mutex);
+	urxe_mutex_unlock(&x->dev->mutex);
 	if (!ibqp) {
 		urxe_qp_destroy_common(qp);
 		errno = ENOMEM;
@@ -258,14 +258,14 @@ struct ibv_qp *urxe_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *at
 	x = to_urxe_xrcd(attr->xrcd);
 	errno = EINVAL;
 	/* The mutex keeps the last open from going meanwhile. */
-	pthread_mutex_lock(&dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	qp = urxe_table_get(&dev->qps, attr->qp_num & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1));
 	if (qp && qp->qpn == attr->qp_num && qp->type == IBV_QPT_XRC_RECV &&
 	    qp->domain == x->domain && !cds_list_empty(&qp->opens))
 		ibqp = open_make(qp, x, ctx,
 				 attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context
 									    : NULL);
-	pthread_mutex_unlock(&dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	return ibqp;
 }
 
@@ -276,12 +276,12 @@ int urxe_xrc_close_qp(struct ibv_qp *ibqp)
 	struct urxe_qp *qp = o->real;
 	bool last;
 
-	pthread_mutex_lock(&qp->dev->mutex);
+	urxe_mutex_lock(&qp->dev->mutex);
 	urxe_spin_lock(&qp->lock);
 	cds_list_del(&o->node);
 	last = cds_list_empty(&qp->opens);
 	urxe_spin_unlock(&qp->lock);
-	pthread_mutex_unlock(&qp->dev->mutex);
+	urxe_mutex_unlock(&qp->dev->mutex);
 	urxe_qp_await_events(ibqp, o->ctx, o->async_events);
 	atomic_fetch_sub(&x->users, 1);
 	if (last)

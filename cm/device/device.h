@@ -20,6 +20,7 @@
 #include <urcu/list.h>
 
 #include "cm/core/cm.h"
+#include "urxe/lock.h"
 
 #define URXE_CMA_MAX_DEVICES 16
 #define URXE_REPORT_ADDR_LEN 64 /* of an address and a port number */
@@ -71,7 +72,7 @@ struct urxe_device_client {
 
 /* ---- lib.c ---- */
 
-extern pthread_mutex_t urxe_cma_lock;
+extern struct urxe_mutex urxe_cma_lock;
 /** urxe_cma_hold, urxe_cma_release - take and give the lock; no thread is cancelled in between. */
 void urxe_cma_hold(void);
 void urxe_cma_release(void);

@@ -12,7 +12,7 @@
 #include "urxe/log.h"
 #include "urxedv.h"
 
-pthread_mutex_t urxe_cma_lock = PTHREAD_MUTEX_INITIALIZER;
+struct urxe_mutex urxe_cma_lock = URXE_MUTEX_INIT;
 
 /* What the API forces to be global. Guarded by the lock. */
 static struct {
@@ -33,7 +33,7 @@ void urxe_cma_hold(void)
 	int old;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_mutex_lock(&urxe_cma_lock);
 	cancel_state = old;
 }
 
@@ -41,7 +41,7 @@ void urxe_cma_release(void)
 {
 	int old = cancel_state;
 
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_mutex_unlock(&urxe_cma_lock);
 	pthread_setcancelstate(old, &old);
 }
 
@@ -51,12 +51,12 @@ void urxe_cma_release(void)
  */
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&urxe_cma_lock);
+	urxe_mutex_lock(&urxe_cma_lock);
 }
 
 static void fork_parent(void)
 {
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_mutex_unlock(&urxe_cma_lock);
 }
 
 static void fork_child(void)
@@ -68,7 +68,7 @@ static void fork_child(void)
 	urxe_report_stop(true);
 	if (lib.client)
 		lib.client->forked();
-	pthread_mutex_unlock(&urxe_cma_lock); /* taken by this very thread before the fork */
+	urxe_mutex_unlock(&urxe_cma_lock); /* taken by this very thread before the fork */
 }
 
 static int load(void)
@@ -252,17 +252,17 @@ __attribute__((destructor)) static void lib_exit(void)
 	ts.tv_nsec += 200000000;
 	ts.tv_sec += ts.tv_nsec / 1000000000;
 	ts.tv_nsec %= 1000000000;
-	if (pthread_mutex_timedlock(&urxe_cma_lock, &ts))
+	if (!urxe_mutex_timedlock(&urxe_cma_lock, &ts))
 		return;
 	if (lib.dead) {
-		pthread_mutex_unlock(&urxe_cma_lock);
+		urxe_mutex_unlock(&urxe_cma_lock);
 		return;
 	}
 	lib.dead = true;
 	lib.exiter = pthread_self();
 	lib.exiting = true;
 	urxe_report_stop(false);
-	pthread_mutex_unlock(&urxe_cma_lock);
+	urxe_mutex_unlock(&urxe_cma_lock);
 	for (unsigned i = 0; i < lib.n; i++)
 		urxe_agent_stop(&lib.devices[i]);
 }

@@ -63,7 +63,7 @@ static void *run(void *arg)
 		struct urxe_ibcm_event *e;
 
 		while (cds_list_empty(&caller.events))
-			pthread_cond_wait(&caller.more, &urxe_cma_lock);
+			urxe_mutex_wait(&urxe_cma_lock, &caller.more);
 		e = cds_list_first_entry(&caller.events, struct urxe_ibcm_event, entry);
 		cds_list_del(&e->entry);
 		call(e);
@@ -128,6 +128,6 @@ bool urxe_ibcm_wait(const struct urxe_ibcm_id *id)
 		return false;
 	}
 	while (caller.now && (caller.now->id == id || caller.now->listener == id))
-		pthread_cond_wait(&caller.done, &urxe_cma_lock);
+		urxe_mutex_wait(&urxe_cma_lock, &caller.done);
 	return true;
 }

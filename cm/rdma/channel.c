@@ -321,7 +321,7 @@ void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc)
 void urxe_cma_wait(const unsigned *events_out)
 {
 	while (*events_out)
-		pthread_cond_wait(&urxe_cma_acked, &urxe_cma_lock);
+		urxe_mutex_wait(&urxe_cma_lock, &urxe_cma_acked);
 }
 
 /* Locked. Take the first event off the channel; NULL when there is none. */
