@@ -147,6 +147,7 @@ enum urxe_stat {
 	URXE_STAT_EVENTS_LOST,
 	URXE_STAT_GSI_ERRORS_LOST,
 	URXE_NUM_STATS,
+	URXE_STAT_NONE = URXE_NUM_STATS, /* no error: none of them counts it */
 };
 
 struct urxe_device {

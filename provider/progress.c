@@ -108,7 +108,7 @@ static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
 	return qp && qp->qpn == qpn ? qp : NULL;
 }
 
-/* Checks that need no QP (IBTA 9.6.1). URXE_NUM_STATS: none failed. */
+/* Checks that need no QP (IBTA 9.6.1). URXE_STAT_NONE: none failed. */
 static enum urxe_stat check_packet(const struct urxe_packet *pkt, const struct urxe_opcode_info *op)
 {
 	uint32_t hdr = op->hdr_len + urxe_bth_pad(pkt->bth);
@@ -123,7 +123,7 @@ static enum urxe_stat check_packet(const struct urxe_packet *pkt, const struct u
 	/* The one partition is the default one, full or limited member. */
 	if ((urxe_bth_pkey(pkt->bth) & 0x7fff) != (URXE_DEFAULT_PKEY & 0x7fff))
 		return URXE_STAT_RX_BAD_PKEY;
-	return URXE_NUM_STATS;
+	return URXE_STAT_NONE;
 }
 
 static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
@@ -135,7 +135,7 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return URXE_STAT_RX_WRONG_TYPE;
 	if (qp->type == IBV_QPT_UD) {
 		urxe_ud_receive(qp, pkt, op);
-		return URXE_NUM_STATS;
+		return URXE_STAT_NONE;
 	}
 	if (!qp->path)
 		return URXE_STAT_RX_BAD_STATE;
@@ -150,7 +150,7 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_completer_receive(qp, pkt, op, now);
 	else
 		urxe_responder_receive(qp, pkt, op, now);
-	return URXE_NUM_STATS;
+	return URXE_STAT_NONE;
 }
 
 static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_packet *pkt,
@@ -161,11 +161,11 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 	struct urxe_qp *qp = NULL;
 
 	urxe_stat_inc(dev, URXE_STAT_RX_PACKETS);
-	if (bad == URXE_NUM_STATS &&
+	if (bad == URXE_STAT_NONE &&
 	    (pkt->flags & URXE_PKT_MULTICAST || urxe_bth_dqpn(pkt->bth) == URXE_MCAST_QPN)) {
 		if (!urxe_mcast_receive(dev, pkt, op))
 			bad = URXE_STAT_RX_NO_QP;
-	} else if (bad == URXE_NUM_STATS) {
+	} else if (bad == URXE_STAT_NONE) {
 		qp = find_qp(dev, urxe_bth_dqpn(pkt->bth));
 		if (!qp) {
 			bad = URXE_STAT_RX_NO_QP;
@@ -175,7 +175,7 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 			urxe_spin_unlock(&qp->lock);
 		}
 	}
-	if (bad != URXE_NUM_STATS)
+	if (bad != URXE_STAT_NONE)
 		urxe_stat_inc(dev, bad);
 	return qp;
 }
