@@ -22,13 +22,6 @@
  */
 #define SHORT_RING 256
 
-/*
- * A ring that the kernel fills, and whose sender does not see when it is full: what comes while we
- * do not run is lost then. A busy machine takes milliseconds to let us run, and a burst of 1000
- * datagrams (udaddy -c 100) takes no longer.
- */
-#define LONG_RING 2048
-
 #define PCI_ROOM 2048 /* least bytes of a card's buffer */
 
 bool urxe_devargs_pci(const char *port, char *addr, size_t len)
@@ -80,15 +73,11 @@ static uint32_t frame_room(uint32_t l3_mtu)
 
 uint32_t urxe_devargs_data_room(const char *devargs, uint32_t l3_mtu)
 {
-	const char *arg = urxe_devargs_kind(devargs)->frame_arg;
 	uint32_t room = frame_room(l3_mtu);
-	char val[32];
+	char addr[32];
 
-	if (urxe_devargs_pci(devargs, val, sizeof(val)))
+	if (urxe_devargs_pci(devargs, addr, sizeof(addr)))
 		return room > PCI_ROOM ? (room + 1023) & ~1023u : PCI_ROOM;
-	/* The driver wants room for whatever its ring could hold. */
-	if (arg && urxe_devargs_get(devargs, arg, val, sizeof(val)) && (uint32_t)atoi(val) > room)
-		room = (uint32_t)atoi(val);
 	return room;
 }
 
@@ -111,7 +100,7 @@ static unsigned lanes_wanted(const struct urxe_port_config *cfg)
 unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mtu)
 {
 	uint64_t buf = urxe_devargs_data_room(cfg->port, l3_mtu) +
-		       1024; /* headroom, mbuf, mempool header, af_packet's rounding */
+		       1024; /* headroom, mbuf, mempool header */
 
 	return (unsigned)(buf * URXE_LANE_BUFS * lanes_wanted(cfg) >> 20) + 16;
 }
@@ -175,30 +164,6 @@ static int complete_memif(struct urxe_devargs_out *a, const struct urxe_port_con
 {
 	args_default(a, "bsize", "%u", frame_room(l3_mtu));
 	args_default(a, "rsize", "10"); /* log2 */
-	return 0;
-}
-
-/* TPACKET_V2 frames do not cross blocks, and both are to be multiples of the page size's factors.
- */
-static int complete_af_packet(struct urxe_devargs_out *a, const struct urxe_port_config *cfg,
-			      uint32_t l3_mtu, char *err, size_t errlen)
-{
-	uint32_t frame = 2048, block;
-
-	/* tpacket header, sockaddr_ll and alignment come before the data */
-	while (frame < l3_mtu + 14 + 8 + 96)
-		frame = frame < 4096 ? 4096 : frame + 512;
-	/* the smallest whole number of pages that whole frames fill */
-	for (block = frame; block % 4096; block += frame)
-		;
-	args_default(a, "framesz", "%u", frame);
-	args_default(a, "blocksz", "%u", block);
-	args_default(a, "framecnt", "%u",
-		     block / frame *
-			     (LONG_RING / (block / frame) ? LONG_RING / (block / frame) : 1));
-	args_default(a, "qdisc_bypass", "1");
-	if (lanes_wanted(cfg) > 1)
-		args_default(a, "qpairs", "%u", lanes_wanted(cfg));
 	return 0;
 }
 
@@ -302,12 +267,6 @@ static const struct urxe_driver_kind kinds[] = {
 	 .same_queues = true,
 	 .complete = complete_memif,
 	 .listens = listens_memif},
-	{.prefix = "net_af_packet",
-	 .driver = "net_af_packet",
-	 .any_mtu = true,
-	 .kernel_if = "iface",
-	 .frame_arg = "framesz",
-	 .complete = complete_af_packet},
 	/* The port and the kernel's interface share a MAC: we are the other end, so take another.
 	 */
 	{.prefix = "net_tap",

@@ -37,8 +37,6 @@ struct urxe_driver_kind {
 	bool hoards;
 	/* Its thread does not notice a new listening socket (netio/vhost_nudge.c). */
 	bool nudge;
-	const char *kernel_if; /* argument: the kernel's interface that it shares; NULL: none */
-	const char *frame_arg; /* argument: bytes of a frame in its ring; NULL: none */
 	/* Private to devargs.c. Add what the user did not give; NULL: nothing. As
 	 * urxe_devargs_complete(). */
 	int (*complete)(struct urxe_devargs_out *out, const struct urxe_port_config *cfg,
@@ -81,7 +79,7 @@ void urxe_devargs_unstale(const char *port, char *path, size_t len);
 
 /**
  * urxe_devargs_data_room - bytes of buffer that a frame of this L3 MTU needs, without headroom
- * @devargs: completed
+ * @devargs: completed or not
  *
  * For a PCI card whole KiB, 2 at least: cards of e1000's family use no parts of one, and would
  * scatter a frame over two buffers, which costs a copy each.

@@ -49,7 +49,6 @@ struct ethdev {
 	/* The control thread's. */
 	struct urxe_eal_watch watch;
 	bool probed, configured, was_up;
-	unsigned ifindex;   /* of the kernel's interface below (af_packet), or 0 */
 	uint64_t peer_mark; /* which incarnation of the peer's socket the last probe failed on */
 	unsigned seeks;
 	uint64_t since_ns; /* of the last start, or of the first failed attempt */

@@ -7,9 +7,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -79,66 +76,16 @@ static int on_removal(uint16_t port, enum rte_eth_event_type type, void *arg, vo
 	return 0;
 }
 
-/* ---- the kernel's interface below a port, which DPDK does not show ---- */
-
-static void find_kernel_interface(struct ethdev *e)
-{
-	char name[64];
-
-	if (e->kind->kernel_if &&
-	    urxe_devargs_get(e->devargs, e->kind->kernel_if, name, sizeof(name)))
-		e->ifindex = if_nametoindex(name);
-}
-
-/* Its name is not for ever, its index is. 0 or errno: ENXIO when it has been deleted. */
-static int kernel_ask(const struct ethdev *e, unsigned long request, struct ifreq *ifr)
-{
-	int fd, err;
-
-	memset(ifr, 0, sizeof(*ifr));
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return errno;
-	do {
-		err = if_indextoname(e->ifindex, ifr->ifr_name) ? 0 : errno;
-		if (!err && ioctl(fd, request, ifr))
-			err = errno;
-	} while (err == ENODEV); /* it was renamed, or deleted, between the two */
-	close(fd);
-	return err;
-}
-
-static uint32_t kernel_mtu(const struct ethdev *e)
-{
-	struct ifreq ifr;
-
-	return e->ifindex && !kernel_ask(e, SIOCGIFMTU, &ifr) && ifr.ifr_mtu > 0
-		       ? (uint32_t)ifr.ifr_mtu
-		       : 0;
-}
-
-/* Is it up and has it a carrier? ENXIO in *@err: it has been deleted. */
-static bool kernel_up(const struct ethdev *e, int *err)
-{
-	struct ifreq ifr;
-
-	*err = kernel_ask(e, SIOCGIFFLAGS, &ifr);
-	return *err || (ifr.ifr_flags & IFF_UP && ifr.ifr_flags & IFF_RUNNING);
-}
-
 /* ---- configure ---- */
 
 static void fill_info(struct ethdev *e, const struct rte_eth_dev_info *di, uint64_t tx_offloads)
 {
 	struct rte_ether_addr mac;
 	struct rte_eth_link link;
-	uint32_t kmtu = kernel_mtu(e);
 
 	snprintf(e->info.driver, sizeof(e->info.driver), "%s", di->driver_name);
 	e->info.tx_offloads =
 		tx_offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM ? URXE_OFFLOAD_IPV4_CSUM : 0;
-	if (kmtu && kmtu < e->info.max_l3_mtu)
-		e->info.max_l3_mtu = kmtu;
 	if (!rte_eth_link_get_nowait(e->port, &link) &&
 	    link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
 		e->info.speed_mbps = link.link_speed;
@@ -153,8 +100,7 @@ static void set_mac(struct ethdev *e)
 {
 	struct rte_ether_addr mac;
 
-	/* What is shared with a kernel interface stays as it is: promiscuous mode will do. */
-	if (!e->cfg.has_mac || e->kind->own_mac || e->kind->kernel_if)
+	if (!e->cfg.has_mac || e->kind->own_mac)
 		return;
 	memcpy(mac.addr_bytes, e->cfg.mac, 6);
 	if (rte_eth_dev_default_mac_addr_set(e->port, &mac))
@@ -315,8 +261,8 @@ static int set_up(struct ethdev *e, const struct rte_eth_dev_info *di, bool intr
 	ret = setup_queues(e, di, *tx_offloads);
 	if (ret)
 		return ret;
-	/* Some can, none must. The MTU of a kernel's interface is its administrator's. */
-	if (e->kind->any_mtu && !e->kind->kernel_if)
+	/* Some can, none must. */
+	if (e->kind->any_mtu)
 		rte_eth_dev_set_mtu(e->port, (uint16_t)e->l3_mtu);
 	set_mac(e);
 	enter(step, "start");
@@ -340,7 +286,6 @@ static int bring_up(struct ethdev *e, const char **step)
 	intr = e->kind->rx_intr;
 	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_LSC, on_lsc, e);
 	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_RMV, on_removal, e);
-	find_kernel_interface(e);
 	ret = set_up(e, &di, intr, &tx_offloads, step);
 	if (ret && ret != ENOTCONN && intr)
 		ret = set_up(e, &di, false, &tx_offloads, step);
@@ -522,7 +467,6 @@ void ethdev_watch(void *arg)
 	struct ethdev *e = arg;
 	uint64_t now = mono_ns();
 	struct rte_eth_link link;
-	int err = 0;
 	bool up;
 
 	if (__atomic_load_n(&e->gone, __ATOMIC_RELAXED)) {
@@ -536,11 +480,7 @@ void ethdev_watch(void *arg)
 	}
 	if (rte_eth_link_get_nowait(e->port, &link))
 		return;
-	up = link.link_status == RTE_ETH_LINK_UP && (!e->ifindex || kernel_up(e, &err));
-	if (err == ENXIO) {
-		retire(e);
-		return;
-	}
+	up = link.link_status == RTE_ETH_LINK_UP;
 	set_carrier(e, up);
 	if (up) {
 		e->was_up = true;

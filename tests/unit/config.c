@@ -368,12 +368,11 @@ static void load(void)
 
 static void devargs(void)
 {
-	struct urxe_port_config p = {.port = "net_af_packet0,iface=veth0"};
+	struct urxe_port_config p = {.port = "net_memif0,role=client"};
 	char out[512], small[32];
 
 	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 4200, out, sizeof(out), err, sizeof(err)), 0);
-	CU_ASSERT_STRING_EQUAL(out, "net_af_packet0,iface=veth0,framesz=4608,blocksz=36864,"
-				    "framecnt=2048,qdisc_bypass=1");
+	CU_ASSERT_STRING_EQUAL(out, "net_memif0,role=client,bsize=4288,rsize=10");
 	strcpy(p.port, "net_memif0,role=client,bsize=9000");
 	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 1500, out, sizeof(out), err, sizeof(err)), 0);
 	CU_ASSERT_STRING_EQUAL(out, "net_memif0,role=client,bsize=9000,rsize=10");
