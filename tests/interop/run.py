@@ -9,7 +9,6 @@ import shlex
 import sys
 import time
 
-sys.dont_write_bytecode = True
 import cases  # noqa: E402
 import lab as L  # noqa: E402
 import special  # noqa: E402
@@ -169,7 +168,7 @@ def run_all(lab, table):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument('--urxe', required=True, help='the urxe command')
-    p.add_argument('--image', required=True, nargs=2, help='folders of kernel and root (ci/lib/vm)')
+    p.add_argument('--rdma', required=True, nargs=2, help='folders of the image')
     p.add_argument('--program', required=True, help='peer.c, compiled')
     p.add_argument('--folder', required=True, help='for what does not stay')
     p.add_argument('--pcap', help='captures to PCAP.N.pcapng')
@@ -180,7 +179,7 @@ def main():
     guest = None
     try:
         L.net_up(1500)
-        guest = L.boot(image.load(*args.image), args.folder, 1500, args.program)
+        guest = L.boot(image.load(*args.rdma), args.folder, 1500, args.program)
         print('kernel ' + guest.check('uname -rv').strip(), flush=True)
         lab = L.Lab(guest, args.urxe, args.folder, args.program, args.pcap)
         lab.find_gids()
