@@ -7,12 +7,11 @@ import os
 import re
 import shlex
 import sys
-import time
 
 import cases  # noqa: E402
 import lab as L  # noqa: E402
 import special  # noqa: E402
-from vm import image  # noqa: E402
+from vm import image, table  # noqa: E402
 
 RPING_RACE = 'rdma_get_cm_event: Bad file descriptor'
 # With -R perftest's client connects a second time, maybe before its server listens again: the kernel
@@ -21,35 +20,13 @@ PERFTEST_RACE = 'Event: RDMA_CM_EVENT_REJECTED; error: 8'
 TRIES = 3
 
 
-class Skipped(Exception):
-    """A program says that what it tries is not to be had in this guest (status 77)."""
+class Table(table.Table):
+    """Names: "NAME [s]" when urxe is the server, "NAME [c]" when it is the client"""
 
-
-class Table:
-    def __init__(self, only):
-        self.only, self.rows, self.start = only, [], time.monotonic()
-
-    def wanted(self, name, side):
-        return not self.only or re.search(self.only, '%s [%s]' % (name, side))
-
-    def add(self, name, side, result, why='', seconds=0.0):
-        """side: of urxe, 's' server, 'c' client"""
-        self.rows.append((name, side, result))
-        role = 'urxe server' if side == 's' else 'urxe client'
-        print('%-4s %-34s %s  %5.1f s' % (result, name, role, seconds), flush=True)
-        for line in why.splitlines():
-            print('       ' + line, flush=True)
-
-    def summary(self):
-        names = list(dict.fromkeys(r[0] for r in self.rows))
-        of = {(n, s): r for n, s, r in self.rows}
+    def matrix(self):
         print('\n%-36s %-12s %s' % ('', 'urxe server', 'urxe client'))
-        for n in names:
-            print('%-36s %-12s %s' % (n, of.get((n, 's'), '-'), of.get((n, 'c'), '-')))
-        count = {k: sum(1 for r in self.rows if r[2] == k) for k in ('ok', 'FAIL', 'skip')}
-        print('\n%.0f s\n%d passed, %d failed, %d skipped' % (
-            time.monotonic() - self.start, count['ok'], count['FAIL'], count['skip']), flush=True)
-        return 1 if count['FAIL'] or not count['ok'] else 0
+        for name, got in self.sides().items():
+            print('%-36s %-12s %s' % (name, got.get('s', '-'), got.get('c', '-')))
 
 
 def one_left(case, urxe_status, client_out, server_out):
@@ -58,25 +35,10 @@ def one_left(case, urxe_status, client_out, server_out):
         re.search(case.client_re, client_out) or re.search(case.server_re, server_out))
 
 
-def judge(case, client_status, client_out, server_status, server_out):
-    wrong = []
-    # At its end rping destroys the channel that its other thread reads; Debian's librdmacm fails the
-    # read, and rping exits with -1 though all is done.
-    if client_status == 255 and RPING_RACE in client_out:
-        client_status = 0
-    if server_status == 255 and RPING_RACE in server_out:
-        server_status = 0
-    if client_status:
-        wrong.append('client says %s' % client_status)
-    if server_status and not case.endless:
-        wrong.append('server says %s' % server_status)
-    found = sum(1 for _ in re.finditer(case.client_re, client_out)) if case.client_re else case.count
-    if found < case.count:
-        wrong.append('%r %d times in the output of the client, not %d' % (case.client_re, found,
-                                                                       case.count))
-    if case.server_re and not re.search(case.server_re, server_out):
-        wrong.append('no %r in the output of the server' % case.server_re)
-    return '; '.join(wrong)
+def end_of(status, out):
+    """At its end rping destroys the channel that its other thread reads; Debian's librdmacm fails the
+    read, and rping exits with -1 though all is done."""
+    return 0 if status == 255 and RPING_RACE in out else status
 
 
 def run_pair(lab, case, sides, server_cmd, client_cmd):
@@ -106,63 +68,54 @@ def run_case(lab, case, urxe_side, family):
     client_status, client_out, server_status, server_out = got
     found = re.search(r'(?m)^skipped: (.*)', client_out + '\n' + server_out)
     if 77 in (client_status, server_status) and found:
-        raise Skipped(found.group(1))
-    wrong = judge(case, *got)
+        raise table.Skipped(found.group(1))
+    wrong = table.judge(case, end_of(client_status, client_out), client_out, end_of(server_status, server_out),
+                        server_out)
     urxe_status = server_status if urxe_side == 's' else client_status
     if not wrong or one_left(case, urxe_status, client_out, server_out):
         return None
-    return special.problem(wrong, server=server_cmd + '\n' + server_out,
-                           client=client_cmd + '\n' + client_out)
+    return table.problem(wrong, server=server_cmd + '\n' + server_out,
+                         client=client_cmd + '\n' + client_out)
 
 
-def one(table, name, side, function):
-    start = time.monotonic()
-    try:
-        wrong = function()
-        result = 'FAIL' if wrong else 'ok'
-    except Skipped as e:
-        result, wrong = 'skip', str(e)
-    except L.Failed as e:
-        result, wrong = 'FAIL', str(e)
-    table.add(name, side, result, wrong or '', time.monotonic() - start)
-
-
-def run_group(lab, table, group, prefix=''):
+def rows(group, prefix):
+    """(name, case, side of urxe, family)"""
     for case in group:
         for family in case.families:
-            name = prefix + case.name + (' IPv6' if family == '6' else '')
             for side in 'sc':
-                if not table.wanted(name, side):
-                    continue
-                if side in case.skip:
-                    continue
-                one(table, name, side, lambda c=case, s=side, f=family: run_case(lab, c, s, f))
+                if side not in case.skip:
+                    yield '%s%s%s [%s]' % (prefix, case.name, ' IPv6' if family == '6' else '', side), case, side, family
 
 
-def run_lossy_wire(lab, table):
+def run_group(lab, results, group, prefix=''):
+    for name, *row in rows(group, prefix):
+        results.run(name, lambda r=row: run_case(lab, *r))
+
+
+def run_lossy_wire(lab, results):
     """Both sides lose frames: urxe by its options, the kernel by tc."""
     prefix = '1 % loss both ways: '
-    if not any(table.wanted(prefix + c.name, s) for c in cases.LOSSY_WIRE for s in 'sc'):
+    if not results.any(name for name, *_ in rows(cases.LOSSY_WIRE, prefix)):
         return
     L.guest_loss(lab.guest, 100)
     try:
-        run_group(lab, table, cases.LOSSY_WIRE, prefix)
-        one(table, prefix + 'frames were lost', 's', lambda: None if L.guest_dropped(lab.guest) else 'none was')
+        run_group(lab, results, cases.LOSSY_WIRE, prefix)
+        results.run(prefix + 'frames were lost [s]', lambda: None if L.guest_dropped(lab.guest) else 'none was',
+                    always=True)
     finally:
         L.guest_loss(lab.guest, 0)
 
 
-def run_all(lab, table):
+def run_all(lab, results):
     for name, side, function in special.TESTS:
-        if table.wanted(name, side):
-            one(table, name, side, lambda f=function: f(lab))
-    run_group(lab, table, cases.CASES)
-    run_group(lab, table, cases.LOSSY, '2 % loss: ')
-    run_lossy_wire(lab, table)
-    if any(table.wanted('4500: ' + c.name, s) for c in cases.JUMBO for s in 'sc'):
+        results.run('%s [%s]' % (name, side), lambda f=function: f(lab))
+    run_group(lab, results, cases.CASES)
+    run_group(lab, results, cases.LOSSY, '2 % loss: ')
+    run_lossy_wire(lab, results)
+    if results.any(name for name, *_ in rows(cases.JUMBO, '4500: ')):
         L.net_mtu(lab.guest, 4500)
         lab.mtu = 4500
-        run_group(lab, table, cases.JUMBO, '4500: ')
+        run_group(lab, results, cases.JUMBO, '4500: ')
 
 
 def main():
@@ -175,7 +128,7 @@ def main():
     p.add_argument('--only', help='names that match this ("name [s]": urxe is server, [c]: client)')
     p.add_argument('--shell', action='store_true', help='set all up, then a shell')
     args = p.parse_args()
-    table = Table(args.only)
+    results = Table(args.only)
     guest = None
     try:
         L.net_up(1500)
@@ -185,13 +138,13 @@ def main():
         lab.find_gids()
         if args.shell:
             return shell(guest, args.folder)
-        run_all(lab, table)
+        run_all(lab, results)
     except L.Failed as e:
-        table.add('laboratory', 's', 'FAIL', str(e))
+        results.add('laboratory', 'FAIL', str(e))
     finally:
         if guest:
             guest.off()
-    return table.summary()
+    return results.summary()
 
 
 def shell(guest, folder):

@@ -3,13 +3,7 @@
 import time
 
 import lab as L
-
-
-def problem(what, **outs):
-    # The pingpongs print two lines for each QP.
-    lines = {who: [l for l in out.splitlines() if ' address: ' not in l] for who, out in outs.items()}
-    text = ['%s: %s' % (who.rstrip('_'), l) for who, some in lines.items() for l in some[-12:]]
-    return '\n'.join([what] + text)
+from vm.table import problem
 
 
 def ping(lab, command):

@@ -166,7 +166,7 @@ def main():
     args = p.parse_args()
     try:
         L.run('mount', '-t', 'tmpfs', 'run', '/run')
-        L.net_up()
+        L.net_up(L.FRAMES)
         img = image.load(*args.dpdk)
         lab = L.Lab(args.folder, args.build, img, image.load(*args.rdma))
         lab.overlay = overlay.urxe(args.build, img)

@@ -7,8 +7,8 @@ of the server.
 from collections import namedtuple
 
 # ready: how one sees that the server listens: 'cm' (rdma_listen), 'tcp'
-# client_re, server_re: must be in their outputs
-Case = namedtuple('Case', 'name server client ready client_re server_re')
+# client_re, server_re, count, endless: judge() of ci/lib/vm/table.py has them
+Case = namedtuple('Case', 'name server client ready client_re server_re count endless', defaults=(1, False))
 
 # A row of a table of perftest's; on a machine that is busy it takes the clock's rate for 0.
 ROW = r'(?m)^ *\d+ +\d+ +([\d.]+|inf) +([\d.]+|inf)\s+([\d.]+|inf)'

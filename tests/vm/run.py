@@ -6,60 +6,23 @@ import argparse
 import os
 import re
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../ci/lib'))
 
-from vm import Failed, image, nic, overlay  # noqa: E402
+from vm import Failed, image, nic, overlay, table  # noqa: E402
 import cases  # noqa: E402
 import lab as L  # noqa: E402
 import special  # noqa: E402
 import walk  # noqa: E402
 
 
-class Table:
-    """Results by name, and which of them are wanted."""
-
-    def __init__(self, only):
-        self.only, self.rows, self.start = only, [], time.monotonic()
-
-    def wanted(self, name):
-        return not self.only or re.search(self.only, name)
-
-    def any(self, names):
-        return any(self.wanted(n) for n in names)
-
-    def add(self, name, result, why='', seconds=0.0):
-        self.rows.append((name, result))
-        print('%-4s %s%s' % (result, name, '  %.1f s' % seconds if seconds else ': ' + why), flush=True)
-        for line in why.splitlines() if seconds else ():
-            print('       ' + line, flush=True)
-
-    def run(self, name, function):
-        if not self.wanted(name):
-            return
-        start = time.monotonic()
-        try:
-            wrong = function()
-        except Failed as e:
-            wrong = str(e)
-        self.add(name, 'FAIL' if wrong else 'ok', wrong or '', time.monotonic() - start + 0.001)
-
-    def summary(self):
-        self.matrix()
-        count = {k: sum(1 for r in self.rows if r[1] == k) for k in ('ok', 'FAIL', 'skip')}
-        print('\n%.0f s\n%d passed, %d failed, %d skipped' % (
-            time.monotonic() - self.start, count['ok'], count['FAIL'], count['skip']), flush=True)
-        return 1 if count['FAIL'] or not count['ok'] else 0
-
+class Table(table.Table):
     def matrix(self):
         """Rows: where it ran; columns: the programs, the guest as client and as server."""
         cells = {}
-        for name, result in self.rows:
-            found = re.match(r'(.*): (.*) \[([sc])\]$', name)
-            if found:
-                row = cells.setdefault(found.group(1), {}).setdefault(found.group(2), {})
-                row[found.group(3)] = result
+        for name, got in self.sides().items():
+            where, program = name.split(': ', 1)
+            cells.setdefault(where, {})[program] = got
         if not cells:
             return
         names = [c.name for c in cases.CASES]
@@ -84,34 +47,26 @@ def run_case(case, server_end, client_end, mtu, seconds=90):
     finally:
         said = {'server (%s)' % server_end.name: server.end(), 'client (%s)' % client_end.name: client.end()}
     server_out, client_out = said.values()
-    wrong = []
-    if client_status:
-        wrong.append('client: status %d' % client_status)
-    if server_status:
-        wrong.append('server: status %d' % server_status)
-    if not re.search(case.client_re, client_out):
-        wrong.append('no %r in the output of the client' % case.client_re)
-    if not re.search(case.server_re, server_out):
-        wrong.append('no %r in the output of the server' % case.server_re)
-    return special.problem('; '.join(wrong), **said) if wrong else None
+    wrong = table.judge(case, client_status, client_out, server_status, server_out)
+    return table.problem(wrong, **said) if wrong else None
 
 
-def run_pairs(table, where, guest_end, other_end):
+def run_pairs(results, where, guest_end, other_end):
     for mtu, case, side in cases.rows():
         pair = (other_end, guest_end) if side == 'c' else (guest_end, other_end)
-        table.run(cases.name_of(where, mtu, case, side),
+        results.run(cases.name_of(where, mtu, case, side),
                   lambda c=case, p=pair, m=mtu: run_case(c, p[0], p[1], m))
 
 
-def cards_of(lab, table, driver):
+def cards_of(lab, results, driver):
     """(card, its nic) of those that QEMU has and that are wanted"""
     pairs = []
     for i, card in enumerate(cases.CARDS):
         where = '%s %s' % (card.name, driver)
-        if not table.any(cases.names(where)):
+        if not results.any(cases.names(where)):
             continue
         if not nic.offers(card.model):
-            table.add(where, 'skip', 'this QEMU has no such card')
+            results.add(where, 'skip', 'this QEMU has no such card')
         elif card.vhost:
             pairs.append((card, nic.VhostUser(os.path.join(lab.folder, 'vhost-%s' % driver),
                                               model=card.model)))
@@ -120,9 +75,9 @@ def cards_of(lab, table, driver):
     return pairs
 
 
-def run_cards(lab, table, driver):
+def run_cards(lab, results, driver):
     """One guest with all cards, each against urxe on the host"""
-    pairs = cards_of(lab, table, driver)
+    pairs = cards_of(lab, results, driver)
     if not pairs:
         return
     vfio = driver == 'vfio-pci'
@@ -138,33 +93,33 @@ def run_cards(lab, table, driver):
         for number, (card, device) in enumerate(pairs):
             guest.bind(device, driver)
             end = L.GuestEnd(guest, 1, device.pci, '10.9.1.%d' % (1 + number))
-            run_pairs(table, '%s %s' % (card.name, driver), end, host[card.name])
+            run_pairs(results, '%s %s' % (card.name, driver), end, host[card.name])
 
 
-def run_two(lab, table):
+def run_two(lab, results):
     """Two guests, both with urxe on a card of virtio-net"""
     where = 'two guests, virtio-net'
-    if not table.any(cases.names(where)):
+    if not results.any(cases.names(where)):
         return
     a, b = L.tap('tca'), L.tap('tcb')
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, [a], settings={'hugepages': 64}) as ga, \
             L.boot(lab, 'b', 2, lab.image, lab.overlay, [b], settings={'hugepages': 64}) as gb:
         ga.bind(a, 'uio_pci_generic')
         gb.bind(b, 'uio_pci_generic')
-        run_pairs(table, where, L.GuestEnd(ga, 1, a.pci, '10.9.1.1'), L.GuestEnd(gb, 2, b.pci, '10.9.1.2'))
+        run_pairs(results, where, L.GuestEnd(ga, 1, a.pci, '10.9.1.1'), L.GuestEnd(gb, 2, b.pci, '10.9.1.2'))
 
 
-def run_rxe(lab, table):
+def run_rxe(lab, results):
     """A guest with urxe, a guest with the kernel's Soft-RoCE on its eth0"""
     where = 'guest and rxe, virtio-net'
-    if not table.any(cases.names(where)):
+    if not results.any(cases.names(where)):
         return
     card = L.tap('tca')
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, [card], settings={'hugepages': 64}) as ga, \
             L.boot(lab, 'k', 3, lab.rdma, (), memory=512, settings={'rxe': 1}) as gk:
         ga.bind(card, 'uio_pci_generic')
         end = L.GuestEnd(ga, 1, card.pci, '10.9.0.11')
-        run_pairs(table, where, end, L.RxeEnd(gk, 3))
+        run_pairs(results, where, end, L.RxeEnd(gk, 3))
 
 
 def main():
@@ -177,24 +132,24 @@ def main():
     p.add_argument('--short', action='store_true', help='the short selection')
     p.add_argument('--shell', action='store_true', help='set up network and image, then a shell')
     args = p.parse_args()
-    table = Table(cases.SHORT if args.short else args.only)
+    results = Table(cases.SHORT if args.short else args.only)
     try:
         L.run('mount', '-t', 'tmpfs', 'run', '/run')  # sockets of urxe-ports(7) are there
-        L.net_up()
+        L.net_up(L.FRAMES)
         img = image.load(*args.dpdk)
         lab = L.Lab(args.folder, args.build, img, image.load(*args.rdma))
         lab.overlay = overlay.urxe(args.build, img)
         if args.shell:
             return os.system('bash -i')
         for driver in cases.DRIVERS:
-            run_cards(lab, table, driver)
-        run_two(lab, table)
-        run_rxe(lab, table)
+            run_cards(lab, results, driver)
+        run_two(lab, results)
+        run_rxe(lab, results)
         for name, function in special.TESTS + walk.TESTS:
-            table.run(name, lambda f=function: f(lab))
+            results.run(name, lambda f=function: f(lab))
     except Failed as e:
-        table.add('laboratory', 'FAIL', str(e))
-    return table.summary()
+        results.add('laboratory', 'FAIL', str(e))
+    return results.summary()
 
 
 if __name__ == '__main__':

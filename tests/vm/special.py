@@ -4,6 +4,7 @@ import os
 import time
 
 import lab as L
+from vm.table import problem
 
 SETTINGS = {'hugepages': 64}
 MEMORY = 512
@@ -11,11 +12,6 @@ ADDRESS = '10.9.1.1'
 MAC = '52:54:00:09:01:01'
 # Ends by itself only when something is wrong.
 RPING = 'rping -c -a %s -v -V -C 1000000000' % L.HOST
-
-
-def problem(what, **outs):
-    text = ['%s: %s' % (who, line) for who, out in outs.items() for line in out.splitlines()[-12:]]
-    return '\n'.join([what] + text)
 
 
 def pings(job):

@@ -5,7 +5,7 @@ import shlex
 import subprocess
 
 import lab as L
-import special
+from vm.table import problem
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../tools/man/urxe-ports.7')
 
@@ -34,7 +34,7 @@ def follow(guest, lines):
     for line in lines:
         status, out = guest.run(line, 90)
         if status:
-            return special.problem('status %d of: %s' % (status, line), guest=out)
+            return problem('status %d of: %s' % (status, line), guest=out)
     return None
 
 
