@@ -18,6 +18,14 @@
 
 #define ETHDEV_MAX_LANES 64
 
+/** How far a port has come; ethdev_plug() takes it the rest of the way. Its start is apart from
+ * that (present): a driver stops and starts again what is configured. */
+enum ethdev_stage {
+	ETHDEV_UNPLUGGED,
+	ETHDEV_PROBED, /* a driver has taken the device: there is a port */
+	ETHDEV_CONFIGURED
+};
+
 struct ethdev_lane {
 	struct urxe_guard guard;
 	int lcore; /* DPDK's id of this lane, for its mempool cache; -1: none */
@@ -48,7 +56,8 @@ struct ethdev {
 
 	/* The control thread's. */
 	struct urxe_eal_watch watch;
-	bool probed, configured, was_up;
+	enum ethdev_stage stage;
+	bool was_up;
 	uint64_t peer_mark; /* which incarnation of the peer's socket the last probe failed on */
 	unsigned seeks;
 	uint64_t since_ns; /* of the last start, or of the first failed attempt */

@@ -246,8 +246,8 @@ static uint32_t data_room(const struct ethdev *e)
 	uint32_t room = urxe_devargs_data_room(e->devargs, e->l3_mtu);
 	struct rte_eth_dev_info di;
 
-	if (e->probed && !rte_eth_dev_info_get(e->port, &di) && di.min_rx_bufsize > room &&
-	    di.min_rx_bufsize <= UINT16_MAX - RTE_PKTMBUF_HEADROOM)
+	if (e->stage != ETHDEV_UNPLUGGED && !rte_eth_dev_info_get(e->port, &di) &&
+	    di.min_rx_bufsize > room && di.min_rx_bufsize <= UINT16_MAX - RTE_PKTMBUF_HEADROOM)
 		room = di.min_rx_bufsize;
 	return room;
 }

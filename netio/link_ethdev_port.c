@@ -295,7 +295,7 @@ static int bring_up(struct ethdev *e, const char **step)
 		rte_eth_allmulticast_enable(e->port);
 	e->prepare = tx_offloads != 0;
 	fill_info(e, &di, tx_offloads);
-	e->configured = true;
+	e->stage = ETHDEV_CONFIGURED;
 	return ret;
 }
 
@@ -308,7 +308,7 @@ int ethdev_probe(struct ethdev *e, char *err, size_t errlen)
 
 	if (!e->since_ns)
 		e->since_ns = mono_ns();
-	if (e->probed)
+	if (e->stage != ETHDEV_UNPLUGGED)
 		return 0;
 	urxe_devargs_unstale(e->devargs, sock, sizeof(sock));
 	urxe_eal_error(err, errlen);
@@ -330,7 +330,7 @@ int ethdev_probe(struct ethdev *e, char *err, size_t errlen)
 		}
 	}
 	memcpy(e->sock, sock, sizeof(e->sock));
-	e->probed = true;
+	e->stage = ETHDEV_PROBED;
 	return 0;
 }
 
@@ -342,7 +342,7 @@ int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
 	ret = ethdev_probe(e, err, errlen);
 	if (ret)
 		return ret;
-	if (!e->configured)
+	if (e->stage == ETHDEV_PROBED)
 		ret = bring_up(e, &step);
 	else
 		ret = start(e) ? ENOTCONN : 0; /* RESTART: only the start was missing */
@@ -395,7 +395,7 @@ void ethdev_unplug(struct ethdev *e)
 {
 	struct rte_eth_dev_info di;
 
-	if (!e->probed)
+	if (e->stage == ETHDEV_UNPLUGGED)
 		return;
 	if (e->present) {
 		/* A peer reads our rings, and loses them when we go. */
@@ -423,7 +423,7 @@ void ethdev_unplug(struct ethdev *e)
 		urxe_gate_unlock();
 	if (e->sock[0])
 		unlink(e->sock);
-	e->probed = e->configured = false;
+	e->stage = ETHDEV_UNPLUGGED;
 }
 
 /* ---- watch ---- */
