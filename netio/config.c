@@ -272,15 +272,14 @@ int urxe_config_check(const struct urxe_config *cfg, char *err, size_t errlen)
 static void print_faults(FILE *f, const struct urxe_port_config *d)
 {
 	static const char *const names[URXE_NUM_FAULTS] = {"drop", "dup", "reorder", "corrupt"};
-	const double rates[URXE_NUM_FAULTS] = {d->drop, d->dup, d->reorder, d->corrupt};
+	static const char *const sides[URXE_NUM_FAULT_SIDES] = {"", "-tx", "-rx"};
 
 	for (unsigned i = 0; i < URXE_NUM_FAULTS; i++) {
-		if (rates[i] > 0)
-			fprintf(f, "%s = %.17g\n", names[i], rates[i]);
-		if (d->fault_rx[i].given)
-			fprintf(f, "%s-rx = %.17g\n", names[i], d->fault_rx[i].rate);
-		if (d->fault_tx[i].given)
-			fprintf(f, "%s-tx = %.17g\n", names[i], d->fault_tx[i].rate);
+		for (unsigned j = 0; j < URXE_NUM_FAULT_SIDES; j++) {
+			if (d->fault[i][j].given)
+				fprintf(f, "%s%s = %.17g\n", names[i], sides[j],
+					d->fault[i][j].rate);
+		}
 	}
 }
 

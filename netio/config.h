@@ -30,7 +30,14 @@ enum urxe_fault {
 	URXE_NUM_FAULTS
 };
 
-/** The rate of a fault in one direction, which goes before the rate of both. */
+/** Which frames a rate is of; the rate of one direction goes before that of both. */
+enum urxe_fault_side {
+	URXE_FAULT_BOTH,
+	URXE_FAULT_TX,
+	URXE_FAULT_RX,
+	URXE_NUM_FAULT_SIDES
+};
+
 struct urxe_fault_rate {
 	bool given;
 	double rate; /* 0..1 */
@@ -48,9 +55,8 @@ struct urxe_port_config {
 	unsigned num_ips;
 	bool has_gw4, has_gw6;
 	uint8_t gw4[16], gw6[16];
-	char pcap[256];			    /* capture file, "" for none */
-	double drop, dup, reorder, corrupt; /* faults of both directions, 0..1 */
-	struct urxe_fault_rate fault_tx[URXE_NUM_FAULTS], fault_rx[URXE_NUM_FAULTS];
+	char pcap[256]; /* capture file, "" for none */
+	struct urxe_fault_rate fault[URXE_NUM_FAULTS][URXE_NUM_FAULT_SIDES];
 	uint64_t seed;	 /* of the fault injection; 0: random */
 	unsigned queues; /* rx/tx queue pairs (lanes) wanted; 0: 1 */
 };

@@ -177,25 +177,23 @@ static bool key_pcap(struct urxe_config *cfg, struct urxe_port_config *dev, cons
 	return parse_string(v, dev->pcap, sizeof(dev->pcap));
 }
 
+static bool parse_fault(const char *v, struct urxe_fault_rate *out)
+{
+	out->given = true;
+	return parse_rate(v, &out->rate);
+}
+
 /* "drop" is for both directions, "drop-rx" and "drop-tx" are for one. */
-#define FAULT_KEYS(name, fault)                                                            \
-	static bool key_##name(struct urxe_config *cfg, struct urxe_port_config *dev,      \
-			       const char *v)                                              \
-	{                                                                                  \
-		return parse_rate(v, &dev->name);                                          \
-	}                                                                                  \
-	static bool key_##name##_rx(struct urxe_config *cfg, struct urxe_port_config *dev, \
-				    const char *v)                                         \
-	{                                                                                  \
-		dev->fault_rx[fault].given = true;                                         \
-		return parse_rate(v, &dev->fault_rx[fault].rate);                          \
-	}                                                                                  \
-	static bool key_##name##_tx(struct urxe_config *cfg, struct urxe_port_config *dev, \
-				    const char *v)                                         \
-	{                                                                                  \
-		dev->fault_tx[fault].given = true;                                         \
-		return parse_rate(v, &dev->fault_tx[fault].rate);                          \
+#define FAULT_KEY(name, what, dir)                                                    \
+	static bool key_##name(struct urxe_config *cfg, struct urxe_port_config *dev, \
+			       const char *v)                                         \
+	{                                                                             \
+		return parse_fault(v, &dev->fault[what][dir]);                        \
 	}
+#define FAULT_KEYS(name, what)                    \
+	FAULT_KEY(name, what, URXE_FAULT_BOTH)    \
+	FAULT_KEY(name##_rx, what, URXE_FAULT_RX) \
+	FAULT_KEY(name##_tx, what, URXE_FAULT_TX)
 
 FAULT_KEYS(drop, URXE_FAULT_DROP)
 FAULT_KEYS(dup, URXE_FAULT_DUP)

@@ -18,10 +18,10 @@ static uint64_t rate(double r)
 
 double urxe_config_fault(const struct urxe_port_config *cfg, bool tx, enum urxe_fault what)
 {
-	const double both[URXE_NUM_FAULTS] = {cfg->drop, cfg->dup, cfg->reorder, cfg->corrupt};
-	const struct urxe_fault_rate *one = tx ? &cfg->fault_tx[what] : &cfg->fault_rx[what];
+	const struct urxe_fault_rate *of = cfg->fault[what];
+	const struct urxe_fault_rate *one = &of[tx ? URXE_FAULT_TX : URXE_FAULT_RX];
 
-	return one->given ? one->rate : both[what];
+	return one->given ? one->rate : of[URXE_FAULT_BOTH].rate;
 }
 
 /* Returns whether anything can happen in this direction. */

@@ -29,6 +29,11 @@ static int from_text(const char *text)
 	return ret;
 }
 
+static double rate_of(enum urxe_fault what, enum urxe_fault_side side)
+{
+	return cfg.devices[0].fault[what][side].rate;
+}
+
 static void whole_file(void)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 0x1f};
@@ -59,14 +64,14 @@ static void whole_file(void)
 	CU_ASSERT_EQUAL(cfg.devices[0].mtu, 4096);
 	CU_ASSERT_EQUAL(cfg.devices[0].vlan, 7);
 	CU_ASSERT_STRING_EQUAL(cfg.devices[0].pcap, "/tmp/a b.pcap");
-	CU_ASSERT_EQUAL(cfg.devices[0].drop, 0.01);
-	CU_ASSERT_EQUAL(cfg.devices[0].dup, 0.5);
-	CU_ASSERT_TRUE(cfg.devices[0].fault_rx[URXE_FAULT_DROP].given);
-	CU_ASSERT_EQUAL(cfg.devices[0].fault_rx[URXE_FAULT_DROP].rate, 0.25);
-	CU_ASSERT_FALSE(cfg.devices[0].fault_tx[URXE_FAULT_DROP].given);
-	CU_ASSERT_TRUE(cfg.devices[0].fault_tx[URXE_FAULT_DUP].given);
-	CU_ASSERT_EQUAL(cfg.devices[0].fault_tx[URXE_FAULT_DUP].rate, 0);
-	CU_ASSERT_EQUAL(cfg.devices[0].reorder, 1);
+	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_DROP, URXE_FAULT_BOTH), 0.01);
+	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_DUP, URXE_FAULT_BOTH), 0.5);
+	CU_ASSERT_TRUE(cfg.devices[0].fault[URXE_FAULT_DROP][URXE_FAULT_RX].given);
+	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_DROP, URXE_FAULT_RX), 0.25);
+	CU_ASSERT_FALSE(cfg.devices[0].fault[URXE_FAULT_DROP][URXE_FAULT_TX].given);
+	CU_ASSERT_TRUE(cfg.devices[0].fault[URXE_FAULT_DUP][URXE_FAULT_TX].given);
+	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_DUP, URXE_FAULT_TX), 0);
+	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_REORDER, URXE_FAULT_BOTH), 1);
 	CU_ASSERT_EQUAL(cfg.devices[0].seed, 16);
 	CU_ASSERT_EQUAL(cfg.devices[0].queues, 4);
 	CU_ASSERT_STRING_EQUAL(cfg.devices[1].name, "second");
@@ -318,7 +323,7 @@ static void layers(void)
 	CU_ASSERT_EQUAL(cfg.devices[0].num_ips, 1);
 	CU_ASSERT_EQUAL(cfg.devices[0].ips[0].gid[15], 2);
 	CU_ASSERT_EQUAL(cfg.devices[0].vlan, 5);
-	CU_ASSERT_EQUAL(cfg.devices[0].fault_rx[URXE_FAULT_DUP].rate, .25);
+	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_DUP, URXE_FAULT_RX), .25);
 	CU_ASSERT_EQUAL(cfg.devices[1].mtu, 4096); /* a flag before either */
 	urxe_config_settings_free(&s);
 }

@@ -52,10 +52,7 @@ static void run(const struct urxe_port_config *faults, bool at_rx, unsigned coun
 	char name[32];
 
 	memset(r, 0, sizeof(*r));
-	c->drop = faults->drop, c->dup = faults->dup;
-	c->reorder = faults->reorder, c->corrupt = faults->corrupt;
-	memcpy(c->fault_tx, faults->fault_tx, sizeof(c->fault_tx));
-	memcpy(c->fault_rx, faults->fault_rx, sizeof(c->fault_rx));
+	memcpy(c->fault, faults->fault, sizeof(c->fault));
 	c->seed = faults->seed;
 	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
 	node_start(&a, sim, NULL, &c1);
@@ -101,6 +98,12 @@ static unsigned out_of_order(const struct result *r)
 
 static struct result r1, r2;
 
+/* Initialisers of a configuration: a rate of both directions, or of one */
+#define RATE(what, dir, r) .fault[URXE_FAULT_##what][URXE_FAULT_##dir] = {true, r}
+#define BOTH(what, r)	   RATE(what, BOTH, r)
+#define TX(what, r)	   RATE(what, TX, r)
+#define RX(what, r)	   RATE(what, RX, r)
+
 static void no_faults(void)
 {
 	struct urxe_port_config f = {.seed = 1};
@@ -114,11 +117,11 @@ static void no_faults(void)
 static void each_fault(void)
 {
 	for (int rx = 0; rx < 2; rx++) {
-		struct urxe_port_config drop = {.seed = 1, .drop = 0.1},
-					dup = {.seed = 1, .dup = 0.1},
-					late = {.seed = 1, .reorder = 0.1},
-					bad = {.seed = 1, .corrupt = 0.1},
-					all = {.seed = 1, .drop = 1};
+		struct urxe_port_config drop = {.seed = 1, BOTH(DROP, 0.1)},
+					dup = {.seed = 1, BOTH(DUP, 0.1)},
+					late = {.seed = 1, BOTH(REORDER, 0.1)},
+					bad = {.seed = 1, BOTH(CORRUPT, 0.1)},
+					all = {.seed = 1, BOTH(DROP, 1)};
 
 		run(&drop, rx, 5000, &r1);
 		CU_ASSERT_TRUE(r1.drop > 400 && r1.drop < 600);
@@ -144,11 +147,8 @@ static void each_fault(void)
 /* A rate of one direction goes before the rate of both, and leaves the other direction alone. */
 static void one_direction(void)
 {
-	struct urxe_port_config tx = {.seed = 1, .fault_tx = {[URXE_FAULT_DROP] = {true, 0.1}}},
-				rx = {.seed = 1, .fault_rx = {[URXE_FAULT_DROP] = {true, 0.1}}},
-				no_rx = {.seed = 1,
-					 .drop = 1,
-					 .fault_rx = {[URXE_FAULT_DROP] = {true, 0}}};
+	struct urxe_port_config tx = {.seed = 1, TX(DROP, 0.1)}, rx = {.seed = 1, RX(DROP, 0.1)},
+				no_rx = {.seed = 1, BOTH(DROP, 1), RX(DROP, 0)};
 
 	run(&tx, false, 1000, &r1);
 	CU_ASSERT_TRUE(r1.drop > 50 && r1.drop < 150);
@@ -168,8 +168,11 @@ static void one_direction(void)
 
 static void same_seed_same_run(void)
 {
-	struct urxe_port_config f = {
-		.seed = 5, .drop = 0.05, .dup = 0.05, .reorder = 0.05, .corrupt = 0.05};
+	struct urxe_port_config f = {.seed = 5,
+				     BOTH(DROP, 0.05),
+				     BOTH(DUP, 0.05),
+				     BOTH(REORDER, 0.05),
+				     BOTH(CORRUPT, 0.05)};
 
 	for (int rx = 0; rx < 2; rx++) {
 		run(&f, rx, 3000, &r1);
@@ -191,7 +194,8 @@ static void looped(void)
 	struct node n;
 	unsigned got = 0, k;
 
-	cfg.drop = cfg.corrupt = 0.1;
+	cfg.fault[URXE_FAULT_DROP][URXE_FAULT_BOTH] = (struct urxe_fault_rate){true, 0.1};
+	cfg.fault[URXE_FAULT_CORRUPT][URXE_FAULT_BOTH] = (struct urxe_fault_rate){true, 0.1};
 	cfg.seed = 3;
 	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
 	node_start(&n, sim, NULL, &cfg);
