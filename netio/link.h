@@ -2,8 +2,8 @@
 /*
  * What netio's stack asks of a link below it: whole Ethernet frames, in bursts.
  * Implementations: link_ethdev.c (any DPDK port), link_packet.c (an interface of the kernel's),
- * link_sim.c (virtual time), link_loop.c (no wire at all). Lane-related calls come from the one
- * thread that holds that lane.
+ * link_loop.c (no wire at all), tests/rig/link_sim.c (virtual time). Lane-related calls come from
+ * the one thread that holds that lane.
  */
 #ifndef URXE_NETIO_LINK_H
 #define URXE_NETIO_LINK_H

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "netio/link_sim.h"
+#include "link_sim.h"
 #include "netio/stack.h"
 
 /* Addresses of the captures: node 1 and node 2. */

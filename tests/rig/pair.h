@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "netio/link_sim.h"
+#include "link_sim.h"
 #include "provider.h"
 
 #define PAIR_BUF (1u << 20)

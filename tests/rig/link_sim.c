@@ -3,7 +3,7 @@
  * The simulated network of link_sim.h: ends, frames on their way in a heap by time of arrival, and
  * the link ops of a port on an end. One lock for all of it.
  */
-#include "netio/link_sim.h"
+#include "link_sim.h"
 
 #include <poll.h>
 #include <stdlib.h>

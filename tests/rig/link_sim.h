@@ -12,8 +12,8 @@
  * An end that no port opens is a raw one: it gets every frame, and the test plays the peer
  * with urxe_sim_send() and urxe_sim_recv(). All calls are thread-safe.
  */
-#ifndef URXE_NETIO_LINK_SIM_H
-#define URXE_NETIO_LINK_SIM_H
+#ifndef URXE_TEST_LINK_SIM_H
+#define URXE_TEST_LINK_SIM_H
 
 #include <stdbool.h>
 #include <stdint.h>
