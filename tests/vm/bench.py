@@ -114,7 +114,7 @@ def one_guest(lab, runs):
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, cards, cpus=2, memory=1536,
                 settings={'rxe': 1, 'hugepages': 160}) as g:
         for card in cards:
-            g.bind(card, 'uio_pci_generic')
+            L.bind(g, card)
         g.check('ip link add va type veth peer name vb\n'
                 'for i in va vb; do echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6\n'
                 'ip link set $i arp off mtu %d up; done' % L.FRAMES)
@@ -145,7 +145,7 @@ def two_guests(lab, runs):
                    settings={'rxe': 1, 'hugepages': 64}) as gb:
         guests = (ga, gb)
         for g, card in zip(guests, bound):
-            g.bind(card, 'uio_pci_generic')
+            L.bind(g, card)
         ports = ['net_af_packet0,iface=' + kernel_interface(g, c) for g, c in zip(guests, kept)]
         ways = [('Soft-RoCE', *(L.RxeEnd(g, n) for n, g in enumerate(guests, 1))),
                 ('urxe, af_packet', *(L.GuestEnd(g, n, ports[n - 1], '10.9.2.%d' % n)

@@ -35,6 +35,14 @@ def boot(lab, name, number, image, overlay, cards=(), **more):
     return guest
 
 
+def bind(guest, card, driver='uio_pci_generic'):
+    """Gives a card to DPDK, as users do"""
+    if driver == 'vfio-pci':
+        # The emulated IOMMU does not remap interrupts.
+        guest.check('modprobe vfio_iommu_type1 allow_unsafe_interrupts=1')
+    guest.check('urxe bind --driver %s %s' % (driver, card.pci))
+
+
 class End:
     """Where one side of a case runs: address (RDMA), tcp, device, gid."""
 

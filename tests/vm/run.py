@@ -91,7 +91,7 @@ def run_cards(lab, results, driver):
         for proc in first:
             proc.end()
         for number, (card, device) in enumerate(pairs):
-            guest.bind(device, driver)
+            L.bind(guest, device, driver)
             end = L.GuestEnd(guest, 1, device.pci, '10.9.1.%d' % (1 + number))
             run_pairs(results, '%s %s' % (card.name, driver), end, host[card.name])
 
@@ -104,8 +104,8 @@ def run_two(lab, results):
     a, b = L.tap('tca'), L.tap('tcb')
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, [a], settings={'hugepages': 64}) as ga, \
             L.boot(lab, 'b', 2, lab.image, lab.overlay, [b], settings={'hugepages': 64}) as gb:
-        ga.bind(a, 'uio_pci_generic')
-        gb.bind(b, 'uio_pci_generic')
+        L.bind(ga, a)
+        L.bind(gb, b)
         run_pairs(results, where, L.GuestEnd(ga, 1, a.pci, '10.9.1.1'), L.GuestEnd(gb, 2, b.pci, '10.9.1.2'))
 
 
@@ -117,7 +117,7 @@ def run_rxe(lab, results):
     card = L.tap('tca')
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, [card], settings={'hugepages': 64}) as ga, \
             L.boot(lab, 'k', 3, lab.rdma, (), memory=512, settings={'rxe': 1}) as gk:
-        ga.bind(card, 'uio_pci_generic')
+        L.bind(ga, card)
         end = L.GuestEnd(ga, 1, card.pci, '10.9.0.11')
         run_pairs(results, where, end, L.RxeEnd(gk, 3))
 

@@ -65,7 +65,7 @@ def paused(lab):
         guest.cont()
 
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, [card], memory=MEMORY, settings=SETTINGS) as guest:
-        guest.bind(card, 'uio_pci_generic')
+        L.bind(guest, card)
         return interrupted(lab, guest, L.GuestEnd(guest, 1, card.pci, ADDRESS), pause)
 
 
@@ -74,7 +74,7 @@ def migrated(lab):
     card, there = L.tap('tca', mac=MAC), L.tap('tcb', mac=MAC)
     uri = 'unix:' + os.path.join(lab.folder, 'migration')
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, [card], memory=MEMORY, settings=SETTINGS) as guest:
-        guest.bind(card, 'uio_pci_generic')
+        L.bind(guest, card)
         target = L.boot(lab, 'b', 1, lab.image, lab.overlay, [there], memory=MEMORY, settings=SETTINGS, incoming=uri)
         try:
             def move():

@@ -182,19 +182,6 @@ class Guest:
         with open(to, 'wb') as f:
             f.write(base64.b64decode(text))
 
-    def bind(self, nic, driver):
-        """Gives a card to uio_pci_generic or vfio-pci, or back to its own driver (None), and waits."""
-        device = '/sys/bus/pci/devices/' + nic.pci
-        prepare = {'uio_pci_generic': 'modprobe uio_pci_generic || exit',
-                   'vfio-pci': 'modprobe vfio_iommu_type1 allow_unsafe_interrupts=1 && modprobe vfio-pci || exit',
-                   None: ':'}[driver]
-        self.check('%s\n'
-                   'for i in %s/net/* %s/virtio*/net/*; do [ -e "$i" ] && ip link set "${i##*/}" down; done\n'
-                   'echo "%s" >%s/driver_override\n'
-                   '[ ! -e %s/driver ] || echo %s >%s/driver/unbind\n'
-                   'echo %s >/sys/bus/pci/drivers_probe; [ -e %s/driver ]' % (
-                       prepare, device, device, driver or '', device, device, nic.pci, device, nic.pci, device))
-
     def pause(self):
         self.control.ask('stop')
 
