@@ -31,7 +31,8 @@ static inline uint64_t now(void)
 	return urxe_link_ethdev_now(NULL);
 }
 
-static inline int end_open(struct end *e, const char *port, uint32_t mtu)
+/* @mac: `mac` of the configuration; NULL: it has none */
+static inline int end_open_as(struct end *e, const char *port, uint32_t mtu, const uint8_t *mac)
 {
 	void *arg;
 
@@ -40,8 +41,16 @@ static inline int end_open(struct end *e, const char *port, uint32_t mtu)
 	snprintf(e->cfg.port, sizeof(e->cfg.port), port, dir);
 	e->cfg.mtu = mtu;
 	e->cfg.vlan = URXE_NO_VLAN;
+	e->cfg.has_mac = mac;
+	if (mac)
+		memcpy(e->cfg.mac, mac, 6);
 	urxe_link_select(&e->cfg, &e->ops, &arg);
 	return e->ops->open(arg, &e->cfg, own_mac, urxe_config_l3_mtu(&e->cfg), &e->link, &e->info);
+}
+
+static inline int end_open(struct end *e, const char *port, uint32_t mtu)
+{
+	return end_open_as(e, port, mtu, NULL);
 }
 
 static inline void end_close(struct end *e)

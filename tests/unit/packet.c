@@ -120,6 +120,15 @@ static void filter(void)
 		if (passes(fd, f, sizeof(f)) != c[i].pass)
 			CU_FAIL("filter");
 	}
+	/* each byte of the MAC counts */
+	memset(f, 0, sizeof(f));
+	f[12] = 8, f[13] = 6;
+	for (unsigned i = 0; i < 7; i++) {
+		memcpy(f, own_mac, 6);
+		if (i < 6)
+			f[i] ^= 0x10;
+		CU_ASSERT_EQUAL(passes(fd, f, sizeof(f)), i == 6);
+	}
 	/* too short to look into */
 	CU_ASSERT_FALSE(passes(fd, f, 5));
 	attach(fd[1], true);
@@ -239,6 +248,17 @@ static void frames(void)
 		CU_ASSERT_TRUE_FATAL(send_one(&a, len, (uint8_t)(i | 1)));
 		CU_ASSERT_TRUE_FATAL(get_one(&b, len, (uint8_t)(i | 1)));
 	}
+	/* What was sent is there again: the buffer that was used last comes first. */
+	CU_ASSERT_EQUAL_FATAL(a.ops->alloc(a.link, 0, f, 1), 1);
+	f[1] = f[0];
+	memcpy(f[0].data, to_all, 14);
+	f[0].len = 80;
+	CU_ASSERT_EQUAL(a.ops->tx(a.link, 0, f, 1), 1);
+	CU_ASSERT_EQUAL_FATAL(a.ops->alloc(a.link, 0, f, 1), 1);
+	CU_ASSERT_PTR_EQUAL(f[0].buf, f[1].buf);
+	a.ops->free(a.link, 0, f, 1);
+	CU_ASSERT_EQUAL_FATAL(collect(&b, 0, f, 1, 80), 1);
+	b.ops->free(b.link, 0, f, 1);
 	/* All round the ring, borrowed in bursts and given back in another order. */
 	for (unsigned round = 0; round < 100; round++) {
 		CU_ASSERT_EQUAL_FATAL(blast(&a, to_all, 100, 60), 60);
@@ -325,27 +345,84 @@ static void vlan(void)
 	ends_close(&a, &b);
 }
 
+static bool promiscuous(const char *name)
+{
+	char cmd[100];
+
+	snprintf(cmd, sizeof(cmd), "ip -d link show %s | grep -q 'promiscuity 1'", name);
+	return !system(cmd);
+}
+
+static bool joined(const char *mac)
+{
+	char cmd[100];
+
+	snprintf(cmd, sizeof(cmd), "ip maddr show dev urxeb | grep -q %s", mac);
+	return !system(cmd);
+}
+
 /* What is not for us comes while somebody wants it, by whichever MAC we have. */
 static void selection(void)
 {
 	static const uint8_t arp[14] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6};
-	static const uint8_t group[2][6] = {{0x33, 0x33, 0, 0, 0, 1}, {1, 0, 0x5e, 0, 0, 1}};
+	static const uint8_t group[2][6] = {{0x33, 0x33, 0, 9, 9, 1}, {1, 0, 0x5e, 9, 9, 2}};
 	struct urxe_frame f;
 	struct end a, b;
 
 	if (!ends_open(&a, &b, ""))
 		return;
 	CU_ASSERT(send_one(&a, 100, 0x42) && get_one(&b, 100, 0x42)); /* to 42:42:... */
+	CU_ASSERT(promiscuous("urxeb"));
 	b.ops->everything(b.link, false);
+	CU_ASSERT(!promiscuous("urxeb"));
 	CU_ASSERT(send_one(&a, 100, 0x44)); /* not seen: the next is the first */
 	CU_ASSERT_EQUAL(blast(&a, arp, 60, 1), 1);
 	CU_ASSERT_EQUAL_FATAL(collect(&b, 0, &f, 1, 60), 1);
 	CU_ASSERT_EQUAL(f.len, 60);
 	b.ops->free(b.link, 0, &f, 1);
 	CU_ASSERT_EQUAL(b.ops->mcast(b.link, group, 2), 0);
-	CU_ASSERT(!system("ip maddr show dev urxeb | grep -q 01:00:5e:00:00:01"));
+	CU_ASSERT(joined("33:33:00:09:09:01") && joined("01:00:5e:09:09:02"));
 	CU_ASSERT_EQUAL(b.ops->mcast(b.link, group, 1), 0);
+	CU_ASSERT(joined("33:33:00:09:09:01") && !joined("01:00:5e:09:09:02"));
 	CU_ASSERT_EQUAL(b.ops->mcast(b.link, group, 0), 0);
+	CU_ASSERT(!joined("33:33:00:09:09:01"));
+	ends_close(&a, &b);
+}
+
+/* A MAC that is not the interface's: it must let in what is for us. */
+static void foreign_mac(void)
+{
+	uint8_t arp[14] = {[12] = 8, [13] = 6};
+	struct urxe_frame f;
+	struct end a, b;
+
+	memcpy(arp, own_mac, 6);
+	if (!wire())
+		return;
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, port_a, MTU), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open_as(&b, port_b, MTU, own_mac), 0);
+	CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
+	CU_ASSERT(!memcmp(b.info.mac, own_mac, 6) && promiscuous("urxeb"));
+	CU_ASSERT_EQUAL(blast(&a, arp, 60, 1), 1);
+	CU_ASSERT_EQUAL_FATAL(collect(&b, 0, &f, 1, 60), 1);
+	b.ops->free(b.link, 0, &f, 1);
+	ends_close(&a, &b);
+}
+
+/* What others of this machine send by the interface is not received. */
+static void outgoing(void)
+{
+	struct urxe_frame f;
+	struct end a, b, other;
+
+	if (!ends_open(&a, &b, ""))
+		return;
+	CU_ASSERT_EQUAL_FATAL(end_open(&other, "net_af_packet2,iface=urxeb,qdisc_bypass=0", MTU),
+			      0);
+	CU_ASSERT(await(&other, other.ops->up, true));
+	CU_ASSERT(send_one(&other, 100, 0x31) && get_one(&a, 100, 0x31));
+	CU_ASSERT_EQUAL(b.ops->rx(b.link, 0, &f, 1), 0);
+	end_close(&other);
 	ends_close(&a, &b);
 }
 
@@ -376,6 +453,15 @@ static void wait_and_wake(void)
 	start = now();
 	b.ops->wait(b.link, 20000000000u, wake, &intr);
 	CU_ASSERT_TRUE(now() - start < 10000000000u);
+	/* An interface that is down is no reason to come back at once, again and again. */
+	CU_ASSERT(ip("set urxeb down") && await(&b, b.ops->up, false));
+	for (unsigned i = 0; i < 5; i++) {
+		intr = true;
+		start = now();
+		(void)!read(wake, &one, 8);
+		b.ops->wait(b.link, 20000000, wake, &intr);
+	}
+	CU_ASSERT_TRUE(now() - start >= 20000000);
 	close(wake);
 	ends_close(&a, &b);
 }
@@ -383,6 +469,7 @@ static void wait_and_wake(void)
 static void lanes(void)
 {
 	struct urxe_frame f[64];
+	unsigned in[64] = {0}; /* lanes that a flow was seen in, a bit each */
 	unsigned got = 0, used = 0, n;
 	uint64_t end = now() + 5000000000u;
 	struct end a, b;
@@ -390,8 +477,10 @@ static void lanes(void)
 	if (!ends_open(&a, &b, ",qpairs=4"))
 		return;
 	CU_ASSERT_EQUAL_FATAL(b.info.lanes, 4);
-	/* Flows differ in the UDP source port. */
-	for (unsigned i = 0; i < 64; i++) {
+	/* Flows of two frames each differ in the UDP source port. */
+	for (unsigned k = 0; k < 128; k++) {
+		unsigned i = k / 2;
+
 		CU_ASSERT_EQUAL_FATAL(a.ops->alloc(a.link, 0, f, 1), 1);
 		memset(f[0].data, 0, 100);
 		memcpy(f[0].data, to_all, 12);
@@ -402,16 +491,20 @@ static void lanes(void)
 		f[0].len = 100;
 		CU_ASSERT_EQUAL(a.ops->tx(a.link, 0, f, 1), 1);
 	}
-	while (got < 64 && now() < end) {
+	while (got < 128 && now() < end) {
 		for (unsigned l = 0; l < 4; l++) {
 			n = b.ops->rx(b.link, l, f, 64);
 			got += n;
+			for (unsigned i = 0; i < n; i++)
+				in[f[i].data[35] & 63] |= 1u << l;
 			used |= n ? 1u << l : 0;
 			b.ops->free(b.link, l, f, n);
 		}
 	}
-	CU_ASSERT_EQUAL(got, 64);
-	CU_ASSERT(used & (used - 1)); /* more than one */
+	CU_ASSERT_EQUAL(got, 128);
+	for (unsigned i = 0; i < 64; i++)
+		CU_ASSERT(in[i] && !(in[i] & (in[i] - 1))); /* one lane a flow */
+	CU_ASSERT(used & (used - 1));			    /* more than one */
 	ends_close(&a, &b);
 }
 
@@ -511,5 +604,5 @@ static void setup(void)
 }
 
 URXE_TEST_MAIN("packet", T(setup), T(arguments), T(filter), T(no_privilege), T(frames), T(too_long),
-	       T(ring_full), T(vlan), T(selection), T(wait_and_wake), T(lanes), T(life),
-	       T(forked_child))
+	       T(ring_full), T(vlan), T(selection), T(foreign_mac), T(outgoing), T(wait_and_wake),
+	       T(lanes), T(life), T(forked_child))
