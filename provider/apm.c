@@ -15,11 +15,9 @@
 #include "apm.h"
 #include "retry.h"
 
-static bool is_from(const struct urxe_packet *pkt, const uint8_t gid[16])
+static bool is_from(const struct urxe_decoded *pkt, const uint8_t gid[16])
 {
-	if (pkt->ipv4)
-		return !memcmp(gid + 12, pkt->l3 + 12, 4) && gid[10] == 0xff;
-	return !memcmp(gid, pkt->l3 + 8, 16);
+	return !memcmp(gid, pkt->sgid, 16);
 }
 
 #define SWAP(a, b)                       \
@@ -57,11 +55,11 @@ bool urxe_apm_migrate(struct urxe_qp *qp)
 	return true;
 }
 
-static bool accept_armed(struct urxe_qp *qp, const struct urxe_packet *pkt)
+static bool accept_armed(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	bool known = is_from(pkt, qp->dgid);
 
-	if (!urxe_bth_migreq(pkt->bth))
+	if (!pkt->migreq)
 		return known;
 	if (is_from(pkt, qp->alt_dgid) && pkt->sgid_index == qp->attr.alt_ah_attr.grh.sgid_index)
 		return urxe_apm_migrate(qp);
@@ -73,7 +71,7 @@ static bool accept_armed(struct urxe_qp *qp, const struct urxe_packet *pkt)
 	return known;
 }
 
-bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_packet *pkt)
+bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	switch (qp->attr.path_mig_state) {
 	case IBV_MIG_ARMED:
@@ -81,7 +79,7 @@ bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_packet *pkt)
 	case IBV_MIG_REARM:
 		if (!is_from(pkt, qp->dgid))
 			return false;
-		if (!urxe_bth_migreq(pkt->bth))
+		if (!pkt->migreq)
 			qp->attr.path_mig_state = IBV_MIG_ARMED;
 		return true;
 	default:

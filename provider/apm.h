@@ -5,10 +5,11 @@
 #ifndef URXE_PROVIDER_APM_H
 #define URXE_PROVIDER_APM_H
 
+#include "decode.h"
 #include "qp.h"
 
 /** urxe_apm_accept - is the packet from the QP's peer? Moves the migration state along. */
-bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_packet *pkt);
+bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 /** urxe_apm_migrate - to the alternate path if the QP is armed; false if not. */
 bool urxe_apm_migrate(struct urxe_qp *qp);
 /** urxe_apm_check - the attributes of an alternate path and of migration. 0 or EINVAL. */

@@ -165,23 +165,22 @@ static void note_nak(struct urxe_qp *qp, enum urxe_stat stat, uint8_t syndrome, 
 	qp->req.last_nak_at = now;
 }
 
-static void acknowledge(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			const struct urxe_opcode_info *op, uint32_t psn, uint64_t now)
+static void acknowledge(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 {
-	uint8_t syndrome = urxe_aeth_syndrome(pkt->bth + op->aeth_off);
+	uint8_t syndrome = pkt->aeth.syndrome;
 	uint8_t value = syndrome & URXE_AETH_VAL_MASK;
 
 	switch (syndrome & URXE_AETH_TYPE_MASK) {
 	case URXE_AETH_ACK:
-		ack_before(qp, urxe_psn_add(psn, 1), now);
+		ack_before(qp, urxe_psn_add(pkt->psn, 1), now);
 		break;
 	case URXE_AETH_RNR:
-		note_nak(qp, URXE_STAT_RX_RNR_NAK, syndrome, psn, now);
-		rnr_nak(qp, psn, value, now);
+		note_nak(qp, URXE_STAT_RX_RNR_NAK, syndrome, pkt->psn, now);
+		rnr_nak(qp, pkt->psn, value, now);
 		break;
 	case URXE_AETH_NAK:
-		note_nak(qp, URXE_STAT_RX_NAK, syndrome, psn, now);
-		nak(qp, psn, value, now);
+		note_nak(qp, URXE_STAT_RX_NAK, syndrome, pkt->psn, now);
+		nak(qp, pkt->psn, value, now);
 		break;
 	default:
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
@@ -214,10 +213,9 @@ static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint6
 	return wqe;
 }
 
-static void read_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			  const struct urxe_opcode_info *op, uint32_t psn, uint64_t now)
+static void read_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 {
-	uint32_t payload = urxe_packet_payload(pkt, op);
+	uint32_t psn = pkt->psn, payload = pkt->length;
 	struct urxe_swqe *wqe = expect_response(qp, psn, now);
 	uint32_t offset, left;
 
@@ -225,7 +223,7 @@ static void read_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return;
 	if (wqe->opcode == IBV_WR_ATOMIC_WRITE || wqe->opcode == URXEDV_WR_FLUSH) {
 		/* Answered as a READ of nothing (IBTA A19). */
-		if (payload || !(op->flags & URXE_OPF_FIRST && op->flags & URXE_OPF_LAST)) {
+		if (payload || !(pkt->what & URXE_OPF_FIRST && pkt->what & URXE_OPF_LAST)) {
 			fail(qp, IBV_WC_BAD_RESP_ERR);
 			return;
 		}
@@ -242,12 +240,12 @@ static void read_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	offset = ((psn - wqe->psn) & URXE_PSN_MASK) << qp->mtu_shift;
 	left = wqe->length - offset;
 	/* All packets but the last are full; a READ asked for in parts may have several ends. */
-	if (left > qp->mtu ? payload != qp->mtu : payload != left || !(op->flags & URXE_OPF_LAST)) {
+	if (left > qp->mtu ? payload != qp->mtu : payload != left || !(pkt->what & URXE_OPF_LAST)) {
 		fail(qp, IBV_WC_BAD_RESP_ERR);
 		return;
 	}
 	if (payload && !urxe_sge_scatter(qp->dev, qp->pd, wqe->sge, wqe->num_sge, offset,
-					 pkt->bth + op->hdr_len, payload)) {
+					 pkt->payload, payload)) {
 		fail(qp, IBV_WC_LOC_PROT_ERR);
 		return;
 	}
@@ -256,11 +254,9 @@ static void read_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	progress(qp, urxe_psn_add(psn, 1), now);
 }
 
-static void atomic_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			    const struct urxe_opcode_info *op, uint32_t psn, uint64_t now)
+static void atomic_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 {
-	struct urxe_swqe *wqe = expect_response(qp, psn, now);
-	uint64_t value;
+	struct urxe_swqe *wqe = expect_response(qp, pkt->psn, now);
 
 	if (!wqe)
 		return;
@@ -269,20 +265,18 @@ static void atomic_response(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		fail(qp, IBV_WC_BAD_RESP_ERR);
 		return;
 	}
-	value = urxe_get64(pkt->bth + op->atomic_ack_off);
-	if (!urxe_sge_scatter(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, (uint8_t *)&value,
-			      sizeof(value))) {
+	if (!urxe_sge_scatter(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0,
+			      (const uint8_t *)&pkt->aeth.original, sizeof(pkt->aeth.original))) {
 		fail(qp, IBV_WC_LOC_PROT_ERR);
 		return;
 	}
 	urxe_requester_complete(qp, IBV_WC_SUCCESS);
-	progress(qp, urxe_psn_add(psn, 1), now);
+	progress(qp, urxe_psn_add(pkt->psn, 1), now);
 }
 
-void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			    const struct urxe_opcode_info *op, uint64_t now)
+void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 {
-	uint32_t psn = urxe_bth_psn(pkt->bth);
+	uint32_t psn = pkt->psn;
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
@@ -297,10 +291,10 @@ void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
 		return;
 	}
-	if (op->flags & URXE_OPF_READ)
-		read_response(qp, pkt, op, psn, now);
-	else if (op->flags & URXE_OPF_ATOMIC)
-		atomic_response(qp, pkt, op, psn, now);
+	if (pkt->what & URXE_OPF_READ)
+		read_response(qp, pkt, now);
+	else if (pkt->what & URXE_OPF_ATOMIC)
+		atomic_response(qp, pkt, now);
 	else
-		acknowledge(qp, pkt, op, psn, now);
+		acknowledge(qp, pkt, now);
 }

@@ -6,9 +6,9 @@
 #ifndef URXE_PROVIDER_COMPLETER_H
 #define URXE_PROVIDER_COMPLETER_H
 
+#include "decode.h"
 #include "qp.h"
 
-void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			    const struct urxe_opcode_info *op, uint64_t now);
+void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now);
 
 #endif

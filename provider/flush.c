@@ -23,9 +23,8 @@
 
 struct held {
 	struct held *next;
-	uint32_t len;
-	uint32_t flags; /* URXE_PKT_* */
-	uint8_t bth[];
+	struct urxe_decoded pkt;
+	uint8_t payload[]; /* the frame's is gone by then */
 };
 
 struct urxe_flush {
@@ -177,19 +176,18 @@ int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length)
 	return err;
 }
 
-void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_packet *pkt)
+void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_flush *f = qp->resp.flush;
-	struct held *h = f->held < HELD_MAX ? malloc(sizeof(*h) + pkt->len) : NULL;
+	struct held *h = f->held < HELD_MAX ? malloc(sizeof(*h) + pkt->length) : NULL;
 
 	if (!h) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_NO_MEMORY); /* lost: it comes again */
 		return;
 	}
 	h->next = NULL;
-	h->len = pkt->len;
-	h->flags = pkt->flags;
-	memcpy(h->bth, pkt->bth, pkt->len);
+	h->pkt = *pkt;
+	h->pkt.payload = memcpy(h->payload, pkt->payload, pkt->length);
 	*f->last = h;
 	f->last = &h->next;
 	f->held++;
@@ -209,11 +207,8 @@ bool urxe_flush_finish(struct urxe_qp *qp, uint64_t now)
 	qp->resp.flush = NULL;
 	urxe_responder_flushed(qp, f->good);
 	/* Another FLUSH among them makes the rest wait again. */
-	for (const struct held *h = f->first; h; h = h->next) {
-		struct urxe_packet pkt = {.bth = h->bth, .len = h->len, .flags = (uint8_t)h->flags};
-
-		urxe_responder_receive(qp, &pkt, &urxe_opcode_table[urxe_bth_opcode(h->bth)], now);
-	}
+	for (const struct held *h = f->first; h; h = h->next)
+		urxe_responder_receive(qp, &h->pkt, now);
 	flush_free(f);
 	return true;
 }

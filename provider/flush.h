@@ -6,6 +6,7 @@
 #ifndef URXE_PROVIDER_FLUSH_H
 #define URXE_PROVIDER_FLUSH_H
 
+#include "decode.h"
 #include "qp.h"
 
 void urxe_flush_init(struct urxe_device *dev);
@@ -16,7 +17,7 @@ bool urxe_flush_run(struct urxe_device *dev);
 /** urxe_flush_start - have a range made persistent; resp.flush is set then. 0 or errno. */
 int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length);
 /** urxe_flush_hold - keep a request for after the FLUSH. */
-void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_packet *pkt);
+void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 /** urxe_flush_finish - if it is done, answer it, and execute what was kept. RCU read-side. */
 bool urxe_flush_finish(struct urxe_qp *qp, uint64_t now);
 /** urxe_flush_cancel - the QP fails or goes: nobody waits any more. */

@@ -176,35 +176,33 @@ bool urxe_mcast_attached(struct urxe_qp *qp)
 	return attached;
 }
 
-static void packet_mgid(const struct urxe_packet *pkt, uint8_t mgid[16])
+static void packet_mgid(const struct urxe_decoded *pkt, uint8_t mgid[16])
 {
 	if (!pkt->ipv4) {
-		memcpy(mgid, pkt->l3 + 24, 16);
+		memcpy(mgid, pkt->grh + 24, 16);
 		return;
 	}
 	memset(mgid, 0, 10);
 	mgid[10] = mgid[11] = 0xff;
-	memcpy(mgid + 12, pkt->l3 + 16, 4);
+	memcpy(mgid + 12, pkt->grh + 36, 4);
 }
 
 /* Its own datagram come back. The number alone does not say so: another node's QP may have it too.
  */
-static bool is_own(const struct urxe_qp *qp, const struct urxe_packet *pkt,
-		   const struct urxe_opcode_info *op)
+static bool is_own(const struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
-	return pkt->flags & URXE_PKT_LOOPBACK && urxe_deth_sqpn(pkt->bth + op->deth_off) == qp->qpn;
+	return pkt->flags & URXE_PKT_LOOPBACK && pkt->deth.sqpn == qp->qpn;
 }
 
-bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
-			const struct urxe_opcode_info *op)
+bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_decoded *pkt)
 {
 	struct urxe_mcast_group *g;
 	struct urxe_rlist *l;
 	uint8_t mgid[16];
 
 	/* The QPN and the address go together (IBTA 9.6.1.5): neither alone is a multicast. */
-	if (!(pkt->flags & URXE_PKT_MULTICAST) || urxe_bth_dqpn(pkt->bth) != URXE_MCAST_QPN ||
-	    !op->deth_off)
+	if (!(pkt->flags & URXE_PKT_MULTICAST) || pkt->dqpn != URXE_MCAST_QPN ||
+	    !(pkt->what & URXE_OPF_DETH))
 		return false;
 	packet_mgid(pkt, mgid);
 	g = find_group(dev, mgid);
@@ -213,11 +211,11 @@ bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
 	urxe_rlist_for_each (l, &g->members) {
 		struct urxe_mcast_member *m = urxe_container_of(l, struct urxe_mcast_member, node);
 
-		if (m->qp->block_self_mcast && is_own(m->qp, pkt, op))
+		if (m->qp->block_self_mcast && is_own(m->qp, pkt))
 			continue;
 		urxe_spin_lock(&m->qp->lock);
 		if (!m->qp->destroyed)
-			urxe_ud_receive(m->qp, pkt, op);
+			urxe_ud_receive(m->qp, pkt);
 		urxe_spin_unlock(&m->qp->lock);
 	}
 	return true;

@@ -5,6 +5,7 @@
 #ifndef URXE_PROVIDER_MCAST_H
 #define URXE_PROVIDER_MCAST_H
 
+#include "decode.h"
 #include "qp.h"
 
 int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
@@ -15,7 +16,6 @@ bool urxe_mcast_attached(struct urxe_qp *qp);
  * urxe_mcast_receive - a packet whose QPN or address is a multicast one: to each member its copy
  * Lane held, RCU read-side. False: it was for nobody.
  */
-bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_packet *pkt,
-			const struct urxe_opcode_info *op);
+bool urxe_mcast_receive(struct urxe_device *dev, const struct urxe_decoded *pkt);
 
 #endif

@@ -10,6 +10,7 @@
 #include "provider.h"
 #include "apm.h"
 #include "completer.h"
+#include "decode.h"
 #include "mcast.h"
 #include "progress.h"
 #include "requester.h"
@@ -108,33 +109,14 @@ static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
 	return qp && qp->qpn == qpn ? qp : NULL;
 }
 
-/* Checks that need no QP (IBTA 9.6.1). URXE_STAT_NONE: none failed. */
-static enum urxe_stat check_packet(const struct urxe_packet *pkt, const struct urxe_opcode_info *op)
-{
-	uint32_t hdr = op->hdr_len + urxe_bth_pad(pkt->bth);
-
-	if (!(op->flags & URXE_OPF_VALID))
-		return URXE_STAT_RX_BAD_OPCODE;
-	/* Headers, payload and pad are words (IBTA 9.4.1). */
-	if (pkt->len & 3 || pkt->len < hdr || (!(op->flags & URXE_OPF_PAYLOAD) && pkt->len != hdr))
-		return URXE_STAT_RX_BAD_LENGTH;
-	if (urxe_bth_tver(pkt->bth))
-		return URXE_STAT_RX_BAD_TVER;
-	/* The one partition is the default one, full or limited member. */
-	if ((urxe_bth_pkey(pkt->bth) & 0x7fff) != (URXE_DEFAULT_PKEY & 0x7fff))
-		return URXE_STAT_RX_BAD_PKEY;
-	return URXE_STAT_NONE;
-}
-
-static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			      const struct urxe_opcode_info *op, uint64_t now)
+static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 {
 	if (qp->destroyed)
 		return URXE_STAT_RX_NO_QP;
-	if ((pkt->bth[0] & URXE_SVC_MASK) != urxe_qp_service(qp))
+	if ((pkt->opcode & URXE_SVC_MASK) != urxe_qp_service(qp))
 		return URXE_STAT_RX_WRONG_TYPE;
 	if (qp->type == IBV_QPT_UD) {
-		urxe_ud_receive(qp, pkt, op);
+		urxe_ud_receive(qp, pkt);
 		return URXE_STAT_NONE;
 	}
 	if (!qp->path)
@@ -142,36 +124,36 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	if (!urxe_apm_accept(qp, pkt))
 		return URXE_STAT_RX_WRONG_PEER;
 	/* XRC has its halves in two QPs (IBTA A14). */
-	if (qp->type == (op->flags & URXE_OPF_RESPONSE ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND))
+	if (qp->type == (pkt->what & URXE_OPF_RESPONSE ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND))
 		return URXE_STAT_RX_WRONG_TYPE;
 	if (qp->type == IBV_QPT_UC)
-		urxe_uc_receive(qp, pkt, op);
-	else if (op->flags & URXE_OPF_RESPONSE)
-		urxe_completer_receive(qp, pkt, op, now);
+		urxe_uc_receive(qp, pkt);
+	else if (pkt->what & URXE_OPF_RESPONSE)
+		urxe_completer_receive(qp, pkt, now);
 	else
-		urxe_responder_receive(qp, pkt, op, now);
+		urxe_responder_receive(qp, pkt, now);
 	return URXE_STAT_NONE;
 }
 
-static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_packet *pkt,
+static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_packet *frame,
 				   uint64_t now)
 {
-	const struct urxe_opcode_info *op = &urxe_opcode_table[urxe_bth_opcode(pkt->bth)];
-	enum urxe_stat bad = check_packet(pkt, op);
+	struct urxe_decoded pkt;
+	enum urxe_stat bad = urxe_decode(frame, &pkt);
 	struct urxe_qp *qp = NULL;
 
 	urxe_stat_inc(dev, URXE_STAT_RX_PACKETS);
 	if (bad == URXE_STAT_NONE &&
-	    (pkt->flags & URXE_PKT_MULTICAST || urxe_bth_dqpn(pkt->bth) == URXE_MCAST_QPN)) {
-		if (!urxe_mcast_receive(dev, pkt, op))
+	    (pkt.flags & URXE_PKT_MULTICAST || pkt.dqpn == URXE_MCAST_QPN)) {
+		if (!urxe_mcast_receive(dev, &pkt))
 			bad = URXE_STAT_RX_NO_QP;
 	} else if (bad == URXE_STAT_NONE) {
-		qp = find_qp(dev, urxe_bth_dqpn(pkt->bth));
+		qp = find_qp(dev, pkt.dqpn);
 		if (!qp) {
 			bad = URXE_STAT_RX_NO_QP;
 		} else {
 			urxe_spin_lock(&qp->lock);
-			bad = deliver(qp, pkt, op, now);
+			bad = deliver(qp, &pkt, now);
 			urxe_spin_unlock(&qp->lock);
 		}
 	}

@@ -50,7 +50,7 @@ void urxe_quirk_flush_answered(struct urxe_qp *qp, uint32_t psn)
 		known(qp, (enum urxe_flush_form)r->flush_form);
 }
 
-void urxe_quirk_flush_received(struct urxe_qp *qp, const struct urxe_packet *pkt)
+void urxe_quirk_flush_received(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	known(qp, pkt->flags & URXE_PKT_TWICE ? URXE_FLUSH_TWICE : URXE_FLUSH_STANDARD);
 }

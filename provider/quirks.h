@@ -6,6 +6,7 @@
 #ifndef URXE_PROVIDER_QUIRKS_H
 #define URXE_PROVIDER_QUIRKS_H
 
+#include "decode.h"
 #include "qp.h"
 
 /** urxe_quirk_flush_silent - the ACK time-out has come: is it a FLUSH's form that is at fault? */
@@ -13,6 +14,6 @@ void urxe_quirk_flush_silent(struct urxe_qp *qp);
 /** urxe_quirk_flush_answered - the FLUSH at @psn was answered. */
 void urxe_quirk_flush_answered(struct urxe_qp *qp, uint32_t psn);
 /** urxe_quirk_flush_received - one came from the peer, in its form. */
-void urxe_quirk_flush_received(struct urxe_qp *qp, const struct urxe_packet *pkt);
+void urxe_quirk_flush_received(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 
 #endif

@@ -92,7 +92,7 @@ void urxe_raw_receive(struct urxe_qp *qp, const uint8_t *frame, uint32_t len)
 		return;
 	}
 	if (!urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge, 0, frame, len)) {
-		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, NULL, 0);
+		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, 0);
 		urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
 		return;
 	}

@@ -32,7 +32,7 @@ void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_
 
 	/* The receive WQE in use fails now, the QP when the NAK is out (IBTA 9.9.3). */
 	if (r->in_recv)
-		urxe_responder_finish_recv(qp, status, NULL, NULL, 0);
+		urxe_responder_finish_recv(qp, status, NULL, 0);
 	r->state = URXE_RESP_FATAL;
 	r->fatal_status = code == URXE_NAK_REMOTE_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
 			  : code == URXE_NAK_INVALID_REQ ? IBV_EVENT_QP_REQ_ERR
@@ -98,45 +98,44 @@ out:
 }
 
 void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
-				const struct urxe_packet *pkt, const struct urxe_opcode_info *op,
-				uint32_t len)
+				const struct urxe_decoded *pkt, uint32_t len)
 {
 	struct urxe_responder *r = &qp->resp;
 	struct ibv_wc wc;
 
 	urxe_qp_wc(qp, &wc, r->rwqe->wr_id, status, IBV_WC_RECV);
 	if (status == IBV_WC_SUCCESS) {
-		if (op->flags & URXE_OPF_WRITE)
+		if (pkt->what & URXE_OPF_WRITE)
 			wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
-		if (op->imm_off) {
-			memcpy(&wc.imm_data, pkt->bth + op->imm_off, sizeof(wc.imm_data));
+		if (pkt->what & URXE_OPF_IMM) {
+			wc.imm_data = pkt->imm;
 			wc.wc_flags |= IBV_WC_WITH_IMM;
 		}
-		if (op->ieth_off) {
-			wc.invalidated_rkey = urxe_get32(pkt->bth + op->ieth_off);
+		if (pkt->what & URXE_OPF_IETH) {
+			wc.invalidated_rkey = pkt->inv_rkey;
 			wc.wc_flags |= IBV_WC_WITH_INV;
 		}
 		wc.byte_len = len;
 		wc.src_qp = qp->attr.dest_qp_num;
-		if (op->deth_off) {
-			wc.src_qp = urxe_deth_sqpn(pkt->bth + op->deth_off);
+		if (pkt->what & URXE_OPF_DETH) {
+			wc.src_qp = pkt->deth.sqpn;
 			wc.wc_flags |= IBV_WC_GRH;
 		}
 	}
 	r->in_recv = false;
-	urxe_responder_push(qp, &wc, !pkt || urxe_bth_solicited(pkt->bth));
+	urxe_responder_push(qp, &wc, !pkt || pkt->solicited);
 }
 
 /* Does the opcode fit what we are in the middle of (IBTA 9.7.4.1.2)? */
-static bool in_sequence(const struct urxe_responder *r, const struct urxe_opcode_info *op)
+static bool in_sequence(const struct urxe_responder *r, const struct urxe_decoded *pkt)
 {
 	switch (r->state) {
 	case URXE_RESP_IN_SEND:
-		return !(op->flags & URXE_OPF_FIRST) && op->flags & URXE_OPF_SEND;
+		return !(pkt->what & URXE_OPF_FIRST) && pkt->what & URXE_OPF_SEND;
 	case URXE_RESP_IN_WRITE:
-		return !(op->flags & URXE_OPF_FIRST) && op->flags & URXE_OPF_WRITE;
+		return !(pkt->what & URXE_OPF_FIRST) && pkt->what & URXE_OPF_WRITE;
 	default:
-		return op->flags & URXE_OPF_FIRST;
+		return pkt->what & URXE_OPF_FIRST;
 	}
 }
 
@@ -153,59 +152,54 @@ static void rnr(struct urxe_qp *qp)
 }
 
 /* All packets but the last are full (IBTA 9.7.4.1.6). */
-static bool good_length(const struct urxe_qp *qp, const struct urxe_opcode_info *op,
-			uint32_t payload)
+static bool good_length(const struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
-	if (!(op->flags & URXE_OPF_LAST))
-		return payload == qp->mtu;
-	return payload <= qp->mtu && (payload || op->flags & URXE_OPF_FIRST);
+	if (!(pkt->what & URXE_OPF_LAST))
+		return pkt->length == qp->mtu;
+	return pkt->length <= qp->mtu && (pkt->length || pkt->what & URXE_OPF_FIRST);
 }
 
 /* Each returns true when the packet was executed. */
-static bool execute_send(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			 const struct urxe_opcode_info *op)
+static bool execute_send(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
-	uint32_t payload = urxe_packet_payload(pkt, op);
 
-	if (op->flags & URXE_OPF_FIRST) {
+	if (pkt->what & URXE_OPF_FIRST) {
 		if (urxe_responder_take_rwqe(qp, 0)) {
 			rnr(qp);
 			return false;
 		}
 		r->offset = 0;
 	}
-	if (!good_length(qp, op, payload) || payload > r->rwqe_length - r->offset) {
+	if (!good_length(qp, pkt) || pkt->length > r->rwqe_length - r->offset) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
 		return false;
 	}
-	if (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
-					 r->offset, pkt->bth + op->hdr_len, payload)) {
+	if (pkt->length && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
+					     r->offset, pkt->payload, pkt->length)) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_OP, IBV_WC_LOC_PROT_ERR);
 		return false;
 	}
-	if (op->ieth_off && urxe_mw_invalidate(qp, r->pd, urxe_get32(pkt->bth + op->ieth_off))) {
+	if (pkt->what & URXE_OPF_IETH && urxe_mw_invalidate(qp, r->pd, pkt->inv_rkey)) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_REM_INV_REQ_ERR);
 		return false;
 	}
-	r->offset += payload;
+	r->offset += pkt->length;
 	r->state = URXE_RESP_IN_SEND;
-	if (op->flags & URXE_OPF_LAST) {
+	if (pkt->what & URXE_OPF_LAST) {
 		message_done(r);
-		urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, r->offset);
+		urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, r->offset);
 	}
 	return true;
 }
 
-static bool begin_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			const struct urxe_opcode_info *op)
+static bool begin_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
-	const uint8_t *reth = pkt->bth + op->reth_off;
 
-	r->va = urxe_reth_va(reth);
-	r->rkey = urxe_reth_rkey(reth);
-	r->length = r->resid = urxe_reth_len(reth);
+	r->va = pkt->reth.va;
+	r->rkey = pkt->reth.rkey;
+	r->length = r->resid = pkt->reth.length;
 	if (r->length > URXE_MAX_MSG_SZ) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
 		return false;
@@ -220,50 +214,48 @@ static bool begin_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
 	return true;
 }
 
-bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			  const struct urxe_opcode_info *op, uint32_t payload)
+bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
 	uint8_t *dst;
 
-	if (payload) {
-		dst = urxe_mr_remote(qp, r->pd, r->rkey, r->va, payload, IBV_ACCESS_REMOTE_WRITE);
+	if (pkt->length) {
+		dst = urxe_mr_remote(qp, r->pd, r->rkey, r->va, pkt->length,
+				     IBV_ACCESS_REMOTE_WRITE);
 		if (!dst)
 			return false;
-		memcpy(dst, pkt->bth + op->hdr_len, payload);
+		memcpy(dst, pkt->payload, pkt->length);
 	}
-	r->va += payload;
-	r->resid -= payload;
+	r->va += pkt->length;
+	r->resid -= pkt->length;
 	r->state = URXE_RESP_IN_WRITE;
 	return true;
 }
 
-static bool execute_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			  const struct urxe_opcode_info *op)
+static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
-	uint32_t payload = urxe_packet_payload(pkt, op);
 
-	if (op->flags & URXE_OPF_FIRST && !begin_write(qp, pkt, op))
+	if (pkt->what & URXE_OPF_FIRST && !begin_write(qp, pkt))
 		return false;
-	if (!good_length(qp, op, payload) ||
-	    (op->flags & URXE_OPF_LAST ? payload != r->resid : payload >= r->resid)) {
+	if (!good_length(qp, pkt) ||
+	    (pkt->what & URXE_OPF_LAST ? pkt->length != r->resid : pkt->length >= r->resid)) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
 		return false;
 	}
 	/* Before anything is written: after an RNR NAK this packet comes again. */
-	if (op->flags & URXE_OPF_RECV_WQE && urxe_responder_take_rwqe(qp, 0)) {
+	if (pkt->what & URXE_OPF_RECV_WQE && urxe_responder_take_rwqe(qp, 0)) {
 		rnr(qp);
 		return false;
 	}
-	if (!urxe_responder_write(qp, pkt, op, payload)) {
+	if (!urxe_responder_write(qp, pkt)) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return false;
 	}
-	if (op->flags & URXE_OPF_LAST) {
+	if (pkt->what & URXE_OPF_LAST) {
 		message_done(r);
-		if (op->flags & URXE_OPF_RECV_WQE)
-			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, r->length);
+		if (pkt->what & URXE_OPF_RECV_WQE)
+			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, r->length);
 	}
 	return true;
 }
@@ -272,10 +264,9 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
  * Each request of XRC names its SRQ, which must be of the QP's domain, and the same throughout a
  * message; the SRQ's PD is that of the request (IBTA A14).
  */
-static bool choose_srq(struct urxe_qp *qp, const uint8_t *xrceth)
+static bool choose_srq(struct urxe_qp *qp, uint32_t srqn)
 {
 	struct urxe_responder *r = &qp->resp;
-	uint32_t srqn = urxe_get24(xrceth + 1);
 	struct urxe_srq *srq = urxe_xrc_srq(qp, srqn);
 
 	if (!srq || (r->state != URXE_RESP_EXPECT_FIRST && srqn != r->srqn))
@@ -285,28 +276,27 @@ static bool choose_srq(struct urxe_qp *qp, const uint8_t *xrceth)
 	return true;
 }
 
-static void execute(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		    const struct urxe_opcode_info *op)
+static void execute(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
 	bool done;
 
-	if (!in_sequence(r, op) || (op->xrceth_off && !choose_srq(qp, pkt->bth + op->xrceth_off))) {
+	if (!in_sequence(r, pkt) || (pkt->what & URXE_OPF_XRCETH && !choose_srq(qp, pkt->srqn))) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	if (op->flags & URXE_OPF_SEND) {
-		done = execute_send(qp, pkt, op);
-	} else if (op->flags & URXE_OPF_WRITE) {
-		done = execute_write(qp, pkt, op);
+	if (pkt->what & URXE_OPF_SEND) {
+		done = execute_send(qp, pkt);
+	} else if (pkt->what & URXE_OPF_WRITE) {
+		done = execute_write(qp, pkt);
 	} else {
-		urxe_responder_execute_rd(qp, pkt, op);
+		urxe_responder_execute_rd(qp, pkt);
 		return;
 	}
 	if (!done)
 		return;
 	r->epsn = urxe_psn_add(r->epsn, 1);
-	if (urxe_bth_ackreq(pkt->bth))
+	if (pkt->ackreq)
 		r->ack_due = URXE_ACK_REQUESTS;
 }
 
@@ -323,18 +313,16 @@ static void acknowledge_again(struct urxe_responder *r, uint32_t psn)
 	r->ack_due = URXE_ACK_DUPLICATES;
 }
 
-static void duplicate(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		      const struct urxe_opcode_info *op)
+static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	urxe_stat_inc(qp->dev, URXE_STAT_RX_DUPLICATE);
-	if (op->flags & (URXE_OPF_SEND | URXE_OPF_WRITE))
-		acknowledge_again(&qp->resp, urxe_bth_psn(pkt->bth));
+	if (pkt->what & (URXE_OPF_SEND | URXE_OPF_WRITE))
+		acknowledge_again(&qp->resp, pkt->psn);
 	else
-		urxe_responder_duplicate_rd(qp, pkt, op);
+		urxe_responder_duplicate_rd(qp, pkt);
 }
 
-void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			    const struct urxe_opcode_info *op, uint64_t now)
+void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 {
 	struct urxe_responder *r = &qp->resp;
 	int32_t ahead;
@@ -343,7 +331,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
 		return;
 	}
-	ahead = urxe_psn_diff(urxe_bth_psn(pkt->bth), r->epsn);
+	ahead = urxe_psn_diff(pkt->psn, r->epsn);
 	if (r->flush && ahead >= 0) {
 		if (ahead)
 			urxe_flush_hold(qp, pkt);
@@ -361,7 +349,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		return;
 	}
 	if (ahead < 0) {
-		duplicate(qp, pkt, op);
+		duplicate(qp, pkt);
 		return;
 	}
 	if (r->state == URXE_RESP_WAIT_RETRY) {
@@ -372,5 +360,5 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		r->established = true;
 		urxe_event_qp(qp, IBV_EVENT_COMM_EST);
 	}
-	execute(qp, pkt, op);
+	execute(qp, pkt);
 }

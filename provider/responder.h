@@ -7,10 +7,10 @@
 #ifndef URXE_PROVIDER_RESPONDER_H
 #define URXE_PROVIDER_RESPONDER_H
 
+#include "decode.h"
 #include "qp.h"
 
-void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			    const struct urxe_opcode_info *op, uint64_t now);
+void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now);
 /** urxe_responder_run - send responses that are due; true when it stopped for want of room. */
 bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane);
 /** urxe_responder_leaves - has a QP that goes more to send than what is due? */
@@ -31,11 +31,9 @@ void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome);
 /** urxe_responder_fatal - a NAK that ends the QP; @status for the receive WQE in use, if any. */
 void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_wc_status status);
 /** urxe_responder_execute_rd - a READ, ATOMIC, ... of the expected PSN (responder_rd.c). */
-void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			       const struct urxe_opcode_info *op);
+void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 /** urxe_responder_duplicate_rd - a READ, ATOMIC, ... that was executed before. */
-void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
-				 const struct urxe_opcode_info *op);
+void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 /**
  * urxe_responder_take_rwqe - take a receive WQE into resp.rwqe
  * @min_length: leave it alone if it holds fewer bytes
@@ -47,21 +45,12 @@ int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length);
  *
  * False, and nothing done, when its R_Key does not allow it (any more).
  */
-bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			  const struct urxe_opcode_info *op, uint32_t payload);
+bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 /** urxe_responder_push - the completion of a receive, to where it belongs. RCU read-side. */
 void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solicited);
 /** urxe_responder_finish_recv - complete the receive WQE in use; @len bytes came. */
 void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
-				const struct urxe_packet *pkt, const struct urxe_opcode_info *op,
-				uint32_t len);
-/** urxe_packet_payload - bytes of payload: what is neither header nor pad (checked on arrival). */
-static inline uint32_t urxe_packet_payload(const struct urxe_packet *pkt,
-					   const struct urxe_opcode_info *op)
-{
-	return pkt->len - op->hdr_len - urxe_bth_pad(pkt->bth);
-}
-
+				const struct urxe_decoded *pkt, uint32_t len);
 /** urxe_responder_flushed - the FLUSH of the expected PSN was carried out; did it succeed? */
 void urxe_responder_flushed(struct urxe_qp *qp, bool good);
 

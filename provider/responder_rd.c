@@ -70,11 +70,11 @@ static uint32_t read_packets(const struct urxe_qp *qp, uint32_t length)
 	return length ? (uint32_t)(((uint64_t)length + qp->mtu - 1) >> qp->mtu_shift) : 1;
 }
 
-static bool read_allowed(struct urxe_qp *qp, uint32_t rkey, uint64_t va, uint32_t length)
+static bool read_allowed(struct urxe_qp *qp, const struct urxe_reth *reth)
 {
 	return qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ &&
-	       (!length ||
-		urxe_mr_remote(qp, qp->resp.pd, rkey, va, length, IBV_ACCESS_REMOTE_READ));
+	       (!reth->length || urxe_mr_remote(qp, qp->resp.pd, reth->rkey, reth->va, reth->length,
+						IBV_ACCESS_REMOTE_READ));
 }
 
 static void accept_rd(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kind, uint32_t npsn)
@@ -92,17 +92,14 @@ static void accept_rd(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kin
 	resource_answer(r, res, res->psn, npsn, res->length);
 }
 
-static void execute_read(struct urxe_qp *qp, const uint8_t *reth)
+static void execute_read(struct urxe_qp *qp, const struct urxe_reth *reth)
 {
 	struct urxe_resource *res;
-	uint64_t va = urxe_reth_va(reth);
-	uint32_t rkey = urxe_reth_rkey(reth), length = urxe_reth_len(reth);
-
-	if (length > URXE_MAX_MSG_SZ) {
+	if (reth->length > URXE_MAX_MSG_SZ) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
 		return;
 	}
-	if (!read_allowed(qp, rkey, va, length)) {
+	if (!read_allowed(qp, reth)) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
 	}
@@ -111,10 +108,10 @@ static void execute_read(struct urxe_qp *qp, const uint8_t *reth)
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	res->va = va;
-	res->rkey = rkey;
-	res->length = length;
-	accept_rd(qp, res, URXE_RES_READ, read_packets(qp, length));
+	res->va = reth->va;
+	res->rkey = reth->rkey;
+	res->length = reth->length;
+	accept_rd(qp, res, URXE_RES_READ, read_packets(qp, reth->length));
 }
 
 static uint64_t atomic_on(uint64_t *word, bool cas, uint64_t swap_add, uint64_t compare)
@@ -126,19 +123,17 @@ static uint64_t atomic_on(uint64_t *word, bool cas, uint64_t swap_add, uint64_t 
 	return compare; /* what was there, swapped or not */
 }
 
-static void execute_atomic(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			   const struct urxe_opcode_info *op)
+static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
-	const uint8_t *eth = pkt->bth + op->atomic_off;
-	uint64_t va = urxe_atomic_va(eth);
+	const struct urxe_atomic_eth *eth = &pkt->atomic;
 	struct urxe_resource *res;
 	uint64_t *word;
 
-	if (va & 7) { /* IBTA 9.4.5 */
+	if (eth->va & 7) { /* IBTA 9.4.5 */
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->resp.pd, urxe_atomic_rkey(eth), va, 8,
+	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->resp.pd, eth->rkey, eth->va, 8,
 						  IBV_ACCESS_REMOTE_ATOMIC);
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) || !word ||
 	    (uintptr_t)word & 7) {
@@ -150,26 +145,23 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	res->value = atomic_on(word, (pkt->bth[0] & URXE_OP_MASK) == URXE_OP_COMPARE_SWAP,
-			       urxe_atomic_swap_add(eth), urxe_atomic_compare(eth));
+	res->value = atomic_on(word, (pkt->opcode & URXE_OP_MASK) == URXE_OP_COMPARE_SWAP,
+			       eth->swap_add, eth->compare);
 	accept_rd(qp, res, URXE_RES_ATOMIC, 1);
 }
 
 /* Eight bytes that appear at once (IBTA A19.4.2). */
-static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
-				 const struct urxe_opcode_info *op)
+static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
-	const uint8_t *reth = pkt->bth + op->reth_off;
-	uint64_t va = urxe_reth_va(reth), value;
+	uint64_t va = pkt->reth.va, value;
 	struct urxe_resource *res;
 	uint64_t *word;
 
-	if (va & 7 || urxe_reth_len(reth) != sizeof(value) ||
-	    urxe_packet_payload(pkt, op) != sizeof(value)) {
+	if (va & 7 || pkt->reth.length != sizeof(value) || pkt->length != sizeof(value)) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->resp.pd, urxe_reth_rkey(reth), va,
+	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->resp.pd, pkt->reth.rkey, va,
 						  sizeof(value), IBV_ACCESS_REMOTE_WRITE);
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || !word || (uintptr_t)word & 7) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
@@ -180,17 +172,15 @@ static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_packet *p
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	memcpy(&value, pkt->bth + op->hdr_len, sizeof(value));
+	memcpy(&value, pkt->payload, sizeof(value));
 	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
 	accept_rd(qp, res, URXE_RES_ATOMIC_WRITE, 1);
 }
 
-static void execute_flush(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			  const struct urxe_opcode_info *op)
+static void execute_flush(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
-	const uint8_t *reth = pkt->bth + op->reth_off, *feth = pkt->bth + op->feth_off;
-	uint8_t placement = urxe_feth_placement(feth), level = urxe_feth_level(feth);
-	uint64_t va = urxe_reth_va(reth), length = urxe_reth_len(reth);
+	uint8_t placement = pkt->placement, level = pkt->level;
+	uint64_t va = pkt->reth.va, length = pkt->reth.length;
 	const struct urxe_mkey *mk;
 	unsigned access = 0;
 	uint8_t *addr = NULL;
@@ -205,7 +195,7 @@ static void execute_flush(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		access |= URXEDV_ACCESS_FLUSH_GLOBAL;
 	if (placement & URXEDV_FLUSH_PERSISTENT)
 		access |= URXEDV_ACCESS_FLUSH_PERSISTENT;
-	mk = urxe_mkey_remote(qp, qp->resp.pd, urxe_reth_rkey(reth), access);
+	mk = urxe_mkey_remote(qp, qp->resp.pd, pkt->reth.rkey, access);
 	if (mk && level == URXEDV_FLUSH_MR) {
 		va = mk->iova;
 		length = mk->length;
@@ -239,48 +229,45 @@ void urxe_responder_flushed(struct urxe_qp *qp, bool good)
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_OP, IBV_WC_LOC_ACCESS_ERR);
 }
 
-void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
-			       const struct urxe_opcode_info *op)
+void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	if (!resources_there(&qp->resp))
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_NO_MEMORY); /* lost: it comes again */
-	else if (op->flags & URXE_OPF_READ)
-		execute_read(qp, pkt->bth + op->reth_off);
-	else if (op->flags & URXE_OPF_ATOMIC)
-		execute_atomic(qp, pkt, op);
-	else if (op->flags & URXE_OPF_ATOMIC_WRITE)
-		execute_atomic_write(qp, pkt, op);
-	else if (op->flags & URXE_OPF_FLUSH)
-		execute_flush(qp, pkt, op);
+	else if (pkt->what & URXE_OPF_READ)
+		execute_read(qp, &pkt->reth);
+	else if (pkt->what & URXE_OPF_ATOMIC)
+		execute_atomic(qp, pkt);
+	else if (pkt->what & URXE_OPF_ATOMIC_WRITE)
+		execute_atomic_write(qp, pkt);
+	else if (pkt->what & URXE_OPF_FLUSH)
+		execute_flush(qp, pkt);
 	else /* an operation that this QP does not offer */
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 }
 
-void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_packet *pkt,
-				 const struct urxe_opcode_info *op)
+void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
-	uint32_t psn = urxe_bth_psn(pkt->bth);
+	uint32_t psn = pkt->psn;
 	struct urxe_resource *res = resource_find(&qp->resp, psn);
-	const uint8_t *reth = pkt->bth + op->reth_off;
 	uint32_t len, stop;
 	uint64_t at;
 
 	/* Not kept any more: older than anything the peer may still wait for. */
 	if (!res)
 		return;
-	if ((op->flags & URXE_OPF_ATOMIC && res->kind == URXE_RES_ATOMIC) ||
-	    (op->flags & URXE_OPF_ATOMIC_WRITE && res->kind == URXE_RES_ATOMIC_WRITE) ||
-	    (op->flags & URXE_OPF_FLUSH && res->kind == URXE_RES_FLUSH)) {
+	if ((pkt->what & URXE_OPF_ATOMIC && res->kind == URXE_RES_ATOMIC) ||
+	    (pkt->what & URXE_OPF_ATOMIC_WRITE && res->kind == URXE_RES_ATOMIC_WRITE) ||
+	    (pkt->what & URXE_OPF_FLUSH && res->kind == URXE_RES_FLUSH)) {
 		resource_answer(&qp->resp, res, psn, 1, 0);
 		return;
 	}
-	if (!(op->flags & URXE_OPF_READ) || res->kind != URXE_RES_READ)
+	if (!(pkt->what & URXE_OPF_READ) || res->kind != URXE_RES_READ)
 		return;
 	/* It may ask for a part only, but for nothing that the first one did not. */
 	at = (uint64_t)((psn - res->psn) & URXE_PSN_MASK) << qp->mtu_shift;
-	len = urxe_reth_len(reth);
-	if (urxe_reth_va(reth) != res->va + at || urxe_reth_rkey(reth) != res->rkey ||
-	    len > res->length - at || (!len && res->length)) {
+	len = pkt->reth.length;
+	if (pkt->reth.va != res->va + at || pkt->reth.rkey != res->rkey || len > res->length - at ||
+	    (!len && res->length)) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_LENGTH);
 		return;
 	}

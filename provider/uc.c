@@ -17,12 +17,12 @@ static void uc_drop(struct urxe_qp *qp)
 	urxe_stat_inc(qp->dev, URXE_STAT_RX_UC_DROP);
 }
 
-static bool uc_in_message(const struct urxe_responder *r, const struct urxe_opcode_info *op,
+static bool uc_in_message(const struct urxe_responder *r, const struct urxe_decoded *pkt,
 			  bool in_order)
 {
-	uint8_t want = op->flags & URXE_OPF_SEND ? URXE_RESP_IN_SEND : URXE_RESP_IN_WRITE;
+	uint8_t want = pkt->what & URXE_OPF_SEND ? URXE_RESP_IN_SEND : URXE_RESP_IN_WRITE;
 
-	return op->flags & URXE_OPF_FIRST || (in_order && r->state == want);
+	return pkt->what & URXE_OPF_FIRST || (in_order && r->state == want);
 }
 
 static bool uc_recv_ready(struct urxe_qp *qp)
@@ -30,76 +30,71 @@ static bool uc_recv_ready(struct urxe_qp *qp)
 	return qp->resp.in_recv || !urxe_responder_take_rwqe(qp, 0);
 }
 
-static bool uc_send(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		    const struct urxe_opcode_info *op, uint32_t payload)
+static bool uc_send(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
 
-	if (op->flags & URXE_OPF_FIRST) {
+	if (pkt->what & URXE_OPF_FIRST) {
 		if (!uc_recv_ready(qp))
 			return false;
 		r->offset = 0;
 	}
-	if (payload > r->rwqe_length - r->offset) {
-		urxe_responder_finish_recv(qp, IBV_WC_LOC_LEN_ERR, NULL, NULL, 0);
+	if (pkt->length > r->rwqe_length - r->offset) {
+		urxe_responder_finish_recv(qp, IBV_WC_LOC_LEN_ERR, NULL, 0);
 		urxe_qp_fatal(qp, IBV_EVENT_QP_REQ_ERR);
 		return true;
 	}
-	if (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
-					 r->offset, pkt->bth + op->hdr_len, payload)) {
-		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, NULL, 0);
+	if (pkt->length && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
+					     r->offset, pkt->payload, pkt->length)) {
+		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, 0);
 		urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
 		return true;
 	}
-	r->offset += payload;
+	r->offset += pkt->length;
 	r->state = URXE_RESP_IN_SEND;
-	if (op->flags & URXE_OPF_LAST) {
+	if (pkt->what & URXE_OPF_LAST) {
 		r->state = URXE_RESP_EXPECT_FIRST;
-		urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, r->offset);
+		urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, r->offset);
 	}
 	return true;
 }
 
-static bool uc_write(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		     const struct urxe_opcode_info *op, uint32_t payload)
+static bool uc_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
 
-	if (op->flags & URXE_OPF_FIRST) {
-		const uint8_t *reth = pkt->bth + op->reth_off;
+	if (pkt->what & URXE_OPF_FIRST) {
 
-		r->va = urxe_reth_va(reth);
-		r->rkey = urxe_reth_rkey(reth);
-		r->length = r->resid = urxe_reth_len(reth);
+		r->va = pkt->reth.va;
+		r->rkey = pkt->reth.rkey;
+		r->length = r->resid = pkt->reth.length;
 		if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
 		    r->length > URXE_MAX_MSG_SZ)
 			return false;
 	}
-	if (op->flags & URXE_OPF_LAST ? payload != r->resid : payload >= r->resid)
+	if (pkt->what & URXE_OPF_LAST ? pkt->length != r->resid : pkt->length >= r->resid)
 		return false;
-	if (op->flags & URXE_OPF_RECV_WQE && !uc_recv_ready(qp))
+	if (pkt->what & URXE_OPF_RECV_WQE && !uc_recv_ready(qp))
 		return false;
-	if (!urxe_responder_write(qp, pkt, op, payload))
+	if (!urxe_responder_write(qp, pkt))
 		return false;
-	if (op->flags & URXE_OPF_LAST) {
+	if (pkt->what & URXE_OPF_LAST) {
 		r->state = URXE_RESP_EXPECT_FIRST;
-		if (op->flags & URXE_OPF_RECV_WQE)
-			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, r->length);
+		if (pkt->what & URXE_OPF_RECV_WQE)
+			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, r->length);
 	}
 	return true;
 }
 
-void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		     const struct urxe_opcode_info *op)
+void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
-	uint32_t psn = urxe_bth_psn(pkt->bth), payload = urxe_packet_payload(pkt, op);
-	bool in_order = psn == r->epsn, full, done;
+	bool in_order = pkt->psn == r->epsn, full, done;
 
 	/* All packets but the last are full, and the last of several is not empty. */
-	full = op->flags & URXE_OPF_LAST
-		       ? payload <= qp->mtu && (payload || op->flags & URXE_OPF_FIRST)
-		       : payload == qp->mtu;
+	full = pkt->what & URXE_OPF_LAST
+		       ? pkt->length <= qp->mtu && (pkt->length || pkt->what & URXE_OPF_FIRST)
+		       : pkt->length == qp->mtu;
 
 	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
@@ -109,13 +104,12 @@ void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
 		r->established = true;
 		urxe_event_qp(qp, IBV_EVENT_COMM_EST);
 	}
-	r->epsn = urxe_psn_add(psn, 1);
-	if (!full || !uc_in_message(r, op, in_order)) {
+	r->epsn = urxe_psn_add(pkt->psn, 1);
+	if (!full || !uc_in_message(r, pkt, in_order)) {
 		uc_drop(qp);
 		return;
 	}
-	done = op->flags & URXE_OPF_SEND ? uc_send(qp, pkt, op, payload)
-					 : uc_write(qp, pkt, op, payload);
+	done = pkt->what & URXE_OPF_SEND ? uc_send(qp, pkt) : uc_write(qp, pkt);
 	if (!done)
 		uc_drop(qp);
 }

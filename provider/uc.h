@@ -6,9 +6,9 @@
 #ifndef URXE_PROVIDER_UC_H
 #define URXE_PROVIDER_UC_H
 
+#include "decode.h"
 #include "qp.h"
 
-void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		     const struct urxe_opcode_info *op);
+void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 
 #endif

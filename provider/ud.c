@@ -12,8 +12,6 @@
 #include "responder.h"
 #include "ud.h"
 
-#define GRH_LEN 40
-
 /* 0: sent or dropped, either way complete; EAGAIN: later; EFAULT: bad lkey. */
 static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe *wqe)
 {
@@ -97,48 +95,33 @@ bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 	return false;
 }
 
-/* The GRH area of RoCEv2: an IPv6 header, or 20 unused bytes and the IPv4 header (IBTA A17). */
-static void make_grh(const struct urxe_packet *pkt, uint8_t grh[GRH_LEN])
-{
-	if (pkt->ipv4) {
-		memset(grh, 0, 20);
-		memcpy(grh + 20, pkt->l3, 20);
-	} else {
-		memcpy(grh, pkt->l3, GRH_LEN);
-	}
-}
-
-void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		     const struct urxe_opcode_info *op)
+void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
-	uint32_t payload = urxe_packet_payload(pkt, op);
-	uint8_t grh[GRH_LEN];
 	int err;
 
 	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
 		return;
 	}
-	if (urxe_deth_qkey(pkt->bth + op->deth_off) != qp->attr.qkey) {
+	if (pkt->deth.qkey != qp->attr.qkey) {
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_QKEY);
 		return;
 	}
 	/* Without a buffer, or with one too short, a datagram is lost; the QP lives on. */
-	err = urxe_responder_take_rwqe(qp, payload + GRH_LEN);
+	err = urxe_responder_take_rwqe(qp, pkt->length + URXE_GRH_LEN);
 	if (err) {
 		urxe_stat_inc(qp->dev,
 			      err == ENOENT ? URXE_STAT_RX_UD_NO_RECV : URXE_STAT_RX_UD_TOO_LONG);
 		return;
 	}
-	make_grh(pkt, grh);
-	if (!urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge, 0, grh,
-			      GRH_LEN) ||
-	    (payload && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
-					  GRH_LEN, pkt->bth + op->hdr_len, payload))) {
-		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, NULL, 0);
+	if (!urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge, 0, pkt->grh,
+			      URXE_GRH_LEN) ||
+	    (pkt->length && !urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge,
+					      URXE_GRH_LEN, pkt->payload, pkt->length))) {
+		urxe_responder_finish_recv(qp, IBV_WC_LOC_PROT_ERR, NULL, 0);
 		urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
 		return;
 	}
-	urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, op, payload + GRH_LEN);
+	urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, pkt->length + URXE_GRH_LEN);
 }

@@ -6,10 +6,10 @@
 #ifndef URXE_PROVIDER_UD_H
 #define URXE_PROVIDER_UD_H
 
+#include "decode.h"
 #include "qp.h"
 
 bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
-void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		     const struct urxe_opcode_info *op);
+void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 
 #endif

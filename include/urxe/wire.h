@@ -171,6 +171,12 @@ static inline void urxe_deth_put(uint8_t *p, uint32_t qkey, uint32_t sqpn)
 	urxe_put32(p + 4, sqpn & URXE_QPN_MASK);
 }
 
+/* XRCETH (IBTA A14): reserved(8) | number of the SRQ(24) */
+static inline uint32_t urxe_xrceth_srqn(const uint8_t *p)
+{
+	return urxe_get24(p + 1);
+}
+
 /* RETH (IBTA 9.3.4) */
 static inline uint64_t urxe_reth_va(const uint8_t *p)
 {

@@ -1,41 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The opcode table against IBTA 9.2.1 table 38 and the order of headers in 9.2, written anew. */
+/* The opcode table against IBTA 9.2.1 table 38 and the order of headers in 9.2. */
 #include <string.h>
 
 #include "harness.h"
+#include "opcode_spec.h"
 #include "urxe/opcode.h"
 #include "urxe/wire.h"
-
-/* Headers behind the BTH: d DETH, x XRCETH, f FETH, r RETH, t AtomicETH, a AETH, k AtomicAckETH,
- * i ImmDt, v IETH; p: payload may follow; F L: first, last of a message; W: a receive goes. */
-static const char *const reliable[32] = {
-	[0x00] = "pF",	  [0x01] = "p",	     [0x02] = "pLW",   [0x03] = "ipLW", [0x04] = "pFLW",
-	[0x05] = "ipFLW", [0x06] = "rpF",    [0x07] = "p",     [0x08] = "pL",	[0x09] = "ipLW",
-	[0x0a] = "rpFL",  [0x0b] = "ripFLW", [0x0c] = "rFL",   [0x0d] = "apF",	[0x0e] = "p",
-	[0x0f] = "apL",	  [0x10] = "apFL",   [0x11] = "aFL",   [0x12] = "akFL", [0x13] = "tFL",
-	[0x14] = "tFL",	  [0x16] = "vpLW",   [0x17] = "vpFLW", [0x1c] = "frFL", [0x1d] = "rpFL",
-};
-
-static const char *expected(unsigned opcode, bool *xrc)
-{
-	unsigned op = opcode & 0x1f;
-
-	*xrc = false;
-	switch (opcode >> 5) {
-	case 0:
-		return reliable[op];
-	case 1:
-		return op <= 0x0b ? reliable[op] : NULL;
-	case 3:
-		return op == 4 ? "dpFLW" : op == 5 ? "dipFLW" : NULL;
-	case 5:
-		/* Requests tell the SRQ; answers do not. */
-		*xrc = reliable[op] && !(op >= 0x0d && op <= 0x12);
-		return reliable[op];
-	default:
-		return NULL;
-	}
-}
 
 static void test_every_opcode(void)
 {
@@ -50,7 +20,7 @@ static void test_every_opcode(void)
 		const uint8_t offs[] = {o->deth_off, o->feth_off,	o->reth_off, o->atomic_off,
 					o->aeth_off, o->atomic_ack_off, o->imm_off,  o->ieth_off};
 		bool xrc;
-		const char *s = expected(opcode, &xrc);
+		const char *s = opcode_spec(opcode, &xrc);
 		unsigned at = 12;
 
 		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_VALID), s != NULL);
