@@ -2,45 +2,54 @@
 /* Received packets are decoded here, by the opcode table, which says where each header is. */
 #include <string.h>
 
-#include <urcu/compiler.h>
-
 #include "decode.h"
 #include "urxe/wire.h"
 
-/* Those that the opcode has; @p is the BTH. */
-static void decode_eths(const uint8_t *p, struct urxe_decoded *pkt)
+#define OPF_RARE (URXE_OPF_DETH | URXE_OPF_XRCETH | URXE_OPF_IMM | URXE_OPF_IETH | URXE_OPF_FETH)
+
+#define OPF_ETHS (OPF_RARE | URXE_OPF_AETH | URXE_OPF_RETH | URXE_OPF_ATOMIC_ETH)
+
+static void decode_rare(const uint8_t *bth, struct urxe_decoded *pkt)
 {
 	const struct urxe_opcode_info *op = pkt->op;
 
-	if (op->reth_off) {
-		pkt->reth.va = urxe_reth_va(p + op->reth_off);
-		pkt->reth.rkey = urxe_reth_rkey(p + op->reth_off);
-		pkt->reth.length = urxe_reth_len(p + op->reth_off);
-	} else if (op->aeth_off) {
-		pkt->aeth.syndrome = urxe_aeth_syndrome(p + op->aeth_off);
-		pkt->aeth.msn = urxe_aeth_msn(p + op->aeth_off);
-		if (op->atomic_ack_off)
-			pkt->aeth.original = urxe_get64(p + op->atomic_ack_off);
-	} else if (op->atomic_off) {
-		pkt->atomic.va = urxe_atomic_va(p + op->atomic_off);
-		pkt->atomic.rkey = urxe_atomic_rkey(p + op->atomic_off);
-		pkt->atomic.swap_add = urxe_atomic_swap_add(p + op->atomic_off);
-		pkt->atomic.compare = urxe_atomic_compare(p + op->atomic_off);
-	}
 	if (op->deth_off) {
-		pkt->deth.qkey = urxe_deth_qkey(p + op->deth_off);
-		pkt->deth.sqpn = urxe_deth_sqpn(p + op->deth_off);
+		pkt->deth.qkey = urxe_deth_qkey(bth + op->deth_off);
+		pkt->deth.sqpn = urxe_deth_sqpn(bth + op->deth_off);
 	} else if (op->xrceth_off) {
-		pkt->srqn = urxe_xrceth_srqn(p + op->xrceth_off);
+		pkt->srqn = urxe_xrceth_srqn(bth + op->xrceth_off);
 	}
 	if (op->imm_off)
-		memcpy(&pkt->imm, p + op->imm_off, URXE_IMM_LEN);
+		memcpy(&pkt->imm, bth + op->imm_off, URXE_IMM_LEN);
 	else if (op->ieth_off)
-		pkt->inv_rkey = urxe_get32(p + op->ieth_off);
+		pkt->inv_rkey = urxe_get32(bth + op->ieth_off);
 	if (op->feth_off) {
-		pkt->placement = urxe_feth_placement(p + op->feth_off);
-		pkt->level = urxe_feth_level(p + op->feth_off);
+		pkt->placement = urxe_feth_placement(bth + op->feth_off);
+		pkt->level = urxe_feth_level(bth + op->feth_off);
 	}
+}
+
+static void decode_eths(const uint8_t *bth, struct urxe_decoded *pkt)
+{
+	const struct urxe_opcode_info *op = pkt->op;
+
+	if (pkt->what & URXE_OPF_AETH) {
+		pkt->aeth.syndrome = urxe_aeth_syndrome(bth + op->aeth_off);
+		pkt->aeth.msn = urxe_aeth_msn(bth + op->aeth_off);
+		if (pkt->what & URXE_OPF_ATOMIC_ACK_ETH)
+			pkt->aeth.original = urxe_get64(bth + op->atomic_ack_off);
+	} else if (pkt->what & URXE_OPF_RETH) {
+		pkt->reth.va = urxe_reth_va(bth + op->reth_off);
+		pkt->reth.rkey = urxe_reth_rkey(bth + op->reth_off);
+		pkt->reth.length = urxe_reth_len(bth + op->reth_off);
+	} else if (pkt->what & URXE_OPF_ATOMIC_ETH) {
+		pkt->atomic.va = urxe_atomic_va(bth + op->atomic_off);
+		pkt->atomic.rkey = urxe_atomic_rkey(bth + op->atomic_off);
+		pkt->atomic.swap_add = urxe_atomic_swap_add(bth + op->atomic_off);
+		pkt->atomic.compare = urxe_atomic_compare(bth + op->atomic_off);
+	}
+	if (pkt->what & OPF_RARE)
+		decode_rare(bth, pkt);
 }
 
 /* The GRH area of RoCEv2: an IPv6 header, or 20 unused bytes and the IPv4 header (IBTA A17). */
@@ -69,40 +78,41 @@ static void decode_source(const struct urxe_packet *frame, uint8_t gid[16])
 enum urxe_stat urxe_decode(const struct urxe_packet *frame, struct urxe_decoded *pkt)
 {
 	const struct urxe_opcode_info *op;
-	uint8_t bth[URXE_BTH_LEN];
-	uint32_t head;
+	struct urxe_bth bth;
+	uint32_t head, what;
 
-	memcpy(bth, frame->bth, sizeof(bth));
-	cmm_barrier(); /* checked and used is the copy: the compiler must not look again */
-	pkt->opcode = urxe_bth_opcode(bth);
-	pkt->op = op = &urxe_opcode_table[pkt->opcode];
-	if (!(op->flags & URXE_OPF_VALID))
+	urxe_bth_get(frame->bth, &bth);
+	op = &urxe_opcode_table[bth.opcode];
+	what = op->flags;
+	if (!(what & URXE_OPF_VALID))
 		return URXE_STAT_RX_BAD_OPCODE;
-	head = op->hdr_len + urxe_bth_pad(bth);
+	head = op->hdr_len + bth.pad;
 	/* Headers, payload and pad are words (IBTA 9.4.1). */
 	if (frame->len & 3 || frame->len < head ||
-	    (!(op->flags & URXE_OPF_PAYLOAD) && frame->len != head))
+	    (!(what & URXE_OPF_PAYLOAD) && frame->len != head))
 		return URXE_STAT_RX_BAD_LENGTH;
-	if (urxe_bth_tver(bth))
+	if (bth.tver)
 		return URXE_STAT_RX_BAD_TVER;
 	/* The one partition is the default one, full or limited member. */
-	if ((urxe_bth_pkey(bth) & 0x7fff) != (URXE_DEFAULT_PKEY & 0x7fff))
+	if ((bth.pkey & 0x7fff) != (URXE_DEFAULT_PKEY & 0x7fff))
 		return URXE_STAT_RX_BAD_PKEY;
 
-	pkt->what = op->flags;
-	pkt->psn = urxe_bth_psn(bth);
-	pkt->dqpn = urxe_bth_dqpn(bth);
-	pkt->solicited = urxe_bth_solicited(bth);
-	pkt->migreq = urxe_bth_migreq(bth);
-	pkt->ackreq = urxe_bth_ackreq(bth);
+	pkt->op = op;
+	pkt->what = what;
 	pkt->payload = frame->bth + op->hdr_len;
 	pkt->length = frame->len - head;
+	pkt->psn = bth.psn;
+	pkt->dqpn = bth.dqpn;
+	pkt->opcode = bth.opcode;
 	pkt->flags = frame->flags;
+	pkt->solicited = bth.solicited;
+	pkt->migreq = bth.migreq;
+	pkt->ackreq = bth.ackreq;
 	pkt->ipv4 = frame->ipv4;
 	pkt->sgid_index = frame->sgid_index;
-	if (op->hdr_len > URXE_BTH_LEN)
+	if (what & OPF_ETHS)
 		decode_eths(frame->bth, pkt);
-	if (op->deth_off)
+	if (what & URXE_OPF_DETH)
 		decode_grh(frame, pkt->grh);
 	else
 		decode_source(frame, pkt->sgid);

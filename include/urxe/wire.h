@@ -102,6 +102,7 @@ struct urxe_bth {
 	bool solicited;
 	bool migreq;
 	uint8_t pad;
+	uint8_t tver;
 	uint16_t pkey;
 	uint32_t dqpn;
 	bool ackreq;
@@ -148,12 +149,33 @@ static inline uint32_t urxe_bth_psn(const uint8_t *p)
 static inline void urxe_bth_put(uint8_t *p, const struct urxe_bth *h)
 {
 	p[0] = h->opcode;
-	p[1] = (uint8_t)((h->solicited ? 0x80 : 0) | (h->migreq ? 0x40 : 0) | (h->pad & 3) << 4);
+	p[1] = (uint8_t)((h->solicited ? 0x80 : 0) | (h->migreq ? 0x40 : 0) | (h->pad & 3) << 4 |
+			 (h->tver & 15));
 	urxe_put16(p + 2, h->pkey);
 	p[4] = 0;
 	urxe_put24(p + 5, h->dqpn);
 	p[8] = h->ackreq ? 0x80 : 0;
 	urxe_put24(p + 9, h->psn);
+}
+
+/*
+ * All of it at once. Each word is loaded once, and the compiler is kept from looking again: what is
+ * checked is what is used, whoever shares the memory.
+ */
+static inline void urxe_bth_get(const uint8_t *p, struct urxe_bth *h)
+{
+	uint32_t a = urxe_get32(p), b = urxe_get32(p + 4), c = urxe_get32(p + 8);
+
+	__asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c));
+	h->opcode = (uint8_t)(a >> 24);
+	h->solicited = a & 0x800000;
+	h->migreq = a & 0x400000;
+	h->pad = a >> 20 & 3;
+	h->tver = a >> 16 & 0xf;
+	h->pkey = (uint16_t)a;
+	h->dqpn = b & URXE_QPN_MASK;
+	h->ackreq = c & 0x80000000u;
+	h->psn = c & URXE_PSN_MASK;
 }
 
 /* DETH (IBTA 9.3.3) */

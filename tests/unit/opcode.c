@@ -69,6 +69,7 @@ static void test_bth(void)
 				   .dqpn = 0x123456,
 				   .ackreq = true,
 				   .psn = 0xfedcba};
+	struct urxe_bth g;
 	uint8_t b[12];
 
 	urxe_bth_put(b, &h);
@@ -77,7 +78,18 @@ static void test_bth(void)
 	CU_ASSERT(urxe_bth_pad(b) == 3 && urxe_bth_tver(b) == 0 && urxe_bth_pkey(b) == 0xabcd);
 	CU_ASSERT(urxe_bth_dqpn(b) == 0x123456 && urxe_bth_ackreq(b));
 	CU_ASSERT_EQUAL(urxe_bth_psn(b), 0xfedcba);
+	urxe_bth_get(b, &g);
+	CU_ASSERT(g.opcode == 0x0a && g.solicited && g.migreq && g.pad == 3 && !g.tver);
+	CU_ASSERT(g.pkey == 0xabcd && g.dqpn == 0x123456 && g.ackreq && g.psn == 0xfedcba);
 	/* reserved bits are not ours */
+	memset(b, 0xff, 12);
+	urxe_bth_get(b, &g);
+	CU_ASSERT(g.tver == 15 && g.dqpn == 0xffffff);
+	memset(b, 0, 12);
+	b[4] = b[1] = 0xf;
+	b[8] = 0x7f;
+	urxe_bth_get(b, &g);
+	CU_ASSERT(g.tver == 15 && !g.solicited && !g.migreq && !g.pad && !g.dqpn && !g.ackreq);
 	memset(b, 0xff, 12);
 	CU_ASSERT(urxe_bth_tver(b) == 15 && urxe_bth_dqpn(b) == 0xffffff);
 }
