@@ -32,10 +32,12 @@ static void decode_rare(const uint8_t *bth, struct urxe_decoded *pkt)
 static void decode_eths(const uint8_t *bth, struct urxe_decoded *pkt)
 {
 	const struct urxe_opcode_info *op = pkt->op;
+	uint32_t aeth;
 
 	if (pkt->what & URXE_OPF_AETH) {
-		pkt->aeth.syndrome = urxe_aeth_syndrome(bth + op->aeth_off);
-		pkt->aeth.msn = urxe_aeth_msn(bth + op->aeth_off);
+		aeth = urxe_get32(bth + op->aeth_off);
+		pkt->aeth.syndrome = (uint8_t)(aeth >> 24);
+		pkt->aeth.msn = aeth & URXE_PSN_MASK;
 		if (pkt->what & URXE_OPF_ATOMIC_ACK_ETH)
 			pkt->aeth.original = urxe_get64(bth + op->atomic_ack_off);
 	} else if (pkt->what & URXE_OPF_RETH) {
