@@ -200,13 +200,20 @@ const char *urxe_stat_name(enum urxe_stat s);
 /** urxe_stat_log - the counters of port and transport that are not 0, as two log lines (info). */
 void urxe_stat_log(struct urxe_device *dev);
 
-static inline void urxe_stat_inc(struct urxe_device *dev, enum urxe_stat s)
+/** urxe_stat_add - count @n of them; from any thread. */
+static inline void urxe_stat_add(struct urxe_device *dev, enum urxe_stat s, uint64_t n)
 {
 	/* A lost count under contention of two lanes is worth less than a locked add. */
 	_Atomic uint64_t *v = &dev->stats[s];
 
-	atomic_store_explicit(v, atomic_load_explicit(v, memory_order_relaxed) + 1,
+	atomic_store_explicit(v, atomic_load_explicit(v, memory_order_relaxed) + n,
 			      memory_order_relaxed);
+}
+
+/** urxe_stat_inc - count one. */
+static inline void urxe_stat_inc(struct urxe_device *dev, enum urxe_stat s)
+{
+	urxe_stat_add(dev, s, 1);
 }
 
 struct urxe_context {

@@ -13,6 +13,7 @@
 #include "decode.h"
 #include "mcast.h"
 #include "progress.h"
+#include "raw.h"
 #include "requester.h"
 #include "responder.h"
 #include "retry.h"
@@ -70,31 +71,52 @@ void urxe_progress_forget(struct urxe_qp *qp)
 	urxe_spin_unlock(&s->lock);
 }
 
-/*
- * Let a QP send; qp->lock, lane and RCU held. True: it wants another turn. Requests go before
- * responses: where an answer of the application's is on its way, the ACK comes in the same burst,
- * and the peer needs to look once for both.
- */
-static bool serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
-{
-	bool more;
+/* ---- send ---- */
 
-	if (qp->destroyed)
-		return false;
-	more = urxe_requester_run(qp, lane, now);
-	return urxe_responder_run(qp, lane) || more;
+static struct urxe_sent send_requests(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+{
+	switch (qp->type) {
+	case IBV_QPT_UD:
+		return urxe_ud_run(qp, lane, now);
+	case IBV_QPT_RAW_PACKET:
+		return urxe_raw_run(qp, lane, now);
+	default:
+		return urxe_requester_run(qp, lane, now);
+	}
 }
 
-static bool serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+/*
+ * Let a QP send; qp->lock, lane and RCU held. Requests go before responses: where an answer of the
+ * application's is on its way, the ACK comes in the same burst, and the peer needs to look once for
+ * both. @acks: a plain ACK, too, which may wait a turn.
+ */
+static struct urxe_sent serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
 {
-	bool more;
+	struct urxe_sent sent = {0}, answers;
+
+	if (qp->destroyed)
+		return sent;
+	sent = send_requests(qp, lane, now);
+	if (acks || urxe_responder_urgent(qp)) {
+		answers = urxe_responder_run(qp, lane);
+		sent.packets += answers.packets;
+		sent.more |= answers.more;
+	}
+	if (sent.packets)
+		urxe_stat_add(qp->dev, URXE_STAT_TX_PACKETS, sent.packets);
+	return sent;
+}
+
+static struct urxe_sent serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+{
+	struct urxe_sent sent;
 
 	urxe_spin_lock(&qp->lock);
-	more = serve(qp, lane, now);
+	sent = serve(qp, lane, now, true);
 	urxe_spin_unlock(&qp->lock);
-	if (more)
+	if (sent.more)
 		urxe_progress_defer(qp);
-	return more;
+	return sent;
 }
 
 /* ---- receive ---- */
@@ -168,16 +190,12 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
  */
 static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
-	bool more = false;
+	bool more;
 
 	urxe_spin_lock(&qp->lock);
 	if (qp->peer)
 		urxe_peer_heard(qp->peer, now);
-	if (!qp->destroyed)
-		more = urxe_requester_run(qp, lane, now);
-	if (urxe_responder_urgent(qp))
-		more |= urxe_responder_run(qp, lane);
-	more |= qp->resp.ack_due;
+	more = serve(qp, lane, now, false).more || qp->resp.ack_due;
 	urxe_spin_unlock(&qp->lock);
 	if (more)
 		urxe_progress_defer(qp);
@@ -224,24 +242,23 @@ static struct urxe_qp *pop_pending(struct urxe_sched *s)
 
 /*
  * Each once: those that want more go to the end of the list. When one after the other can send
- * nothing the link is full, and what has arrived comes first: thousands may wait.
+ * nothing the link is full, and what has arrived comes first: thousands may wait. True: something
+ * was sent.
  */
-static void run_pending(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
+static bool run_pending(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
 {
 	unsigned n = atomic_load_explicit(&dev->sched.npending, memory_order_relaxed);
-	_Atomic uint64_t *sent = &dev->stats[URXE_STAT_TX_PACKETS];
 	unsigned stuck = 0;
+	bool any = false;
 	struct urxe_qp *qp;
 
 	while (n-- && stuck < STUCK_QPS && (qp = pop_pending(&dev->sched))) {
-		uint64_t before = atomic_load_explicit(sent, memory_order_relaxed);
-		bool more = serve_locked(qp, lane, now);
+		struct urxe_sent sent = serve_locked(qp, lane, now);
 
-		if (more && atomic_load_explicit(sent, memory_order_relaxed) == before)
-			stuck++;
-		else
-			stuck = 0;
+		any |= sent.packets;
+		stuck = sent.more && !sent.packets ? stuck + 1 : 0;
 	}
+	return any;
 }
 
 static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_timer **due)
@@ -313,13 +330,8 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane)
 	unsigned n = 0;
 
 	urxe_rcu_read_lock();
-	if (atomic_load_explicit(&s->npending, memory_order_relaxed)) {
-		_Atomic uint64_t *sent = &dev->stats[URXE_STAT_TX_PACKETS];
-		uint64_t before = atomic_load_explicit(sent, memory_order_relaxed);
-
-		run_pending(dev, lane, now);
-		n = atomic_load_explicit(sent, memory_order_relaxed) != before;
-	}
+	if (atomic_load_explicit(&s->npending, memory_order_relaxed))
+		n = run_pending(dev, lane, now);
 	n += receive_burst(dev, lane, now);
 	if (now >= atomic_load_explicit(&s->next_timer, memory_order_relaxed))
 		n += run_timers(dev, lane, now);
@@ -365,6 +377,7 @@ static bool has_unsent(const struct urxe_qp *qp)
 void urxe_progress_flush(struct urxe_qp *qp)
 {
 	struct urxe_device *dev = qp->dev;
+	struct urxe_sent sent = {0};
 	struct urxe_lane *lane;
 	bool due;
 
@@ -383,8 +396,9 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	urxe_rcu_read_lock();
 	urxe_spin_lock(&qp->lock);
 	if (has_unsent(qp))
-		urxe_requester_run(qp, lane, urxe_port_now(dev->port));
-	urxe_responder_leave(qp, lane);
+		sent = send_requests(qp, lane, urxe_port_now(dev->port));
+	sent.packets += urxe_responder_leave(qp, lane).packets;
+	urxe_stat_add(dev, URXE_STAT_TX_PACKETS, sent.packets);
 	urxe_spin_unlock(&qp->lock);
 	urxe_rcu_read_unlock();
 	urxe_lane_unlock(lane);
@@ -417,7 +431,7 @@ void urxe_progress_kick(struct urxe_qp *qp)
 			return;
 	}
 	urxe_rcu_read_lock();
-	more = serve(qp, lane, urxe_port_now(dev->port));
+	more = serve(qp, lane, urxe_port_now(dev->port), true).more;
 	urxe_rcu_read_unlock();
 	urxe_lane_unlock(lane);
 	if (more) {

@@ -239,6 +239,12 @@ struct urxe_responder {
 	uint32_t res_size, res_head, res_pending; /* res_head: the oldest, the next to be used */
 };
 
+/** What came of letting a QP send. */
+struct urxe_sent {
+	uint32_t packets; /* given to the lane */
+	bool more; /* it stopped for want of room (or of a neighbour), and is to be let again */
+};
+
 /** Packet pacing (rate.c). */
 struct urxe_pace {
 	uint32_t kbps;	     /* 0: no limit */

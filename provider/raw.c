@@ -47,9 +47,10 @@ static int raw_send(struct urxe_qp *qp, struct urxe_lane *lane, const struct urx
 	return urxe_raw_commit(lane, &tx);
 }
 
-bool urxe_raw_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+struct urxe_sent urxe_raw_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_sq *sq = &qp->sq;
+	struct urxe_sent sent = {0};
 
 	while (qp->state == IBV_QPS_RTS && sq->cur != sq->post) {
 		const struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
@@ -58,18 +59,20 @@ bool urxe_raw_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 		if (urxe_pace_wait(qp, now))
 			break;
 		err = raw_send(qp, lane, wqe);
-		if (err == EAGAIN)
-			return true;
+		if (err == EAGAIN) {
+			sent.more = true;
+			break;
+		}
 		urxe_pace_sent(qp, now, wqe->length);
 		if (!err)
-			urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+			sent.packets++;
 		urxe_requester_complete(qp, !err	    ? IBV_WC_SUCCESS
 					    : err == EFAULT ? IBV_WC_LOC_PROT_ERR
 							    : IBV_WC_LOC_LEN_ERR);
 		if (err)
 			urxe_qp_sq_error(qp);
 	}
-	return false;
+	return sent;
 }
 
 void urxe_raw_receive(struct urxe_qp *qp, const uint8_t *frame, uint32_t len)

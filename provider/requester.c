@@ -9,10 +9,8 @@
 #include "provider.h"
 #include "apm.h"
 #include "rate.h"
-#include "raw.h"
 #include "requester.h"
 #include "retry.h"
-#include "ud.h"
 #include "wqe.h"
 
 #define RD_CHUNK 512u /* packets that one READ request asks for at the most */
@@ -264,7 +262,7 @@ static void put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 
 /* 0 sent (or lost: the timer sees to it); EAGAIN no room; EFAULT a bad lkey. */
 static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
-		       const struct request *rq)
+		       const struct request *rq, struct urxe_sent *sent)
 {
 	uint8_t opcode = urxe_qp_service(qp) | rq->op;
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
@@ -284,7 +282,7 @@ static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct 
 	put_headers(qp, wqe, rq, opcode, op, &tx);
 	put_payload(qp, wqe, rq, &tx);
 	urxe_tx_commit(lane, &tx);
-	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	sent->packets++;
 	return 0;
 }
 
@@ -354,18 +352,15 @@ static bool run_local(struct urxe_qp *qp, struct urxe_swqe *wqe)
 	return true;
 }
 
-bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
 	struct urxe_sq *sq = &qp->sq;
-	bool blocked = false, sent = false;
+	struct urxe_sent sent = {0};
+	bool advanced = false;
 
-	if (qp->type == IBV_QPT_UD)
-		return urxe_ud_run(qp, lane, now);
-	if (qp->type == IBV_QPT_RAW_PACKET)
-		return urxe_raw_run(qp, lane, now);
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_wait)
-		return false;
+		return sent;
 	while (sq->cur != sq->post) {
 		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
 		struct request rq;
@@ -388,9 +383,9 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 		if (urxe_pace_wait(qp, now))
 			break;
 		plan_packet(qp, wqe, &rq);
-		err = send_packet(qp, lane, wqe, &rq);
+		err = send_packet(qp, lane, wqe, &rq, &sent);
 		if (err == EAGAIN) {
-			blocked = true;
+			sent.more = true;
 			break;
 		}
 		if (err) {
@@ -399,13 +394,13 @@ bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 		}
 		urxe_pace_sent(qp, now, rq.payload + URXE_PACE_HEADERS);
 		advance(qp, wqe, &rq, now);
-		sent = true;
+		advanced = true;
 		if (qp->type == IBV_QPT_UC)
 			complete_unacked(qp);
 	}
-	if (sent && r->deadline == URXE_NEVER && urxe_qp_acked(qp))
+	if (advanced && r->deadline == URXE_NEVER && urxe_qp_acked(qp))
 		urxe_requester_arm(qp, now);
-	return blocked;
+	return sent;
 }
 
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)

@@ -8,8 +8,8 @@
 
 #include "qp.h"
 
-/** urxe_requester_run - send what may be sent; true when it stopped for want of room. */
-bool urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+/** urxe_requester_run - a connected QP sends what requests it may. */
+struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 /** urxe_requester_go_back - begin again at a PSN that was sent before. */
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn);
 /** urxe_requester_complete - complete the oldest WQE. */

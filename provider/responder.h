@@ -11,8 +11,8 @@
 #include "qp.h"
 
 void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now);
-/** urxe_responder_run - send responses that are due; true when it stopped for want of room. */
-bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane);
+/** urxe_responder_run - send responses that are due. */
+struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane);
 /** urxe_responder_leaves - has a QP that goes more to send than what is due? */
 bool urxe_responder_leaves(const struct urxe_qp *qp);
 /**
@@ -20,7 +20,7 @@ bool urxe_responder_leaves(const struct urxe_qp *qp);
  *
  * If that is lost the peer asks again, and is answered by nobody (quirks.md: retry-7).
  */
-void urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane);
+struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane);
 /** urxe_responder_urgent - is there more to send than a plain ACK, which may wait a turn? */
 static inline bool urxe_responder_urgent(const struct urxe_qp *qp)
 {

@@ -44,7 +44,8 @@ static int outcome(struct urxe_qp *qp, int err)
 	return 0;
 }
 
-static int send_ack(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t syndrome, uint32_t psn)
+static int send_ack(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t syndrome, uint32_t psn,
+		    struct urxe_sent *sent)
 {
 	struct urxe_tx tx;
 	int err = begin(qp, lane, URXE_OP_ACKNOWLEDGE, psn, 0, &tx);
@@ -54,11 +55,12 @@ static int send_ack(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t syndrome
 	urxe_aeth_put(tx.bth + URXE_BTH_LEN, syndrome, qp->resp.msn);
 	urxe_tx_headers(&tx, URXE_BTH_LEN + URXE_AETH_LEN);
 	urxe_tx_commit(lane, &tx);
-	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	sent->packets++;
 	return 0;
 }
 
-static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res)
+static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
+			   struct urxe_sent *sent)
 {
 	const uint8_t opcode = urxe_qp_service(qp) | URXE_OP_ATOMIC_ACKNOWLEDGE;
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
@@ -71,13 +73,13 @@ static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct ur
 	urxe_put64(tx.bth + op->atomic_ack_off, res->value);
 	urxe_tx_headers(&tx, op->hdr_len);
 	urxe_tx_commit(lane, &tx);
-	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	sent->packets++;
 	return 0;
 }
 
 /* One response packet at res->cur. EFAULT: the region has gone, or lost a right, meanwhile. */
 static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
-			    bool first)
+			    bool first, struct urxe_sent *sent)
 {
 	uint32_t at = ((res->cur - res->psn) & URXE_PSN_MASK) << qp->mtu_shift;
 	uint32_t left = res->stop - at, payload = left < qp->mtu ? left : qp->mtu;
@@ -111,19 +113,19 @@ static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct u
 	if (payload & 3)
 		urxe_tx_append(&tx, NULL, 4 - (payload & 3));
 	urxe_tx_commit(lane, &tx);
-	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	sent->packets++;
 	return 0;
 }
 
 static int send_read(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
-		     unsigned *budget)
+		     unsigned *budget, struct urxe_sent *sent)
 {
 	while (((res->cur - res->psn) & URXE_PSN_MASK) < res->end) {
 		int err;
 
 		if (!*budget)
 			return EAGAIN;
-		err = send_read_packet(qp, lane, res, res->first);
+		err = send_read_packet(qp, lane, res, res->first, sent);
 		if (err)
 			return err;
 		res->first = false;
@@ -134,7 +136,8 @@ static int send_read(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_res
 }
 
 /* Oldest first; returns 0 when all are out. */
-static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *budget)
+static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *budget,
+			  struct urxe_sent *sent)
 {
 	struct urxe_responder *r = &qp->resp;
 
@@ -145,8 +148,8 @@ static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *
 		if (!res->pending)
 			continue;
 		/* ATOMIC WRITE and FLUSH are answered as READs of nothing (IBTA A19). */
-		err = res->kind == URXE_RES_ATOMIC ? send_atomic_ack(qp, lane, res)
-						   : send_read(qp, lane, res, budget);
+		err = res->kind == URXE_RES_ATOMIC ? send_atomic_ack(qp, lane, res, sent)
+						   : send_read(qp, lane, res, budget, sent);
 		if (err == EFAULT && res->sent) {
 			/* A copy that was late: nobody waits for what a region that is gone held.
 			 */
@@ -177,30 +180,39 @@ static uint32_t ack_psn(const struct urxe_responder *r)
 						 : urxe_psn_add(r->epsn, URXE_PSN_MASK);
 }
 
-bool urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
+static void nak_sent(struct urxe_qp *qp)
+{
+	struct urxe_responder *r = &qp->resp;
+
+	r->nak_due = false;
+	r->ack_due = URXE_ACK_NONE;
+	if (r->state == URXE_RESP_FATAL)
+		urxe_qp_fatal(qp, (enum ibv_event_type)r->fatal_status);
+}
+
+struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
 {
 	struct urxe_responder *r = &qp->resp;
 	unsigned budget = READ_BURST;
+	struct urxe_sent sent = {0};
 
 	if (qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQD)
-		return false;
+		return sent;
 	while (r->flush && urxe_flush_finish(qp, urxe_port_now(qp->dev->port)))
 		;
-	if (r->res_pending && send_resources(qp, lane, &budget))
-		return true;
-	if (r->nak_due) {
-		if (send_ack(qp, lane, r->nak_syndrome, r->nak_psn))
-			return true;
-		r->nak_due = false;
-		r->ack_due = URXE_ACK_NONE;
-		if (r->state == URXE_RESP_FATAL)
-			urxe_qp_fatal(qp, (enum ibv_event_type)r->fatal_status);
+	if (r->res_pending && send_resources(qp, lane, &budget, &sent)) {
+		sent.more = true;
+	} else if (r->nak_due) {
+		sent.more = send_ack(qp, lane, r->nak_syndrome, r->nak_psn, &sent);
+		if (!sent.more)
+			nak_sent(qp);
 	} else if (r->ack_due) {
-		if (send_ack(qp, lane, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID, ack_psn(r)))
-			return true;
-		r->ack_due = URXE_ACK_NONE;
+		sent.more = send_ack(qp, lane, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID, ack_psn(r),
+				     &sent);
+		if (!sent.more)
+			r->ack_due = URXE_ACK_NONE;
 	}
-	return false;
+	return sent;
 }
 
 /* Was the newest request a SEND or WRITE, which an ACK answers, and is it executed in full? */
@@ -222,10 +234,14 @@ bool urxe_responder_leaves(const struct urxe_qp *qp)
 	       qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQD && acks_last(&qp->resp);
 }
 
-void urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane)
+struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane)
 {
-	if (urxe_responder_run(qp, lane) || !urxe_responder_leaves(qp))
-		return;
+	struct urxe_sent sent = urxe_responder_run(qp, lane), last;
+
+	if (sent.more || !urxe_responder_leaves(qp))
+		return sent;
 	qp->resp.ack_due = URXE_ACK_REQUESTS;
-	urxe_responder_run(qp, lane);
+	last = urxe_responder_run(qp, lane);
+	last.packets += sent.packets;
+	return last;
 }

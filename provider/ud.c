@@ -13,7 +13,8 @@
 #include "ud.h"
 
 /* 0: sent or dropped, either way complete; EAGAIN: later; EFAULT: bad lkey. */
-static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe *wqe)
+static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe *wqe,
+		   struct urxe_sent *sent)
 {
 	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
 	uint8_t opcode = URXE_SVC_UD | (imm ? URXE_OP_SEND_ONLY_IMM : URXE_OP_SEND_ONLY);
@@ -53,14 +54,15 @@ static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe 
 	if (pad)
 		urxe_tx_append(&tx, NULL, pad);
 	urxe_tx_commit(lane, &tx);
-	urxe_stat_inc(qp->dev, URXE_STAT_TX_PACKETS);
+	sent->packets++;
 	qp->req.psn = urxe_psn_add(qp->req.psn, 1);
 	return 0;
 }
 
-bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+struct urxe_sent urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_sq *sq = &qp->sq;
+	struct urxe_sent sent = {0};
 
 	while (qp->state == IBV_QPS_RTS && sq->cur != sq->post) {
 		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
@@ -68,10 +70,12 @@ bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 
 		if (urxe_pace_wait(qp, now))
 			break;
-		err = ud_send(qp, lane, wqe);
+		err = ud_send(qp, lane, wqe, &sent);
 		/* A neighbour is asked for when the link is up. MADs come again. */
-		if (err == EINPROGRESS && !qp->gsi && urxe_port_awaits_carrier(qp->dev->port))
-			return true;
+		if (err == EINPROGRESS && !qp->gsi && urxe_port_awaits_carrier(qp->dev->port)) {
+			sent.more = true;
+			break;
+		}
 		/* A neighbour that does not answer holds up the others for a moment only. */
 		if (err == EINPROGRESS) {
 			if (qp->req.deadline == URXE_NEVER) {
@@ -79,20 +83,24 @@ bool urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 					now + (qp->gsi ? URXE_GSI_PATIENCE : URXE_UD_PATIENCE);
 				urxe_progress_timer(qp, qp->req.deadline);
 			}
-			if (now < qp->req.deadline)
-				return true;
+			if (now < qp->req.deadline) {
+				sent.more = true;
+				break;
+			}
 			urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
 			err = 0;
 		}
-		if (err == EAGAIN)
-			return true;
+		if (err == EAGAIN) {
+			sent.more = true;
+			break;
+		}
 		urxe_pace_sent(qp, now, wqe->length + URXE_PACE_HEADERS);
 		qp->req.deadline = URXE_NEVER;
 		urxe_requester_complete(qp, err ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
 		if (err)
 			urxe_qp_sq_error(qp);
 	}
-	return false;
+	return sent;
 }
 
 void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt)
