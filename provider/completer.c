@@ -49,7 +49,7 @@ static void progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
 
 /* A response is missing (an implied NAK, IBTA 9.7.5.1.1): ask again, once until there is progress.
  */
-static void implied_nak(struct urxe_qp *qp)
+static void implied_nak(struct urxe_qp *qp, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
 
@@ -57,7 +57,7 @@ static void implied_nak(struct urxe_qp *qp)
 	if (r->gone_back)
 		return;
 	r->gone_back = true;
-	urxe_requester_shrink(r);
+	urxe_requester_lost(r, now);
 	urxe_requester_go_back(qp, r->una);
 }
 
@@ -88,7 +88,7 @@ static bool ack_before(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	if (una != qp->req.una)
 		progress(qp, una, now);
 	if (!clear)
-		implied_nak(qp);
+		implied_nak(qp, now);
 	return clear;
 }
 
@@ -137,7 +137,7 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 			}
 			r->retries--;
 		}
-		urxe_requester_shrink(r);
+		urxe_requester_lost(r, now);
 		urxe_requester_go_back(qp, psn);
 		urxe_requester_arm(qp, now);
 		return;
@@ -207,7 +207,7 @@ static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint6
 		progress(qp, urxe_psn_add(wqe->psn, wqe->npsn), now);
 	}
 	if (psn != qp->req.una) {
-		implied_nak(qp);
+		implied_nak(qp, now);
 		return NULL;
 	}
 	return wqe;

@@ -73,6 +73,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	urxe_mutex_init(&dev->service.gsi_lock);
 	urxe_flush_init(dev);
 	dev->threaded = threaded;
+	dev->cc = urxe_cc_table[URXE_CC_WINDOW];
 	dev->one_cpu = one_processor();
 	dev->service.running = !threaded; /* nothing to start then */
 	CDS_INIT_LIST_HEAD(&dev->contexts);

@@ -42,6 +42,7 @@ struct urxe_td;
 struct urxe_rss;
 struct urxe_context;
 struct urxe_device;
+struct urxe_cc_ops;
 
 /** Whose timer it is (struct urxe_timer's kind). */
 enum urxe_timer_kind {
@@ -163,7 +164,8 @@ struct urxe_device {
 	bool forked;	  /* the latter */
 	unsigned lanes;
 	atomic_uint lane_hint;
-	bool one_cpu; /* our threads have one processor between them */
+	bool one_cpu;		      /* our threads have one processor between them */
+	const struct urxe_cc_ops *cc; /* congestion control of QPs that begin to send (cc.h) */
 
 	/* urxe_device_watch()'s */
 	bool watched, was_up;

@@ -5,6 +5,7 @@
 #ifndef URXE_PROVIDER_QP_H
 #define URXE_PROVIDER_QP_H
 
+#include "cc.h"
 #include "cq.h"
 
 /* ---- rings of WQEs (ring.c) ---- */
@@ -145,16 +146,13 @@ struct urxe_requester {
 	uint32_t next_psn; /* first PSN of the next WQE to be started */
 	uint32_t ack_psn;  /* PSN of the last packet that asked for an ACK */
 	uint32_t rd_out;   /* requests that READs and ATOMICs may have out: not above the limit */
-	uint32_t cwnd;	   /* packets that may be out: shrinks by loss, grows by progress */
-	uint32_t ssthresh; /* below it cwnd grows quickly */
-	uint32_t grown;	   /* PSNs acknowledged since cwnd last grew */
+	struct urxe_cc cc; /* how much may be out */
 	uint8_t retries;
 	uint8_t rnr_retries;
 	bool rnr_wait;
-	bool gone_back;	  /* went back because of a gap; no more until there is progress */
-	bool probed;	  /* went back because of silence, which may mean nothing yet */
-	uint32_t recover; /* max_psn then */
-	uint32_t saved_cwnd, saved_ssthresh; /* what they were before it */
+	bool gone_back;	       /* went back because of a gap; no more until there is progress */
+	bool probed;	       /* went back because of silence, which may mean nothing yet */
+	uint32_t recover;      /* max_psn then */
 	uint64_t deadline;     /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */
 	uint64_t silent_since; /* there was neither progress nor a probe; while the timer runs */
 	uint64_t rtt_since;    /* the packet that is measured was sent; 0: there is none */

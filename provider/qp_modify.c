@@ -262,8 +262,7 @@ static void start_requester(struct urxe_qp *qp)
 	r->retries = qp->attr.retry_cnt;
 	r->rnr_retries = qp->attr.rnr_retry;
 	r->deadline = URXE_NEVER;
-	r->cwnd = URXE_WINDOW_START;
-	r->ssthresh = URXE_WINDOW;
+	urxe_cc_start(&r->cc, qp->dev->cc);
 }
 
 static void start_responder(struct urxe_qp *qp)

@@ -11,34 +11,42 @@
 
 #define BURST_DEFAULT (16u << 10)
 
-static uint64_t wire_time(const struct urxe_pace *p, uint64_t bytes)
+/* The lower of two limits, of which 0 is none. */
+static uint32_t lower(uint32_t a, uint32_t b)
 {
-	return bytes * 8000000ull / p->kbps;
+	return !a || (b && b < a) ? b : a;
 }
 
-bool urxe_pace_wait(struct urxe_qp *qp, uint64_t now)
+static uint64_t wire_time(uint32_t kbps, uint64_t bytes)
+{
+	return bytes * 8000000ull / kbps;
+}
+
+bool urxe_pace_wait(struct urxe_qp *qp, uint32_t kbps, uint64_t now)
 {
 	const struct urxe_pace *p = &qp->pace;
 	uint64_t slack;
 
-	if (!p->kbps)
+	kbps = lower(p->kbps, kbps);
+	if (!kbps)
 		return false;
-	slack = wire_time(p, p->burst);
+	slack = wire_time(kbps, p->burst ? p->burst : BURST_DEFAULT);
 	if (p->busy_until <= now + slack)
 		return false;
 	urxe_progress_timer(qp, p->busy_until - slack);
 	return true;
 }
 
-void urxe_pace_sent(struct urxe_qp *qp, uint64_t now, uint32_t bytes)
+void urxe_pace_sent(struct urxe_qp *qp, uint32_t kbps, uint64_t now, uint32_t bytes)
 {
 	struct urxe_pace *p = &qp->pace;
 
-	if (!p->kbps)
+	kbps = lower(p->kbps, kbps);
+	if (!kbps)
 		return;
 	if (p->busy_until < now)
 		p->busy_until = now;
-	p->busy_until += wire_time(p, bytes);
+	p->busy_until += wire_time(kbps, bytes);
 }
 
 void urxe_pace_set(struct urxe_qp *qp, uint32_t kbps, uint32_t burst)

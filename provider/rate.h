@@ -10,10 +10,13 @@
 #define URXE_PACE_HEADERS 78 /* Ethernet, IPv4, UDP, BTH, RETH, ICRC: about */
 #define URXE_RATE_MIN	  8  /* kbit/s */
 
-/** urxe_pace_wait - must the QP wait before it sends? Its timer is set then. */
-bool urxe_pace_wait(struct urxe_qp *qp, uint64_t now);
-/** urxe_pace_sent - @bytes went out. */
-void urxe_pace_sent(struct urxe_qp *qp, uint64_t now, uint32_t bytes);
+/**
+ * urxe_pace_wait - must the QP wait before it sends? Its timer is set then.
+ * @kbps: a limit beside the QP's own, of congestion control (cc.h); 0: none
+ */
+bool urxe_pace_wait(struct urxe_qp *qp, uint32_t kbps, uint64_t now);
+/** urxe_pace_sent - @bytes went out, within the same limit. */
+void urxe_pace_sent(struct urxe_qp *qp, uint32_t kbps, uint64_t now, uint32_t bytes);
 /** urxe_pace_set - the limit, 0 for none; @burst bytes at once, 0: as we like. */
 void urxe_pace_set(struct urxe_qp *qp, uint32_t kbps, uint32_t burst);
 int urxe_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);

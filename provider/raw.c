@@ -56,14 +56,14 @@ struct urxe_sent urxe_raw_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64
 		const struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
 		int err;
 
-		if (urxe_pace_wait(qp, now))
+		if (urxe_pace_wait(qp, 0, now))
 			break;
 		err = raw_send(qp, lane, wqe);
 		if (err == EAGAIN) {
 			sent.more = true;
 			break;
 		}
-		urxe_pace_sent(qp, now, wqe->length);
+		urxe_pace_sent(qp, 0, now, wqe->length);
 		if (!err)
 			sent.packets++;
 		urxe_requester_complete(qp, !err	    ? IBV_WC_SUCCESS

@@ -154,6 +154,7 @@ static void fail_local(struct urxe_qp *qp, enum ibv_wc_status status)
 struct request {
 	uint32_t psn, npsn; /* PSNs it takes */
 	uint32_t offset, payload;
+	uint32_t ack_every; /* packets within a message that ask for an ACK */
 	bool first, last;
 	uint8_t op;
 };
@@ -189,10 +190,7 @@ static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, s
 
 static bool wants_ack(struct urxe_qp *qp, const struct request *rq)
 {
-	/* Often enough that the window never closes with nobody asked. */
-	uint32_t every = qp->req.cwnd / 2 < URXE_ACK_EVERY ? qp->req.cwnd / 2 : URXE_ACK_EVERY;
-
-	if (!rq->last && ((rq->psn - qp->req.ack_psn) & URXE_PSN_MASK) < every)
+	if (!rq->last && ((rq->psn - qp->req.ack_psn) & URXE_PSN_MASK) < rq->ack_every)
 		return false;
 	qp->req.ack_psn = rq->psn;
 	return true;
@@ -357,13 +355,18 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 	struct urxe_requester *r = &qp->req;
 	struct urxe_sq *sq = &qp->sq;
 	struct urxe_sent sent = {0};
+	struct urxe_cc_allowed can;
+	struct request rq;
 	bool advanced = false;
 
-	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_wait)
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_wait ||
+	    sq->cur == sq->post)
 		return sent;
+	can = urxe_cc_allowed(&r->cc);
+	/* Often enough that the window never closes with nobody asked. */
+	rq.ack_every = can.packets / 2 < URXE_ACK_EVERY ? can.packets / 2 : URXE_ACK_EVERY;
 	while (sq->cur != sq->post) {
 		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
-		struct request rq;
 		int err;
 
 		if (is_local(wqe)) {
@@ -378,9 +381,10 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 				fail_local(qp, IBV_WC_LOC_QP_OP_ERR);
 			break;
 		}
-		if (urxe_psn_diff(r->psn, r->una) >= (int32_t)r->cwnd || parts_outstanding(qp, wqe))
+		if (urxe_psn_diff(r->psn, r->una) >= (int32_t)can.packets ||
+		    parts_outstanding(qp, wqe))
 			break;
-		if (urxe_pace_wait(qp, now))
+		if (urxe_pace_wait(qp, can.kbps, now))
 			break;
 		plan_packet(qp, wqe, &rq);
 		err = send_packet(qp, lane, wqe, &rq, &sent);
@@ -392,7 +396,7 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 			fail_local(qp, err == EFAULT ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_LEN_ERR);
 			break;
 		}
-		urxe_pace_sent(qp, now, rq.payload + URXE_PACE_HEADERS);
+		urxe_pace_sent(qp, can.kbps, now, rq.payload + URXE_PACE_HEADERS);
 		advance(qp, wqe, &rq, now);
 		advanced = true;
 		if (qp->type == IBV_QPT_UC)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * When the requester sends again, and how much at once: the ACK time-out with its count (IBTA
- * 9.7.6.1.3), what is tried before it, and the window.
+ * When the requester sends again: the ACK time-out with its count (IBTA 9.7.6.1.3), what is tried
+ * before it, and what congestion control (cc.h) learns of both.
  *
  * A gap is told by a NAK, once (IBTA 9.7.5.2.8). Where nothing follows the packet that was lost, or
  * the NAK, the ACK or the packet sent again is lost in its turn, both ends are silent, and the ACK
@@ -165,34 +165,11 @@ void urxe_requester_arm(struct urxe_qp *qp, uint64_t now)
 	urxe_progress_timer(qp, next_due(qp));
 }
 
-/* ---- the window ---- */
+/* ---- congestion ---- */
 
-/*
- * Like TCP's congestion window (RFC 5681), in packets. RoCE expects a lossless network; a veth or a
- * busy switch is none, and several QPs that send all they may would only overrun it again.
- */
-static void grow(struct urxe_requester *r, uint32_t n)
+void urxe_requester_lost(struct urxe_requester *r, uint64_t now)
 {
-	if (r->cwnd >= URXE_WINDOW)
-		return;
-	if (r->cwnd < r->ssthresh) {
-		r->cwnd += n;
-	} else {
-		r->grown += n;
-		if (r->grown >= r->cwnd) {
-			r->grown = 0;
-			r->cwnd++;
-		}
-	}
-	if (r->cwnd > URXE_WINDOW)
-		r->cwnd = URXE_WINDOW;
-}
-
-void urxe_requester_shrink(struct urxe_requester *r)
-{
-	r->ssthresh = r->cwnd / 2 > URXE_WINDOW_MIN ? r->cwnd / 2 : URXE_WINDOW_MIN;
-	r->cwnd = r->ssthresh;
-	r->grown = 0;
+	r->cc.ops->lost(&r->cc, now);
 	r->probed = false;
 }
 
@@ -203,23 +180,22 @@ void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
 	bool late = r->probed && urxe_psn_diff(una, r->psn) > 0;
 
 	if (!late)
-		grow(r, (una - r->una) & URXE_PSN_MASK);
+		r->cc.ops->acked(&r->cc, (una - r->una) & URXE_PSN_MASK, now);
 	if (r->rtt_since && urxe_psn_diff(una, r->rtt_psn) > 0)
 		measured(qp, now);
 	if (!r->probed || urxe_psn_diff(una, r->recover) < 0)
 		return;
-	if (late) {
-		r->cwnd = r->saved_cwnd;
-		r->ssthresh = r->saved_ssthresh;
-	}
+	if (late)
+		r->cc.ops->undo(&r->cc);
 	r->probed = false;
 }
 
 /* ---- silence ---- */
 
-static void begin_again(struct urxe_qp *qp)
+/* @again: congestion control has been told of this silence. */
+static void begin_again(struct urxe_qp *qp, bool again, uint64_t now)
 {
-	qp->req.cwnd = URXE_WINDOW_MIN;
+	qp->req.cc.ops->timeout(&qp->req.cc, again, now);
 	qp->req.gone_back = false;
 	urxe_requester_go_back(qp, qp->req.una);
 }
@@ -227,7 +203,6 @@ static void begin_again(struct urxe_qp *qp)
 static void probe(struct urxe_qp *qp, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
-	uint32_t cwnd = r->cwnd, ssthresh = r->ssthresh;
 	uint64_t patience = probe_timeout(qp);
 
 	if (!may_probe(qp->peer, patience, now)) {
@@ -236,14 +211,11 @@ static void probe(struct urxe_qp *qp, uint64_t now)
 		return;
 	}
 	urxe_stat_inc(qp->dev, URXE_STAT_PROBES);
+	begin_again(qp, r->probed, now);
 	if (!r->probed) {
-		urxe_requester_shrink(r);
 		r->probed = true;
 		r->recover = r->max_psn;
-		r->saved_cwnd = cwnd;
-		r->saved_ssthresh = ssthresh;
 	}
-	begin_again(qp);
 	if (r->backoff < BACKOFF_MAX)
 		r->backoff++;
 	r->silent_since = now;
@@ -280,7 +252,7 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 	/* Perhaps the neighbour is not where we think. */
 	urxe_path_suspect(lane, qp->path);
 	urxe_quirk_flush_silent(qp);
-	urxe_requester_shrink(r);
-	begin_again(qp);
+	r->probed = false;
+	begin_again(qp, false, now);
 	urxe_requester_arm(qp, now);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * When the requester sends again, and how much at once (retry.c). The caller holds the lane and
- * qp->lock, within an RCU read-side section, unless a function says otherwise.
+ * When the requester sends again, and what of it congestion control learns (retry.c). The caller
+ * holds the lane and qp->lock, within an RCU read-side section, unless a function says otherwise.
  */
 #ifndef URXE_PROVIDER_RETRY_H
 #define URXE_PROVIDER_RETRY_H
@@ -18,10 +18,9 @@ void urxe_requester_arm(struct urxe_qp *qp, uint64_t now);
 void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 /** urxe_requester_measure - the packet at the cursor asks for an ACK: how long will it take? */
 void urxe_requester_measure(struct urxe_requester *r, uint64_t now);
-/** urxe_requester_progress - all before PSN @una is acknowledged, and more than before: the window
- * opens. */
+/** urxe_requester_progress - all before PSN @una is acknowledged, and more than before. */
 void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now);
-/** urxe_requester_shrink - a packet was lost: the window closes by half. */
-void urxe_requester_shrink(struct urxe_requester *r);
+/** urxe_requester_lost - the peer misses a packet. */
+void urxe_requester_lost(struct urxe_requester *r, uint64_t now);
 
 #endif

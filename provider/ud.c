@@ -68,7 +68,7 @@ struct urxe_sent urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_
 		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
 		int err;
 
-		if (urxe_pace_wait(qp, now))
+		if (urxe_pace_wait(qp, 0, now))
 			break;
 		err = ud_send(qp, lane, wqe, &sent);
 		/* A neighbour is asked for when the link is up. MADs come again. */
@@ -94,7 +94,7 @@ struct urxe_sent urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_
 			sent.more = true;
 			break;
 		}
-		urxe_pace_sent(qp, now, wqe->length + URXE_PACE_HEADERS);
+		urxe_pace_sent(qp, 0, now, wqe->length + URXE_PACE_HEADERS);
 		qp->req.deadline = URXE_NEVER;
 		urxe_requester_complete(qp, err ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
 		if (err)

@@ -242,14 +242,14 @@ static void test_late_answer(void)
 
 	rig_open(&r, &pp);
 	warm_up(&r);
-	cwnd = requester(&r)->cwnd;
-	ssthresh = requester(&r)->ssthresh;
+	cwnd = requester(&r)->cc.window.cwnd;
+	ssthresh = requester(&r)->cc.window.ssthresh;
 	urxe_sim_end_params(r.p.b.end, &slow);
 	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 1, 9000), 0);
 	CU_ASSERT(done(&r, 1, IBV_WC_SUCCESS));
 	CU_ASSERT(pair_stat(&r.p.a, URXE_STAT_PROBES) > 0);
-	CU_ASSERT(requester(&r)->cwnd >= cwnd);
-	CU_ASSERT_EQUAL(requester(&r)->ssthresh, ssthresh);
+	CU_ASSERT(requester(&r)->cc.window.cwnd >= cwnd);
+	CU_ASSERT_EQUAL(requester(&r)->cc.window.ssthresh, ssthresh);
 	/* What was sent twice measures nothing; backing off at last lets one be measured. */
 	for (unsigned i = 0; i < 6; i++) {
 		if (i == 2)
@@ -348,8 +348,8 @@ static void test_window(void)
 	r.loss[0] = (struct loss){false, ANY, ANY, 9};
 	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 1, 9000), 0);
 	CU_ASSERT(done(&r, 1, IBV_WC_SUCCESS));
-	CU_ASSERT(requester(&r)->cwnd < URXE_WINDOW_START / 2);
-	CU_ASSERT(requester(&r)->ssthresh <= (URXE_WINDOW_START + 8) / 2);
+	CU_ASSERT(requester(&r)->cc.window.cwnd < URXE_WINDOW_START / 2);
+	CU_ASSERT(requester(&r)->cc.window.ssthresh <= (URXE_WINDOW_START + 8) / 2);
 	rig_close(&r);
 }
 
