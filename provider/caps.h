@@ -31,6 +31,7 @@
 #define URXE_WINDOW_START    64
 #define URXE_WINDOW_MIN	     2
 #define URXE_ACK_EVERY	     32		   /* AckReq at least this often within a long message */
+#define URXE_ACK_WITHIN	     1000000u	   /* ns: and in it, which is less than any silence */
 #define URXE_PEERS	     64		   /* destinations that are told apart, about */
 #define URXE_UD_PATIENCE     2000000000ull /* ns that a datagram waits for its neighbour */
 #define URXE_GSI_PATIENCE    50000000ull   /* MADs come again: others must not wait for one */

@@ -37,6 +37,17 @@ bool urxe_pace_wait(struct urxe_qp *qp, uint32_t kbps, uint64_t now)
 	return true;
 }
 
+uint32_t urxe_pace_packets(const struct urxe_qp *qp, uint32_t kbps, uint32_t bytes, uint64_t ns)
+{
+	uint64_t n;
+
+	kbps = lower(qp->pace.kbps, kbps);
+	if (!kbps)
+		return UINT32_MAX;
+	n = ns * kbps / 8000000 / bytes;
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 void urxe_pace_sent(struct urxe_qp *qp, uint32_t kbps, uint64_t now, uint32_t bytes)
 {
 	struct urxe_pace *p = &qp->pace;

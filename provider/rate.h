@@ -15,6 +15,9 @@
  * @kbps: a limit beside the QP's own, of congestion control (cc.h); 0: none
  */
 bool urxe_pace_wait(struct urxe_qp *qp, uint32_t kbps, uint64_t now);
+/** urxe_pace_packets - how many of @bytes go out within @ns, within the same limit; UINT32_MAX
+ * without one. */
+uint32_t urxe_pace_packets(const struct urxe_qp *qp, uint32_t kbps, uint32_t bytes, uint64_t ns);
 /** urxe_pace_sent - @bytes went out, within the same limit. */
 void urxe_pace_sent(struct urxe_qp *qp, uint32_t kbps, uint64_t now, uint32_t bytes);
 /** urxe_pace_set - the limit, 0 for none; @burst bytes at once, 0: as we like. */

@@ -188,6 +188,15 @@ static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, s
 			   : (rq->last ? ops->last : ops->middle);
 }
 
+/* So often that the window never closes with nobody asked, nor a slow pace passes for a silence. */
+static uint32_t ack_every(const struct urxe_qp *qp, const struct urxe_cc_allowed *can)
+{
+	uint32_t n = can->packets / 2 < URXE_ACK_EVERY ? can->packets / 2 : URXE_ACK_EVERY;
+	uint32_t paced = urxe_pace_packets(qp, can->kbps, qp->mtu, URXE_ACK_WITHIN);
+
+	return paced < n ? paced : n;
+}
+
 static bool wants_ack(struct urxe_qp *qp, const struct request *rq)
 {
 	if (!rq->last && ((rq->psn - qp->req.ack_psn) & URXE_PSN_MASK) < rq->ack_every)
@@ -363,8 +372,7 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 	    sq->cur == sq->post)
 		return sent;
 	can = urxe_cc_allowed(&r->cc);
-	/* Often enough that the window never closes with nobody asked. */
-	rq.ack_every = can.packets / 2 < URXE_ACK_EVERY ? can.packets / 2 : URXE_ACK_EVERY;
+	rq.ack_every = ack_every(qp, &can);
 	while (sq->cur != sq->post) {
 		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
 		int err;

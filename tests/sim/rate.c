@@ -119,6 +119,35 @@ static void test_ud(void)
 	limited(IBV_QPT_UD);
 }
 
+/* A message of many packets at a slow pace: it takes its time, which nobody takes for a silence. */
+static void test_slow(void)
+{
+	static const uint32_t kbps[] = {1000, 8000, 40000, 100000};
+
+	for (unsigned i = 0; i < sizeof(kbps) / sizeof(kbps[0]); i++) {
+		struct ibv_qp_rate_limit_attr rl = {.rate_limit = kbps[i]};
+		struct ibv_wc wc;
+		struct pair p;
+
+		pair_open(&p, &params, IBV_QPT_RC);
+		pair_meet(&p);
+		/* The round trip is known after it. */
+		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.b, 0x40000,
+					  IBV_SEND_SIGNALED),
+				0);
+		CU_ASSERT(pair_wait(&p, p.a.cq, &wc));
+		CU_ASSERT_EQUAL(ibv_modify_qp_rate_limit(p.a.qp, &rl), 0);
+		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 200 << 10, &p.b, 0x40000,
+					  IBV_SEND_SIGNALED),
+				0);
+		CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+		CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_PROBES), 0);
+		CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_RETRANSMITS), 0);
+		CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 0);
+		pair_close(&p);
+	}
+}
+
 static void test_rules(void)
 {
 	struct ibv_qp_rate_limit_attr rl = {.rate_limit = 1000};
@@ -144,4 +173,4 @@ static void test_rules(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("rate", T(test_rc), T(test_uc), T(test_ud), T(test_rules))
+URXE_TEST_MAIN("rate", T(test_rc), T(test_uc), T(test_ud), T(test_slow), T(test_rules))
