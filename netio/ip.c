@@ -96,6 +96,7 @@ static bool udp_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 	pkt->ipv4 = in->ipv4;
 	pkt->flags = (uint8_t)((in->mcast ? URXE_PKT_MULTICAST : 0) |
 			       (loop ? URXE_PKT_LOOPBACK : 0) | twice);
+	pkt->ecn = (in->ipv4 ? in->l3[1] : in->l3[1] >> 4) & URXE_ECN_MASK;
 	memcpy(pkt->src_mac, in->eth + 6, 6);
 	pkt->vlan = vlan;
 	pkt->sgid_index = in->mcast ? -1 : in->sgid_index;

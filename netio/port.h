@@ -178,6 +178,15 @@ void urxe_lane_unlock(struct urxe_lane *lane);
 #define URXE_PKT_LOOPBACK  0x2 /* sent by this port itself */
 #define URXE_PKT_TWICE	   0x4 /* its ICRC counts the headers twice (urxe_tx_headers_twice()) */
 
+/** The ECN field of an IP header: the lower two bits of the traffic class (RFC 3168 5). */
+enum urxe_ecn {
+	URXE_ECN_NONE = 0, /* its sender heeds no marks */
+	URXE_ECN_ECT1 = 1, /* "ECN-capable transport": a switch may mark it, and need not drop it */
+	URXE_ECN_ECT0 = 2, /* likewise: what RoCE senders use */
+	URXE_ECN_CE = 3,   /* marked: "congestion experienced" */
+};
+#define URXE_ECN_MASK 3
+
 /** A received RoCEv2 packet: addressed to us (or multicast), lengths and ICRC checked. */
 struct urxe_packet {
 	const uint8_t *bth; /* BTH .. end of pad; the ICRC is cut off */
@@ -185,6 +194,7 @@ struct urxe_packet {
 	const uint8_t *l3;  /* IPv4 (20 bytes, no options) or IPv6 (40 bytes) header */
 	bool ipv4;
 	uint8_t flags; /* URXE_PKT_* */
+	uint8_t ecn;   /* enum urxe_ecn */
 	uint8_t src_mac[6];
 	uint16_t vlan;	    /* URXE_NO_VLAN when untagged */
 	int sgid_index;	    /* own GID it was sent to; -1 for multicast */

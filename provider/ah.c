@@ -7,7 +7,7 @@
 #include "provider.h"
 
 int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, uint16_t udp_sport,
-		      struct urxe_path **path)
+		      uint8_t ecn, struct urxe_path **path)
 {
 	struct urxe_path_attr pa = {0};
 
@@ -18,6 +18,8 @@ int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, u
 	memcpy(pa.dgid, attr->grh.dgid.raw, sizeof(pa.dgid));
 	pa.flow_label = attr->grh.flow_label & 0xfffff;
 	pa.traffic_class = attr->grh.traffic_class;
+	if (ecn)
+		pa.traffic_class = (uint8_t)((pa.traffic_class & ~URXE_ECN_MASK) | ecn);
 	pa.hop_limit = attr->grh.hop_limit;
 	pa.udp_sport = udp_sport;
 	return urxe_path_create(dev->port, &pa, path);
@@ -41,7 +43,7 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	}
 	/* Entropy per flow: the flow label folded to 14 bits where there is one (IBTA A17). */
 	sport = (uint16_t)(0xc000 | ((label ^ label >> 14) & 0x3fff));
-	err = urxe_path_from_ah(dev, attr, sport, &ah->path);
+	err = urxe_path_from_ah(dev, attr, sport, URXE_ECN_NONE, &ah->path);
 	if (err) {
 		free(ah);
 		goto fail;

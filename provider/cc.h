@@ -25,6 +25,8 @@ struct urxe_cc_allowed {
 /** An algorithm. PSNs are counted: a READ request is as many packets as it asks for. */
 struct urxe_cc_ops {
 	const char *name;
+	/** enum urxe_ecn that its QPs send instead of that in their traffic class; 0: that one. */
+	uint8_t ecn;
 	/** start - a connection begins; the state is all zeros. */
 	void (*start)(struct urxe_cc *cc);
 	/** acked - @packets more are acknowledged, and were not when they were sent again. */

@@ -197,9 +197,12 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int urxe_destroy_ah(struct ibv_ah *ah);
 void urxe_ah_put(struct urxe_ah *ah);
 
-/** urxe_path_from_ah - a path for AH attributes. 0 or errno. */
+/**
+ * urxe_path_from_ah - a path for AH attributes. 0 or errno.
+ * @ecn: enum urxe_ecn to send; URXE_ECN_NONE: that in the traffic class
+ */
 int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, uint16_t udp_sport,
-		      struct urxe_path **path);
+		      uint8_t ecn, struct urxe_path **path);
 
 /* ---- sge.c: gather and scatter ---- */
 

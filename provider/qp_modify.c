@@ -342,7 +342,8 @@ static int prepare_path(struct urxe_qp *qp, const struct ibv_ah_attr *ah, uint32
 			struct prepared_path *p)
 {
 	unsigned sgid_index;
-	int err = urxe_path_from_ah(qp->dev, ah, flow_sport(qp, ah, dqpn), &p->path);
+	uint8_t ecn = urxe_qp_acked(qp) ? qp->dev->cc->ecn : URXE_ECN_NONE;
+	int err = urxe_path_from_ah(qp->dev, ah, flow_sport(qp, ah, dqpn), ecn, &p->path);
 
 	if (err)
 		return err;

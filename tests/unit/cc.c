@@ -69,6 +69,7 @@ static const struct {
 static void test_window(void)
 {
 	CU_ASSERT_STRING_EQUAL(urxe_cc_window_ops.name, "window");
+	CU_ASSERT_EQUAL(urxe_cc_window_ops.ecn, 0); /* the traffic class is the application's */
 	for (unsigned i = 0; i < sizeof(window) / sizeof(window[0]); i++) {
 		struct urxe_cc cc = {0};
 		struct urxe_cc_allowed can;

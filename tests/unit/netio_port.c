@@ -177,6 +177,38 @@ static void loopback(void)
 	loop_one("::1", 1036);
 }
 
+/* The marks that a packet bears. */
+static void ecn(void)
+{
+	static const char *const to[] = {"10.9.0.1", "fd00::1"};
+	struct urxe_port_config cfg = node_cfg(1);
+	static const uint8_t data[16];
+	struct urxe_lane *lane;
+	struct urxe_port *port;
+
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(port), 0);
+	lane = urxe_port_lane(port, 0);
+	urxe_lane_lock(lane);
+	for (unsigned i = 0; i < 8; i++) {
+		struct urxe_path_attr a = {.sgid_index = i / 4, .udp_sport = 0xc000};
+		struct urxe_packet p;
+		struct urxe_path *path;
+
+		gid_of(to[i / 4], a.dgid);
+		a.traffic_class = (uint8_t)(0xa8 | (i & URXE_ECN_MASK));
+		CU_ASSERT_EQUAL_FATAL(urxe_path_create(port, &a, &path), 0);
+		CU_ASSERT_EQUAL(send_bytes(lane, path, data, sizeof(data)), 0);
+		CU_ASSERT_EQUAL_FATAL(urxe_lane_rx(lane, &p, 1), 1);
+		CU_ASSERT_EQUAL(p.ipv4, i < 4);
+		CU_ASSERT_EQUAL(p.ecn, i % 4);
+		urxe_lane_release(lane, &p, 1);
+		urxe_path_destroy(path);
+	}
+	urxe_lane_unlock(lane);
+	urxe_port_destroy(port);
+}
+
 /* What nobody fetches is never lost: the sender is told to wait, and goes on later. */
 static void loop_backpressure(void)
 {
@@ -502,6 +534,6 @@ static void random_after_fork(void)
 	close(fds[1]);
 }
 
-URXE_TEST_MAIN("netio_port", T(gids), T(bad_configs), T(routes), T(bad_paths), T(loopback),
+URXE_TEST_MAIN("netio_port", T(gids), T(bad_configs), T(routes), T(bad_paths), T(loopback), T(ecn),
 	       T(loop_backpressure), T(too_long), T(golden), T(path_fields), T(slow_link),
 	       T(late_link), T(wake), T(random_after_fork))
