@@ -290,7 +290,7 @@ static void execute(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	} else if (pkt->what & URXE_OPF_WRITE) {
 		done = execute_write(qp, pkt);
 	} else {
-		urxe_responder_execute_rd(qp, pkt);
+		urxe_responder_execute_read(qp, pkt);
 		return;
 	}
 	if (!done)
@@ -319,7 +319,7 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	if (pkt->what & (URXE_OPF_SEND | URXE_OPF_WRITE))
 		acknowledge_again(&qp->resp, pkt->psn);
 	else
-		urxe_responder_duplicate_rd(qp, pkt);
+		urxe_responder_duplicate_read(qp, pkt);
 }
 
 void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)

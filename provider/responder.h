@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The responder: receives requests (responder.c), executes READs and ATOMICs (responder_rd.c),
+ * The responder: receives requests (responder.c), executes READs and ATOMICs (responder_read.c),
  * sends responses (responder_tx.c). The caller holds the lane and qp->lock, within an RCU read-side
  * section.
  */
@@ -30,10 +30,10 @@ static inline bool urxe_responder_urgent(const struct urxe_qp *qp)
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome);
 /** urxe_responder_fatal - a NAK that ends the QP; @status for the receive WQE in use, if any. */
 void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_wc_status status);
-/** urxe_responder_execute_rd - a READ, ATOMIC, ... of the expected PSN (responder_rd.c). */
-void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_decoded *pkt);
-/** urxe_responder_duplicate_rd - a READ, ATOMIC, ... that was executed before. */
-void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_decoded *pkt);
+/** urxe_responder_execute_read - a READ, ATOMIC, ... of the expected PSN (responder_read.c). */
+void urxe_responder_execute_read(struct urxe_qp *qp, const struct urxe_decoded *pkt);
+/** urxe_responder_duplicate_read - a READ, ATOMIC, ... that was executed before. */
+void urxe_responder_duplicate_read(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 /**
  * urxe_responder_take_rwqe - take a receive WQE into resp.rwqe
  * @min_length: leave it alone if it holds fewer bytes

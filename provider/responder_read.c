@@ -77,7 +77,7 @@ static bool read_allowed(struct urxe_qp *qp, const struct urxe_reth *reth)
 						IBV_ACCESS_REMOTE_READ));
 }
 
-static void accept_rd(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kind, uint32_t npsn)
+static void accept_read(struct urxe_qp *qp, struct urxe_resource *res, uint8_t kind, uint32_t npsn)
 {
 	struct urxe_responder *r = &qp->resp;
 
@@ -111,7 +111,7 @@ static void execute_read(struct urxe_qp *qp, const struct urxe_reth *reth)
 	res->va = reth->va;
 	res->rkey = reth->rkey;
 	res->length = reth->length;
-	accept_rd(qp, res, URXE_RES_READ, read_packets(qp, reth->length));
+	accept_read(qp, res, URXE_RES_READ, read_packets(qp, reth->length));
 }
 
 static uint64_t atomic_on(uint64_t *word, bool cas, uint64_t swap_add, uint64_t compare)
@@ -147,7 +147,7 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	}
 	res->value = atomic_on(word, (pkt->opcode & URXE_OP_MASK) == URXE_OP_COMPARE_SWAP,
 			       eth->swap_add, eth->compare);
-	accept_rd(qp, res, URXE_RES_ATOMIC, 1);
+	accept_read(qp, res, URXE_RES_ATOMIC, 1);
 }
 
 /* Eight bytes that appear at once (IBTA A19.4.2). */
@@ -174,7 +174,7 @@ static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_decoded *
 	}
 	memcpy(&value, pkt->payload, sizeof(value));
 	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
-	accept_rd(qp, res, URXE_RES_ATOMIC_WRITE, 1);
+	accept_read(qp, res, URXE_RES_ATOMIC_WRITE, 1);
 }
 
 static void execute_flush(struct urxe_qp *qp, const struct urxe_decoded *pkt)
@@ -222,14 +222,14 @@ void urxe_responder_flushed(struct urxe_qp *qp, bool good)
 	struct urxe_resource *res = good ? resource_get(&qp->resp) : NULL;
 
 	if (res)
-		accept_rd(qp, res, URXE_RES_FLUSH, 1);
+		accept_read(qp, res, URXE_RES_FLUSH, 1);
 	else if (good)
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 	else
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_OP, IBV_WC_LOC_ACCESS_ERR);
 }
 
-void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+void urxe_responder_execute_read(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	if (!resources_there(&qp->resp))
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_NO_MEMORY); /* lost: it comes again */
@@ -245,7 +245,7 @@ void urxe_responder_execute_rd(struct urxe_qp *qp, const struct urxe_decoded *pk
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 }
 
-void urxe_responder_duplicate_rd(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+void urxe_responder_duplicate_read(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	uint32_t psn = pkt->psn;
 	struct urxe_resource *res = resource_find(&qp->resp, psn);
