@@ -12,7 +12,6 @@
 /** urxe_ud_run - send what datagrams may be sent. */
 struct urxe_sent urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
 /** urxe_ud_receive - a datagram for the QP: into a receive WQE if there is one. */
-void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_packet *pkt,
-		     const struct urxe_opcode_info *op);
+void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt);
 
 #endif
