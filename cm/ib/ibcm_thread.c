@@ -29,20 +29,27 @@ static bool by_caller(void)
 	return caller.started && pthread_equal(caller.thread, pthread_self());
 }
 
-static void call(struct urxe_ibcm_event *e)
+/* The next event, whose callback is to run. */
+static struct urxe_ibcm_event *next_event(void) URXE_REQUIRES(urxe_cma_lock)
 {
-	struct urxe_ibcm_id *id = e->id;
-	int ret;
+	struct urxe_ibcm_event *e;
 
+	while (cds_list_empty(&caller.events))
+		urxe_mutex_wait(&urxe_cma_lock, &caller.more);
+	e = cds_list_first_entry(&caller.events, struct urxe_ibcm_event, entry);
+	cds_list_del(&e->entry);
 	caller.now = e;
 	if (e->listener)
 		e->listener->pending--;
-	urxe_ibcm_publish(id);
-	urxe_cma_leave();
-	ret = id->id.cm_handler(&id->id, &e->event);
-	/* At the process's end this thread goes no further. */
-	if (urxe_cma_enter())
-		return;
+	urxe_ibcm_publish(e->id);
+	return e;
+}
+
+/* Its callback returned @ret. */
+static void called(struct urxe_ibcm_event *e, int ret) URXE_REQUIRES(urxe_cma_lock)
+{
+	struct urxe_ibcm_id *id = e->id;
+
 	if (ret && !id->gone) {
 		urxe_ibcm_end(id);
 		caller.free_now = true;
@@ -60,13 +67,15 @@ static void *run(void *arg)
 	if (urxe_cma_enter())
 		return NULL;
 	for (;;) {
-		struct urxe_ibcm_event *e;
+		struct urxe_ibcm_event *e = next_event();
+		int ret;
 
-		while (cds_list_empty(&caller.events))
-			urxe_mutex_wait(&urxe_cma_lock, &caller.more);
-		e = cds_list_first_entry(&caller.events, struct urxe_ibcm_event, entry);
-		cds_list_del(&e->entry);
-		call(e);
+		urxe_cma_leave();
+		ret = e->id->id.cm_handler(&e->id->id, &e->event);
+		/* At the process's end this thread goes no further. */
+		if (urxe_cma_enter())
+			return NULL;
+		called(e, ret);
 	}
 	return NULL;
 }
