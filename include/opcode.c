@@ -127,6 +127,9 @@ const struct urxe_opcode_info urxe_opcode_table[256] = {
 	      "UD SEND_ONLY"),
 	ENTRY(URXE_SVC_UD | URXE_OP_SEND_ONLY_IMM,
 	      BOTH | F_(SEND) | F_(PAYLOAD) | F_(DETH) | F_(IMM) | F_(RECV_WQE), "UD SEND_ONLY_IMM"),
+	[URXE_OPCODE_CNP] = {
+		.flags = F_(VALID) | F_(CNP), .hdr_len = URXE_BTH_LEN + URXE_CNP_LEN, .name = "CNP",
+	},
 	/* clang-format on */
 };
 

@@ -20,6 +20,11 @@ static bool is_from(const struct urxe_decoded *pkt, const uint8_t gid[16])
 	return !memcmp(gid, pkt->sgid, 16);
 }
 
+bool urxe_apm_is_peer(const struct urxe_qp *qp, const struct urxe_decoded *pkt)
+{
+	return is_from(pkt, qp->dgid) || (qp->alt_path && is_from(pkt, qp->alt_dgid));
+}
+
 #define SWAP(a, b)                       \
 	do {                             \
 		__typeof__(a) swap_ = a; \
@@ -84,7 +89,7 @@ bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 		return true;
 	default:
 		/* The peer may not have followed yet. */
-		return is_from(pkt, qp->dgid) || (qp->alt_path && is_from(pkt, qp->alt_dgid));
+		return urxe_apm_is_peer(qp, pkt);
 	}
 }
 

@@ -10,6 +10,8 @@
 
 /** urxe_apm_accept - is the packet from the QP's peer? Moves the migration state along. */
 bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_decoded *pkt);
+/** urxe_apm_is_peer - is it from one of the peer's addresses? Says nothing of migration. */
+bool urxe_apm_is_peer(const struct urxe_qp *qp, const struct urxe_decoded *pkt);
 /** urxe_apm_migrate - to the alternate path if the QP is armed; false if not. */
 bool urxe_apm_migrate(struct urxe_qp *qp);
 /** urxe_apm_check - the attributes of an alternate path and of migration. 0 or EINVAL. */

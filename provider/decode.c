@@ -107,6 +107,7 @@ enum urxe_stat urxe_decode(const struct urxe_packet *frame, struct urxe_decoded 
 	pkt->dqpn = bth.dqpn;
 	pkt->opcode = bth.opcode;
 	pkt->flags = frame->flags;
+	pkt->ecn = frame->ecn;
 	pkt->solicited = bth.solicited;
 	pkt->migreq = bth.migreq;
 	pkt->ackreq = bth.ackreq;

@@ -59,6 +59,7 @@ struct urxe_decoded {
 	uint32_t dqpn;
 	uint8_t opcode;
 	uint8_t flags; /* URXE_PKT_* */
+	uint8_t ecn;   /* enum urxe_ecn */
 	bool solicited;
 	bool migreq;
 	bool ackreq;

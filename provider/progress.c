@@ -131,10 +131,25 @@ static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
 	return qp && qp->qpn == qpn ? qp : NULL;
 }
 
+/* What a QP sent met congestion, its peer says (IBTA A17.9.3). */
+static enum urxe_stat receive_cnp(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+{
+	/* A datagram's receiver is no peer of the QP, and there is nothing to slow down. */
+	if (!qp->path)
+		return qp->type == IBV_QPT_UD ? URXE_STAT_RX_WRONG_TYPE : URXE_STAT_RX_BAD_STATE;
+	if (!urxe_apm_is_peer(qp, pkt))
+		return URXE_STAT_RX_WRONG_PEER;
+	urxe_stat_inc(qp->dev, URXE_STAT_RX_CNP);
+	urxe_requester_marked(qp, now);
+	return URXE_STAT_NONE;
+}
+
 static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 {
 	if (qp->destroyed)
 		return URXE_STAT_RX_NO_QP;
+	if (pkt->what & URXE_OPF_CNP)
+		return receive_cnp(qp, pkt, now);
 	if ((pkt->opcode & URXE_SVC_MASK) != urxe_qp_service(qp))
 		return URXE_STAT_RX_WRONG_TYPE;
 	if (qp->type == IBV_QPT_UD) {
@@ -148,6 +163,9 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_decoded *pkt
 	/* XRC has its halves in two QPs (IBTA A14). */
 	if (qp->type == (pkt->what & URXE_OPF_RESPONSE ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND))
 		return URXE_STAT_RX_WRONG_TYPE;
+	/* The marks of requests are for the peer to heed; READ responses are what we asked for. */
+	if (pkt->ecn == URXE_ECN_CE && pkt->what & URXE_OPF_RESPONSE && pkt->what & URXE_OPF_READ)
+		urxe_requester_marked(qp, now);
 	if (qp->type == IBV_QPT_UC)
 		urxe_uc_receive(qp, pkt);
 	else if (pkt->what & URXE_OPF_RESPONSE)
@@ -165,6 +183,8 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 	struct urxe_qp *qp = NULL;
 
 	urxe_stat_inc(dev, URXE_STAT_RX_PACKETS);
+	if (frame->ecn == URXE_ECN_CE)
+		urxe_stat_inc(dev, URXE_STAT_RX_ECN_MARKED);
 	if (bad == URXE_STAT_NONE &&
 	    (pkt.flags & URXE_PKT_MULTICAST || pkt.dqpn == URXE_MCAST_QPN)) {
 		if (!urxe_mcast_receive(dev, &pkt))

@@ -173,6 +173,14 @@ void urxe_requester_lost(struct urxe_requester *r, uint64_t now)
 	r->probed = false;
 }
 
+void urxe_requester_marked(struct urxe_qp *qp, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+
+	if (urxe_qp_acked(qp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD))
+		r->cc.ops->marked(&r->cc, (r->max_psn - r->una) & URXE_PSN_MASK, now);
+}
+
 void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;

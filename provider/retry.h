@@ -20,6 +20,11 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 void urxe_requester_measure(struct urxe_requester *r, uint64_t now);
 /** urxe_requester_progress - all before PSN @una is acknowledged, and more than before. */
 void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now);
+/**
+ * urxe_requester_marked - there is congestion on the way of what the QP sent, or of what it asked
+ * for; any state and type of QP
+ */
+void urxe_requester_marked(struct urxe_qp *qp, uint64_t now);
 /** urxe_requester_lost - the peer misses a packet. */
 void urxe_requester_lost(struct urxe_requester *r, uint64_t now);
 

@@ -21,6 +21,9 @@ enum urxe_service {
 };
 #define URXE_SVC_MASK 0xe0
 
+/* Congestion notification (IBTA A17.9.3): the one opcode of its service. */
+#define URXE_OPCODE_CNP 0x81
+
 /* Operation: the lower five bits. */
 enum urxe_op {
 	URXE_OP_SEND_FIRST = 0x00,
@@ -74,6 +77,7 @@ enum urxe_opcode_flag {
 	URXE_OPF_ATOMIC_WRITE = 1 << 18,
 	URXE_OPF_FLUSH = 1 << 19,
 	URXE_OPF_RECV_WQE = 1 << 20, /* its last packet consumes a receive WQE */
+	URXE_OPF_CNP = 1 << 21,	     /* no request nor response: to who sends, of congestion */
 };
 
 struct urxe_opcode_info {

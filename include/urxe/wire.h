@@ -20,6 +20,7 @@
 #define URXE_ATOMIC_ETH_LEN	28
 #define URXE_AETH_LEN		4
 #define URXE_ATOMIC_ACK_ETH_LEN 8
+#define URXE_CNP_LEN		16 /* reserved */
 #define URXE_IMM_LEN		4
 #define URXE_IETH_LEN		4
 #define URXE_FETH_LEN		4

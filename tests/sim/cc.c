@@ -8,6 +8,7 @@
 #include "harness.h"
 #include "forge.h"
 #include "netio/stack.h"
+#include "progress.h"
 
 #define MS 1000000ull
 
@@ -281,4 +282,107 @@ static void test_codepoint(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("sim-cc", T(test_packets), T(test_rate), T(test_losses), T(test_codepoint))
+/* A packet as from b, with marks. */
+static void put(struct pair *p, const struct raw_pkt *pkt, uint8_t ecn)
+{
+	uint8_t frame[2048];
+	uint32_t len = raw_frame(&p->b, &p->a, pkt, frame);
+
+	frame[15] |= ecn;
+	raw_reseal(frame, len);
+	urxe_sim_put(p->a.end, frame, len);
+	urxe_progress_turn(p->a.dev);
+}
+
+/* CNPs count that come from the peer, to a QP that sends. */
+static void test_cnp(void)
+{
+	struct raw_pkt cnp = {.opcode = URXE_OPCODE_CNP};
+	struct loss all = {.psn = -1, .times = UINT32_MAX};
+	struct pair p;
+
+	allow = (struct urxe_cc_allowed){.packets = 64};
+	open_with(&p, &told_ops, false);
+	urxe_sim_filter(p.sim, pass, &all);
+	write_all(&p, 5 << 10);
+	put(&p, &cnp, 0);
+	CU_ASSERT_EQUAL(told.marked, 1);
+	CU_ASSERT_EQUAL(told.out, 5);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_RX_CNP), 1);
+	cnp.src_ip = 0x0a000077;
+	put(&p, &cnp, 0);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_RX_WRONG_PEER), 1);
+	cnp.src_ip = 0;
+	cnp.cut = 4;
+	put(&p, &cnp, 0);
+	cnp.cut = 0;
+	cnp.len = 4;
+	put(&p, &cnp, 0);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_RX_BAD_LENGTH), 2);
+	cnp.len = 0;
+	cnp.opcode = URXE_OPCODE_CNP + 1;
+	put(&p, &cnp, 0);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_RX_BAD_OPCODE), 1);
+	cnp.opcode = URXE_OPCODE_CNP;
+	CU_ASSERT_EQUAL(told.marked, 1);
+	/* A QP that failed has nothing to slow down. */
+	CU_ASSERT_EQUAL(pair_modify(p.a.qp, IBV_QPS_ERR), 0);
+	put(&p, &cnp, 0);
+	CU_ASSERT_EQUAL(pair_modify(p.a.qp, IBV_QPS_RESET), 0);
+	put(&p, &cnp, 0);
+	CU_ASSERT_EQUAL(told.marked, 1);
+	urxe_sim_filter(p.sim, NULL, NULL);
+	pair_close(&p);
+}
+
+static void test_cnp_other_types(void)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_UC, IBV_QPT_UD};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct raw_pkt cnp = {.opcode = URXE_OPCODE_CNP};
+		struct pair_params pp = {0};
+		struct pair p;
+
+		pair_open(&p, &pp, types[i]);
+		raw_send(&p.b, &p.a, &cnp);
+		CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_RX_CNP), types[i] == IBV_QPT_UC);
+		CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_RX_WRONG_TYPE), types[i] == IBV_QPT_UD);
+		CU_ASSERT_EQUAL(pair_state(p.a.qp), IBV_QPS_RTS);
+		pair_close(&p);
+	}
+}
+
+/* A mark on READ responses is about what we asked for; on ACKs and requests it is not. */
+static void test_marks(void)
+{
+	struct loss all = {.psn = -1, .times = UINT32_MAX};
+	struct raw_pkt resp = {.opcode = RC(READ_RESPONSE_FIRST), .len = 1024, .syndrome = OK_AETH};
+	struct raw_pkt ack = {.opcode = ACK, .syndrome = OK_AETH};
+	struct raw_pkt req = {.opcode = RC(WRITE_ONLY), .psn = 1000};
+	struct pair p;
+
+	allow = (struct urxe_cc_allowed){.packets = 64};
+	open_with(&p, &told_ops, false);
+	urxe_sim_filter(p.sim, pass, &all);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_READ, 1, 0, 4096, &p.b, 0, 0), 0);
+	resp.psn = requester(&p)->una;
+	put(&p, &resp, URXE_ECN_ECT0);
+	CU_ASSERT_EQUAL(told.marked, 0);
+	CU_ASSERT_EQUAL(told.acked, 1);
+	resp.psn++;
+	resp.opcode = RC(READ_RESPONSE_MIDDLE);
+	put(&p, &resp, URXE_ECN_CE);
+	CU_ASSERT_EQUAL(told.marked, 1);
+	CU_ASSERT_EQUAL(told.acked, 2);
+	ack.psn = resp.psn;
+	put(&p, &ack, URXE_ECN_CE);
+	put(&p, &req, URXE_ECN_CE);
+	CU_ASSERT_EQUAL(told.marked, 1);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_RX_ECN_MARKED), 3);
+	urxe_sim_filter(p.sim, NULL, NULL);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("cc", T(test_packets), T(test_rate), T(test_losses), T(test_codepoint), T(test_cnp),
+	       T(test_cnp_other_types), T(test_marks))

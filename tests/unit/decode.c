@@ -36,6 +36,7 @@ static void raw_make(struct raw *r, uint8_t opcode, bool ipv4, uint32_t hdr, uin
 	r->pkt.ipv4 = ipv4;
 	r->pkt.flags = URXE_PKT_TWICE;
 	r->pkt.sgid_index = 3;
+	r->pkt.ecn = opcode & URXE_ECN_MASK;
 }
 
 /* Behind the BTH, in the order of the standard; returns where the payload begins. */
@@ -87,6 +88,8 @@ static uint32_t check_eths(const struct urxe_decoded *d, const uint8_t *p, const
 		CU_ASSERT_EQUAL(d->inv_rkey, urxe_get32(p + at));
 		at += 4;
 	}
+	if (strchr(s, 'c'))
+		at += 16;
 	return at;
 }
 
@@ -120,6 +123,7 @@ static void check(const struct urxe_decoded *d, const struct urxe_packet *was,
 	CU_ASSERT_EQUAL(d->dqpn, urxe_get24(p + 5));
 	CU_ASSERT_EQUAL(d->psn, urxe_get24(p + 9));
 	CU_ASSERT(d->flags == URXE_PKT_TWICE && d->ipv4 == was->ipv4 && d->sgid_index == 3);
+	CU_ASSERT_EQUAL(d->ecn, was->ecn);
 	at = check_eths(d, p, s, xrc);
 	CU_ASSERT_PTR_EQUAL(d->payload, now->bth + at);
 	CU_ASSERT_EQUAL(d->length, payload);
@@ -131,8 +135,8 @@ static uint32_t header_length(const char *s, bool xrc)
 	static const struct {
 		char c;
 		uint8_t len;
-	} eth[] = {{'d', 8}, {'f', 4}, {'r', 16}, {'t', 28},
-		   {'a', 4}, {'k', 8}, {'i', 4},  {'v', 4}};
+	} eth[] = {{'d', 8}, {'f', 4}, {'r', 16}, {'t', 28}, {'a', 4},
+		   {'k', 8}, {'i', 4}, {'v', 4},  {'c', 16}};
 	uint32_t n = xrc ? 16 : 12;
 
 	for (unsigned i = 0; i < sizeof(eth) / sizeof(eth[0]); i++)

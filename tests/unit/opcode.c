@@ -35,7 +35,9 @@ static void test_every_opcode(void)
 			CU_ASSERT_EQUAL(offs[i], strchr(s, eth[i].c) ? at : 0);
 			at += strchr(s, eth[i].c) ? eth[i].len : 0;
 		}
+		at += strchr(s, 'c') ? 16 : 0;
 		CU_ASSERT_EQUAL(o->hdr_len, at);
+		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_CNP), opcode == 0x81);
 		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_PAYLOAD), !!strchr(s, 'p'));
 		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_FIRST), !!strchr(s, 'F'));
 		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_LAST), !!strchr(s, 'L'));

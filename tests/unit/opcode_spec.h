@@ -8,7 +8,8 @@
 #include <stddef.h>
 
 /* Headers behind the BTH: d DETH, x XRCETH, f FETH, r RETH, t AtomicETH, a AETH, k AtomicAckETH,
- * i ImmDt, v IETH; p: payload may follow; F L: first, last of a message; W: a receive goes. */
+ * i ImmDt, v IETH, c what is reserved in a CNP; p: payload may follow; F L: first, last of a
+ * message; W: a receive goes. */
 static const char *const reliable_ops[32] = {
 	[0x00] = "pF",	  [0x01] = "p",	     [0x02] = "pLW",   [0x03] = "ipLW", [0x04] = "pFLW",
 	[0x05] = "ipFLW", [0x06] = "rpF",    [0x07] = "p",     [0x08] = "pL",	[0x09] = "ipLW",
@@ -33,6 +34,8 @@ static inline const char *opcode_spec(unsigned opcode, bool *xrc)
 		return op <= 0x0b ? reliable_ops[op] : NULL;
 	case 3:
 		return op == 4 ? "dpFLW" : op == 5 ? "dipFLW" : NULL;
+	case 4:
+		return op == 1 ? "c" : NULL;
 	case 5:
 		/* Requests tell the SRQ; answers do not. */
 		*xrc = reliable_ops[op] && !(op >= 0x0d && op <= 0x12);
