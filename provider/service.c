@@ -22,6 +22,7 @@
 #define SLEEP_INTR_NS	   1000000000ull /* of a link with */
 #define SLEEP_FULL_NS	   100000ull	 /* while QPs wait for room to send */
 #define SLACK_NS	   10000ull	 /* between two looks at the clock */
+#define DUE_NS		   1000ull	 /* when a timer is due */
 #define RESOLVE_NS	   200000ull	 /* while a neighbour is being resolved */
 #define CROWDED_NS	   30000ull    /* who yields and is away for so long shares its processor */
 #define CROWDED_FOR	   20000000ull /* for that time */
@@ -152,66 +153,147 @@ static void gather_frames(struct service_state *st)
 	}
 }
 
+/* What a turn, and a look at the callers, came to. */
+struct service_look {
+	uint64_t now;
+	bool traffic; /* the turn found something */
+	bool driven;  /* callers drove since the last */
+	bool spun;    /* and are at it all the time */
+};
+
+static struct service_look look_around(struct urxe_device *dev, struct service_state *st,
+				       uint64_t now, int n)
+{
+	uint64_t polls = atomic_load_explicit(&dev->service.polls, memory_order_relaxed);
+	struct service_look l = {
+		.now = now,
+		.traffic = n > 0,
+		.driven = polls != st->polls || n < 0,
+		.spun = polls - st->polls >= (dev->one_cpu ? 1 : SPUN),
+	};
+
+	st->polls = polls;
+	st->others = n < 0;
+	return l;
+}
+
+/* Why to look again soon, without a pause or with short ones. */
+static void stay_awake(struct urxe_device *dev, struct service_state *st,
+		       const struct service_look *l)
+{
+	struct urxe_service_thread *s = &dev->service;
+
+	if (atomic_load_explicit(&s->nudged, memory_order_relaxed) &&
+	    atomic_exchange(&s->nudged, false)) {
+		st->busy_until = l->now + SPIN_NS;
+		st->sleep = SLEEP_MIN_NS;
+	}
+	if (!l->traffic)
+		return;
+	/* Found what callers had no time for; while they come back, it is theirs. */
+	if (!l->driven)
+		st->busy_until = l->now + SPIN_NS;
+	if (!l->spun)
+		st->sleep = SLEEP_MIN_NS;
+}
+
+/* A pause that is twice as long as the one before; as long as it gets where a frame ends it. */
+static uint64_t next_pause(struct urxe_device *dev, struct service_state *st,
+			   const struct service_look *l)
+{
+	uint64_t max = l->driven && !dev->one_cpu ? BACKOFF_NS : SLEEP_MAX_NS;
+	uint64_t ns = st->sleep < max ? st->sleep : max;
+
+	st->sleep = ns * 2 > max ? max : ns * 2;
+	/* Who waits for an answer of the CM would rather have an interrupt than a look later. */
+	if (!l->driven && !st->no_interrupt && atomic_load(&dev->service.gsi_waits))
+		ns = max;
+	st->wanted = !l->driven && st->prompt;
+	if (st->wanted)
+		gather_frames(st);
+	if (st->wanted || (!l->driven && st->interrupt && ns == max))
+		ns = SLEEP_INTR_NS;
+	return ns;
+}
+
+/* ---- reasons for a shorter pause: each says how long it may be, or URXE_NEVER ---- */
+
+/* Somebody waits for room in the link, of which nothing tells. A caller comes back to it. */
+static uint64_t pause_full(struct urxe_device *dev, const struct service_state *st,
+			   const struct service_look *l)
+{
+	(void)st;
+	return !l->driven && atomic_load_explicit(&dev->sched.npending, memory_order_relaxed)
+		       ? SLEEP_FULL_NS
+		       : URXE_NEVER;
+}
+
+static uint64_t pause_resolving(struct urxe_device *dev, const struct service_state *st,
+				const struct service_look *l)
+{
+	(void)st;
+	return l->now < atomic_load_explicit(&dev->service.resolve_until, memory_order_relaxed)
+		       ? RESOLVE_NS
+		       : URXE_NEVER;
+}
+
+/* Timers; those who have all lanes run them. */
+static uint64_t pause_until(const struct service_state *st, const struct service_look *l,
+			    uint64_t when)
+{
+	if (st->others)
+		return URXE_NEVER;
+	return when <= l->now ? DUE_NS : when - l->now;
+}
+
+static uint64_t pause_timer(struct urxe_device *dev, const struct service_state *st,
+			    const struct service_look *l)
+{
+	return pause_until(st, l,
+			   atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed));
+}
+
+static uint64_t pause_tick(struct urxe_device *dev, const struct service_state *st,
+			   const struct service_look *l)
+{
+	return pause_until(st, l, urxe_port_next_tick(dev->port));
+}
+
+static uint64_t pause_gsi(struct urxe_device *dev, const struct service_state *st,
+			  const struct service_look *l)
+{
+	return pause_until(st, l, urxe_service_gsi_next(dev));
+}
+
+typedef uint64_t pause_reason(struct urxe_device *dev, const struct service_state *st,
+			      const struct service_look *l);
+
+static pause_reason *const pause_reasons[] = {
+	pause_full, pause_resolving, pause_timer, pause_tick, pause_gsi,
+};
+
 /* How long to sleep now; 0: not at all. @n: what the turn found; -1: others have all lanes. */
 static uint64_t service_pause(struct urxe_device *dev, struct service_state *st, uint64_t now,
 			      int n)
 {
-	bool traffic = n > 0;
-	struct urxe_service_thread *s = &dev->service;
-	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
-	bool driven = polls != st->polls || n < 0;
-	bool spun = polls - st->polls >= (dev->one_cpu ? 1 : SPUN);
-	uint64_t until, ns, max, tick, gsi_next = urxe_service_gsi_next(dev);
+	struct service_look l = look_around(dev, st, now, n);
+	uint64_t ns;
 
-	st->polls = polls;
-	if (atomic_load_explicit(&s->nudged, memory_order_relaxed) &&
-	    atomic_exchange(&s->nudged, false)) {
-		st->busy_until = now + SPIN_NS;
-		st->sleep = SLEEP_MIN_NS;
-	}
-	if (traffic) {
-		/* Found what callers had no time for; while they come back, it is theirs. */
-		if (!driven)
-			st->busy_until = now + SPIN_NS;
-		if (!spun)
-			st->sleep = SLEEP_MIN_NS;
-	}
+	stay_awake(dev, st, &l);
 	if (now < st->busy_until) {
-		if (traffic || (now >= st->crowded && !dev->one_cpu))
+		if (l.traffic || (now >= st->crowded && !dev->one_cpu))
 			return 0;
 		if (!st->prompt)
 			return NAP_NS;
 	}
-	max = driven && !dev->one_cpu ? BACKOFF_NS : SLEEP_MAX_NS;
-	ns = st->sleep < max ? st->sleep : max;
-	st->sleep = ns * 2 > max ? max : ns * 2;
-	/* Who waits for an answer of the CM would rather have an interrupt than a look later. */
-	if (!driven && !st->no_interrupt && atomic_load(&s->gsi_waits))
-		ns = max;
-	st->wanted = !driven && st->prompt;
-	if (st->wanted)
-		gather_frames(st);
-	if (st->wanted || (!driven && st->interrupt && ns == max))
-		ns = SLEEP_INTR_NS;
-	/* Somebody waits for room in the link, of which nothing tells. A caller comes back to it.
-	 */
-	if (!driven && ns > SLEEP_FULL_NS &&
-	    atomic_load_explicit(&dev->sched.npending, memory_order_relaxed))
-		ns = SLEEP_FULL_NS;
-	if (now < atomic_load_explicit(&s->resolve_until, memory_order_relaxed) && ns > RESOLVE_NS)
-		ns = RESOLVE_NS;
-	until = atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed);
-	tick = urxe_port_next_tick(dev->port);
-	if (until > tick)
-		until = tick;
-	if (until > gsi_next)
-		until = gsi_next;
-	st->others = n < 0;
-	if (st->others)
-		return ns;
-	if (until <= now)
-		return 1000;
-	return until - now < ns ? until - now : ns;
+	ns = next_pause(dev, st, &l);
+	for (unsigned i = 0; i < sizeof(pause_reasons) / sizeof(pause_reasons[0]); i++) {
+		uint64_t most = pause_reasons[i](dev, st, &l);
+
+		if (ns > most)
+			ns = most;
+	}
+	return ns;
 }
 
 static void service_sleep(struct urxe_device *dev, struct service_state *st, uint64_t ns)
