@@ -41,8 +41,8 @@ static int post_operation(struct urxe_qp *qp, struct urxe_swqe *wqe, const struc
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
-		wqe->compare_add = wr->wr.atomic.compare_add;
-		wqe->swap = wr->wr.atomic.swap;
+		wqe->atomic.compare_add = wr->wr.atomic.compare_add;
+		wqe->atomic.swap = wr->wr.atomic.swap;
 		break;
 	case IBV_WR_BIND_MW:
 		if (!wr->bind_mw.mw || wr->bind_mw.mw->type != IBV_MW_TYPE_2)

@@ -5,6 +5,8 @@
 #ifndef URXE_PROVIDER_QP_H
 #define URXE_PROVIDER_QP_H
 
+#include <linux/types.h>
+
 #include "cc.h"
 #include "cq.h"
 
@@ -89,21 +91,33 @@ struct urxe_swqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
 	union {
-		struct { /* ATOMIC, BIND_MW, FLUSH */
+		struct {
 			uint64_t compare_add;
 			uint64_t swap;
-		};
-		struct { /* UD */
+		} atomic;
+		struct { /* BIND_MW; the range begins at remote_addr, the new key is rkey */
+			uint64_t length; /* bytes */
+			uint32_t lkey;	 /* of the MR */
+			uint32_t access; /* enum ibv_access_flags */
+		} bind;
+		struct {
+			uint32_t length; /* bytes */
+			uint32_t feth;	 /* urxe_feth() */
+		} flush;
+		struct {
 			struct urxe_ah *ah;
-			uint32_t remote_qkey;
-		};
+			uint32_t qkey;
+		} ud;
 	};
 	uint32_t rkey;
 	uint32_t remote_qpn; /* UD; of XRC the SRQ's number */
-	uint32_t imm;	     /* as given: network order; or the rkey to invalidate */
-	uint32_t length;     /* sum of the SGEs, bytes */
-	uint32_t psn;	     /* first PSN */
-	uint32_t npsn;	     /* PSNs it takes */
+	union {
+		__be32 imm;	   /* as given */
+		uint32_t inv_rkey; /* SEND_WITH_INV, LOCAL_INV */
+	};
+	uint32_t length; /* sum of the SGEs, bytes */
+	uint32_t psn;	 /* first PSN */
+	uint32_t npsn;	 /* PSNs it takes */
 	uint16_t flags;
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	uint8_t num_sge;

@@ -227,7 +227,7 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 		uint32_t len = wqe->length - rq->offset;
 
 		if (op->feth_off)
-			len = (uint32_t)wqe->compare_add;
+			len = wqe->flush.length;
 		if (wqe->opcode == IBV_WR_RDMA_READ && len > (uint64_t)rq->npsn << qp->mtu_shift)
 			len = rq->npsn << qp->mtu_shift;
 		urxe_reth_put(tx->bth + op->reth_off, wqe->remote_addr + rq->offset, wqe->rkey,
@@ -237,10 +237,11 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 		bool cas = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 
 		urxe_atomic_put(tx->bth + op->atomic_off, wqe->remote_addr, wqe->rkey,
-				cas ? wqe->swap : wqe->compare_add, cas ? wqe->compare_add : 0);
+				cas ? wqe->atomic.swap : wqe->atomic.compare_add,
+				cas ? wqe->atomic.compare_add : 0);
 	}
 	if (op->feth_off) {
-		urxe_put32(tx->bth + op->feth_off, (uint32_t)wqe->swap);
+		urxe_put32(tx->bth + op->feth_off, wqe->flush.feth);
 		if (qp->req.flush_form == URXE_FLUSH_TWICE) {
 			urxe_tx_headers_twice(tx, op->hdr_len);
 			return;
@@ -249,7 +250,7 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 	if (op->imm_off)
 		memcpy(tx->bth + op->imm_off, &wqe->imm, URXE_IMM_LEN);
 	if (op->ieth_off)
-		urxe_put32(tx->bth + op->ieth_off, wqe->imm);
+		urxe_put32(tx->bth + op->ieth_off, wqe->inv_rkey);
 	urxe_tx_headers(tx, op->hdr_len);
 }
 
@@ -342,10 +343,10 @@ static bool run_local(struct urxe_qp *qp, struct urxe_swqe *wqe)
 	if (qp->state == IBV_QPS_SQD || (wqe->flags & URXE_WQE_FENCE && qp->req.rd_out))
 		return false;
 	if (wqe->opcode == IBV_WR_BIND_MW)
-		err = urxe_mw_bind(qp, wqe->rkey, wqe->imm, wqe->remote_addr, wqe->compare_add,
-				   (unsigned)wqe->swap);
+		err = urxe_mw_bind(qp, wqe->rkey, wqe->bind.lkey, wqe->remote_addr,
+				   wqe->bind.length, wqe->bind.access);
 	else
-		err = urxe_mw_invalidate(qp, qp->pd, wqe->imm);
+		err = urxe_mw_invalidate(qp, qp->pd, wqe->inv_rkey);
 	if (err) {
 		fail_local(qp, IBV_WC_MW_BIND_ERR);
 		return false;

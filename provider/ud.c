@@ -35,7 +35,7 @@ static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe 
 	if (len && !(wqe->flags & URXE_WQE_INLINE) &&
 	    !urxe_sge_check(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, len, 0))
 		return EFAULT;
-	err = urxe_tx_begin(lane, wqe->ah->path, &tx, op->hdr_len + len + pad);
+	err = urxe_tx_begin(lane, wqe->ud.ah->path, &tx, op->hdr_len + len + pad);
 	if (err == EAGAIN || err == EINPROGRESS)
 		return err;
 	if (err) {
@@ -43,7 +43,7 @@ static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe 
 		return 0;
 	}
 	urxe_bth_put(tx.bth, &bth);
-	urxe_deth_put(tx.bth + op->deth_off, wqe->remote_qkey, qp->qpn);
+	urxe_deth_put(tx.bth + op->deth_off, wqe->ud.qkey, qp->qpn);
 	if (imm)
 		memcpy(tx.bth + op->imm_off, &wqe->imm, URXE_IMM_LEN);
 	urxe_tx_headers(&tx, op->hdr_len);

@@ -115,10 +115,10 @@ int urxe_wqe_ud(const struct urxe_qp *qp, struct urxe_swqe *wqe, struct ibv_ah *
 		return EINVAL;
 	wqe->remote_qpn = qpn & URXE_QPN_MASK;
 	/* A Q_Key with the high bit set stands for the QP's own (IBTA 10.2.5). */
-	wqe->remote_qkey = qkey & 0x80000000u ? qp->attr.qkey : qkey;
+	wqe->ud.qkey = qkey & 0x80000000u ? qp->attr.qkey : qkey;
 	atomic_fetch_add_explicit(&ah->refs, 1, memory_order_relaxed);
 	urxe_wqe_drop(wqe);
-	wqe->ah = ah;
+	wqe->ud.ah = ah;
 	wqe->flags |= URXE_WQE_AH;
 	return 0;
 }
@@ -134,10 +134,10 @@ int urxe_wqe_bind(struct urxe_swqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 	    (mw->rkey ^ rkey) >> URXE_MW_OWNER_BITS)
 		return EINVAL;
 	wqe->rkey = rkey;
-	wqe->imm = info->mr ? info->mr->lkey : 0;
+	wqe->bind.lkey = info->mr ? info->mr->lkey : 0;
 	wqe->remote_addr = info->addr;
-	wqe->compare_add = info->length;
-	wqe->swap = info->mw_access_flags;
+	wqe->bind.length = info->length;
+	wqe->bind.access = info->mw_access_flags;
 	return 0;
 }
 
@@ -157,7 +157,7 @@ int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
 void urxe_wqe_drop(struct urxe_swqe *wqe)
 {
 	if (wqe->flags & URXE_WQE_AH)
-		urxe_ah_put(wqe->ah);
+		urxe_ah_put(wqe->ud.ah);
 	wqe->flags &= (uint16_t)~URXE_WQE_AH;
 }
 

@@ -45,7 +45,7 @@ static struct urxe_swqe *begin(struct ibv_qp_ex *qpx, unsigned opcode, uint64_t 
 	return b->err ? NULL : b->wqe;
 }
 
-static void wr_plain(struct ibv_qp_ex *qpx, unsigned opcode, uint64_t op, uint32_t imm)
+static void wr_plain(struct ibv_qp_ex *qpx, unsigned opcode, uint64_t op, __be32 imm)
 {
 	struct urxe_swqe *wqe = begin(qpx, opcode, op);
 
@@ -53,8 +53,16 @@ static void wr_plain(struct ibv_qp_ex *qpx, unsigned opcode, uint64_t op, uint32
 		wqe->imm = imm;
 }
 
+static void wr_invalidate(struct ibv_qp_ex *qpx, unsigned opcode, uint64_t op, uint32_t rkey)
+{
+	struct urxe_swqe *wqe = begin(qpx, opcode, op);
+
+	if (wqe)
+		wqe->inv_rkey = rkey;
+}
+
 static void wr_rdma(struct ibv_qp_ex *qpx, unsigned opcode, uint64_t op, uint32_t rkey,
-		    uint64_t addr, uint32_t imm)
+		    uint64_t addr, __be32 imm)
 {
 	struct urxe_swqe *wqe = begin(qpx, opcode, op);
 
@@ -77,12 +85,12 @@ static void wr_send_imm(struct ibv_qp_ex *qpx, __be32 imm)
 
 static void wr_send_inv(struct ibv_qp_ex *qpx, uint32_t rkey)
 {
-	wr_plain(qpx, IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV, rkey);
+	wr_invalidate(qpx, IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV, rkey);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *qpx, uint32_t rkey)
 {
-	wr_plain(qpx, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV, rkey);
+	wr_invalidate(qpx, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV, rkey);
 }
 
 static void wr_rdma_write(struct ibv_qp_ex *qpx, uint32_t rkey, uint64_t addr)
@@ -110,8 +118,8 @@ static void wr_atomic(struct ibv_qp_ex *qpx, unsigned opcode, uint64_t op, uint3
 		return;
 	wqe->remote_addr = addr;
 	wqe->rkey = rkey;
-	wqe->compare_add = compare_add;
-	wqe->swap = swap;
+	wqe->atomic.compare_add = compare_add;
+	wqe->atomic.swap = swap;
 }
 
 static void wr_cmp_swp(struct ibv_qp_ex *qpx, uint32_t rkey, uint64_t addr, uint64_t compare,
@@ -150,8 +158,8 @@ static void wr_flush(struct ibv_qp_ex *qpx, uint32_t rkey, uint64_t addr, size_t
 		of(qpx)->wr.err = EINVAL;
 	wqe->remote_addr = addr;
 	wqe->rkey = rkey;
-	wqe->compare_add = length;
-	wqe->swap = urxe_feth(placement, level);
+	wqe->flush.length = (uint32_t)length;
+	wqe->flush.feth = urxe_feth(placement, level);
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *qpx, struct ibv_mw *mw, uint32_t rkey,
