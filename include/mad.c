@@ -93,6 +93,24 @@ uint64_t urxe_mad_get(const uint8_t *mad, enum urxe_mad_field_id id)
 	return f->width == 64 ? v : v & ((1ull << f->width) - 1);
 }
 
+uint8_t urxe_mad_get8(const uint8_t *mad, enum urxe_mad_field_id id)
+{
+	assert(urxe_mad_fields[id].width <= 8);
+	return (uint8_t)urxe_mad_get(mad, id);
+}
+
+uint16_t urxe_mad_get16(const uint8_t *mad, enum urxe_mad_field_id id)
+{
+	assert(urxe_mad_fields[id].width <= 16);
+	return (uint16_t)urxe_mad_get(mad, id);
+}
+
+uint32_t urxe_mad_get32(const uint8_t *mad, enum urxe_mad_field_id id)
+{
+	assert(urxe_mad_fields[id].width <= 32);
+	return (uint32_t)urxe_mad_get(mad, id);
+}
+
 void urxe_mad_put(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value)
 {
 	const struct urxe_mad_field *f = &urxe_mad_fields[id];
@@ -130,7 +148,7 @@ int urxe_mad_check(const uint8_t *mad, uint32_t len)
 	    urxe_mad_get(mad, URXE_HDR_CLASS_VERSION) != URXE_MAD_CM_VERSION)
 		return EPROTONOSUPPORT;
 	if (urxe_mad_get(mad, URXE_HDR_METHOD) != URXE_MAD_METHOD_SEND ||
-	    !urxe_mad_msg_find((uint16_t)urxe_mad_get(mad, URXE_HDR_ATTR_ID)))
+	    !urxe_mad_msg_find(urxe_mad_get16(mad, URXE_HDR_ATTR_ID)))
 		return EOPNOTSUPP;
 	return 0;
 }

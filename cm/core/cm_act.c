@@ -35,7 +35,7 @@ static void send_first(struct urxe_cm_id *id)
 static void send_again(struct urxe_cm_id *id)
 {
 	id->tries++;
-	urxe_cm_count_retry(id, (uint16_t)urxe_mad_get(id->mad, URXE_HDR_ATTR_ID));
+	urxe_cm_count_retry(id, urxe_mad_get16(id->mad, URXE_HDR_ATTR_ID));
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
 	arm_try(id);
 }
@@ -90,7 +90,7 @@ ACTION(send_req)
 	id->initiator_depth = id->offered_depth = c->initiator_depth;
 	id->retry_count = c->retry_count;
 	urxe_cm_build_req(id, req);
-	id->rep_again = (uint8_t)urxe_mad_get(id->mad, URXE_REQ_LOCAL_CM_RESPONSE_TIMEOUT);
+	id->rep_again = urxe_mad_get8(id->mad, URXE_REQ_LOCAL_CM_RESPONSE_TIMEOUT);
 	send_first(id);
 	if (id->peer)
 		urxe_cm_index_waiting(id);
@@ -136,7 +136,7 @@ ACTION(rej_own_req)
 
 uint64_t urxe_cm_heard_mra(const struct urxe_cm_id *id, struct urxe_cm_step *s)
 {
-	uint8_t n = (uint8_t)urxe_mad_get(s->mad, URXE_MRA_SERVICE_TIMEOUT);
+	uint8_t n = urxe_mad_get8(s->mad, URXE_MRA_SERVICE_TIMEOUT);
 
 	s->ev.type = URXE_CM_EV_MRA_RECEIVED;
 	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_MRA_PRIVATE_DATA);
@@ -159,10 +159,10 @@ ACTION(tmo_rep_wait)
 
 ACTION(rej)
 {
-	uint8_t ari_len = (uint8_t)urxe_mad_get(s->mad, URXE_REJ_REJECTED_INFO_LENGTH);
+	uint8_t ari_len = urxe_mad_get8(s->mad, URXE_REJ_REJECTED_INFO_LENGTH);
 
 	s->ev.type = URXE_CM_EV_REJ_RECEIVED;
-	s->ev.rej.reason = (uint16_t)urxe_mad_get(s->mad, URXE_REJ_REASON);
+	s->ev.rej.reason = urxe_mad_get16(s->mad, URXE_REJ_REASON);
 	s->ev.rej.ari = urxe_mad_cbytes(s->mad, URXE_REJ_ARI);
 	s->ev.rej.ari_len = ari_len > URXE_REJ_ARI_LEN ? URXE_REJ_ARI_LEN : ari_len;
 	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_REJ_PRIVATE_DATA);
@@ -208,20 +208,19 @@ static void read_rep(const struct urxe_cm_id *id, const uint8_t *mad, struct urx
 {
 	*c = (struct urxe_cm_conn){
 		/* An XRC target QP stands where EE contexts did (table 110, A14). */
-		.qpn = (uint32_t)urxe_mad_get(mad, id->qp_type == IBV_QPT_XRC_SEND
-							   ? URXE_REP_LOCAL_EECN
-							   : URXE_REP_LOCAL_QPN),
-		.psn = (uint32_t)urxe_mad_get(mad, URXE_REP_STARTING_PSN),
-		.responder_resources = (uint8_t)urxe_mad_get(mad, URXE_REP_RESPONDER_RESOURCES),
-		.initiator_depth = (uint8_t)urxe_mad_get(mad, URXE_REP_INITIATOR_DEPTH),
-		.rnr_retry_count = (uint8_t)urxe_mad_get(mad, URXE_REP_RNR_RETRY_COUNT),
-		.failover = (uint8_t)urxe_mad_get(mad, URXE_REP_FAILOVER_ACCEPTED),
+		.qpn = urxe_mad_get32(mad, id->qp_type == IBV_QPT_XRC_SEND ? URXE_REP_LOCAL_EECN
+									   : URXE_REP_LOCAL_QPN),
+		.psn = urxe_mad_get32(mad, URXE_REP_STARTING_PSN),
+		.responder_resources = urxe_mad_get8(mad, URXE_REP_RESPONDER_RESOURCES),
+		.initiator_depth = urxe_mad_get8(mad, URXE_REP_INITIATOR_DEPTH),
+		.rnr_retry_count = urxe_mad_get8(mad, URXE_REP_RNR_RETRY_COUNT),
+		.failover = urxe_mad_get8(mad, URXE_REP_FAILOVER_ACCEPTED),
 		.flow_control = urxe_mad_get(mad, URXE_REP_FLOW_CONTROL),
 		.srq = urxe_mad_get(mad, URXE_REP_SRQ),
 		.ece.vendor_id = (uint32_t)(urxe_mad_get(mad, URXE_REP_VENDOR_ID_H) << 16 |
 					    urxe_mad_get(mad, URXE_REP_VENDOR_ID_M) << 8 |
 					    urxe_mad_get(mad, URXE_REP_VENDOR_ID_L)),
-		.ece.attr_mod = (uint32_t)urxe_mad_get(mad, URXE_HDR_ATTR_MOD),
+		.ece.attr_mod = urxe_mad_get32(mad, URXE_HDR_ATTR_MOD),
 		.private_data = urxe_mad_cbytes(mad, URXE_REP_PRIVATE_DATA),
 		.private_len = URXE_REP_PRIVATE_LEN,
 	};
@@ -251,7 +250,7 @@ ACTION(rep)
 		s->ev.rej.reason = URXE_CM_REJ_STALE_CONN;
 		return URXE_CM_OTHER;
 	}
-	id->remote_comm_id = (uint32_t)urxe_mad_get(s->mad, URXE_REP_LOCAL_COMM_ID);
+	id->remote_comm_id = urxe_mad_get32(s->mad, URXE_REP_LOCAL_COMM_ID);
 	id->remote_guid = guid;
 	id->remote_qpn = c.qpn;
 	id->sq_psn = c.psn;
@@ -318,14 +317,14 @@ static void read_req(struct urxe_cm_id *id, const uint8_t *m, struct urxe_cm_eve
 	ev->req.conn = (struct urxe_cm_conn){
 		.qpn = id->remote_qpn,
 		.psn = id->sq_psn,
-		.responder_resources = (uint8_t)urxe_mad_get(m, URXE_REQ_RESPONDER_RESOURCES),
-		.initiator_depth = (uint8_t)urxe_mad_get(m, URXE_REQ_INITIATOR_DEPTH),
+		.responder_resources = urxe_mad_get8(m, URXE_REQ_RESPONDER_RESOURCES),
+		.initiator_depth = urxe_mad_get8(m, URXE_REQ_INITIATOR_DEPTH),
 		.retry_count = id->retry_count,
 		.rnr_retry_count = id->rnr_retry_count,
 		.flow_control = urxe_mad_get(m, URXE_REQ_FLOW_CONTROL),
 		.srq = urxe_mad_get(m, URXE_REQ_SRQ),
-		.ece.vendor_id = (uint32_t)urxe_mad_get(m, URXE_REQ_VENDOR_ID),
-		.ece.attr_mod = (uint32_t)urxe_mad_get(m, URXE_HDR_ATTR_MOD),
+		.ece.vendor_id = urxe_mad_get32(m, URXE_REQ_VENDOR_ID),
+		.ece.attr_mod = urxe_mad_get32(m, URXE_HDR_ATTR_MOD),
 		.private_data = urxe_mad_cbytes(m, URXE_REQ_PRIVATE_DATA),
 		.private_len = URXE_REQ_PRIVATE_LEN,
 	};
@@ -354,10 +353,10 @@ ACTION(req)
 	}
 	id->quiet = id->rejected = false;
 	id->tid = urxe_mad_get(m, URXE_HDR_TID);
-	id->remote_comm_id = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_COMM_ID);
+	id->remote_comm_id = urxe_mad_get32(m, URXE_REQ_LOCAL_COMM_ID);
 	id->remote_guid = urxe_mad_get(m, URXE_REQ_LOCAL_CA_GUID);
-	id->remote_qpn = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_QPN);
-	id->sq_psn = (uint32_t)urxe_mad_get(m, URXE_REQ_STARTING_PSN);
+	id->remote_qpn = urxe_mad_get32(m, URXE_REQ_LOCAL_QPN);
+	id->sq_psn = urxe_mad_get32(m, URXE_REQ_STARTING_PSN);
 	id->service_id = urxe_mad_get(m, URXE_REQ_SERVICE_ID);
 	/* Until the consumer chooses others in its REP: what the peer can do, if we can. */
 	id->responder_resources =
@@ -365,12 +364,12 @@ ACTION(req)
 	id->initiator_depth = (uint8_t)min64(urxe_mad_get(m, URXE_REQ_RESPONDER_RESOURCES),
 					     id->cm->cfg.max_rd_atom);
 	id->qp_type = urxe_cm_req_qp_type(m);
-	id->retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RETRY_COUNT);
-	id->rnr_retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RNR_RETRY_COUNT);
+	id->retry_count = urxe_mad_get8(m, URXE_REQ_RETRY_COUNT);
+	id->rnr_retry_count = urxe_mad_get8(m, URXE_REQ_RNR_RETRY_COUNT);
 	urxe_cm_path_back(s->src, p);
 	urxe_cm_read_path(m, &urxe_cm_req_primary, p);
-	p->pkey = (uint16_t)urxe_mad_get(m, URXE_REQ_PKEY);
-	p->mtu = (uint8_t)urxe_mad_get(m, URXE_REQ_PATH_MTU);
+	p->pkey = urxe_mad_get16(m, URXE_REQ_PKEY);
+	p->mtu = urxe_mad_get8(m, URXE_REQ_PATH_MTU);
 	/* What every kernel advertises means nothing for this path; anything else was chosen. */
 	if (p->ack_timeout && p->ack_timeout != URXE_CM_ADV_ACK_TIMEOUT)
 		id->ack_timeout = p->ack_timeout;

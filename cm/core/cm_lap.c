@@ -105,14 +105,14 @@ static void take_offer(struct urxe_cm_alt *alt)
 ACTION(apr)
 {
 	struct urxe_cm_alt *alt = id->alt;
-	uint8_t info_len = (uint8_t)urxe_mad_get(s->mad, URXE_APR_INFO_LENGTH);
+	uint8_t info_len = urxe_mad_get8(s->mad, URXE_APR_INFO_LENGTH);
 
 	if (urxe_mad_get(s->mad, URXE_HDR_TID) != urxe_mad_get(alt->lap, URXE_HDR_TID)) {
 		id->cm->counters.duplicates++;
 		return URXE_CM_STAY;
 	}
 	s->ev.type = URXE_CM_EV_APR_RECEIVED;
-	s->ev.apr.status = (uint8_t)urxe_mad_get(s->mad, URXE_APR_AR_STATUS);
+	s->ev.apr.status = urxe_mad_get8(s->mad, URXE_APR_AR_STATUS);
 	s->ev.apr.info = urxe_mad_cbytes(s->mad, URXE_APR_INFO);
 	s->ev.apr.info_len = info_len > URXE_INFO_LEN ? URXE_INFO_LEN : info_len;
 	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_APR_PRIVATE_DATA);

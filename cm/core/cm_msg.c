@@ -9,7 +9,7 @@
 
 void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const uint8_t *mad)
 {
-	uint16_t attr = (uint16_t)urxe_mad_get(mad, URXE_HDR_ATTR_ID);
+	uint16_t attr = urxe_mad_get16(mad, URXE_HDR_ATTR_ID);
 
 	cm->counters.sent[attr - URXE_MAD_REQ]++;
 	urxe_debug("cm -> %s %08lx/%08lx", urxe_mad_msg_name(attr),
@@ -67,13 +67,13 @@ void urxe_cm_read_path(const uint8_t *mad, const struct urxe_cm_path_fields *f,
 {
 	memcpy(p->dgid.raw, urxe_mad_cbytes(mad, f->local_gid), sizeof(p->dgid.raw));
 	memcpy(p->sgid.raw, urxe_mad_cbytes(mad, f->remote_gid), sizeof(p->sgid.raw));
-	p->flow_label = (uint32_t)urxe_mad_get(mad, f->flow_label);
-	p->traffic_class = (uint8_t)urxe_mad_get(mad, f->traffic_class);
-	p->hop_limit = (uint8_t)urxe_mad_get(mad, f->hop_limit);
+	p->flow_label = urxe_mad_get32(mad, f->flow_label);
+	p->traffic_class = urxe_mad_get8(mad, f->traffic_class);
+	p->hop_limit = urxe_mad_get8(mad, f->hop_limit);
 	if (!p->hop_limit)
 		p->hop_limit = 64;
-	p->sl = (uint8_t)urxe_mad_get(mad, f->sl);
-	p->ack_timeout = (uint8_t)urxe_mad_get(mad, f->ack_timeout);
+	p->sl = urxe_mad_get8(mad, f->sl);
+	p->ack_timeout = urxe_mad_get8(mad, f->ack_timeout);
 }
 
 bool urxe_cm_req_has_alternate(const uint8_t *mad)
@@ -281,14 +281,14 @@ void urxe_cm_path_back(const struct urxe_cm_source *src, struct urxe_cm_path *pa
 void urxe_cm_answer_rej(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
 			uint16_t reason, const void *ari, uint8_t ari_len)
 {
-	uint16_t attr = (uint16_t)urxe_mad_get(mad, URXE_HDR_ATTR_ID);
+	uint16_t attr = urxe_mad_get16(mad, URXE_HDR_ATTR_ID);
 	struct urxe_cm_path path;
 	uint8_t m[URXE_MAD_LEN];
 
 	/* The first field of each is the sender's comm id; only REP names ours too. */
 	init_pair(m, URXE_MAD_REJ, urxe_mad_get(mad, URXE_HDR_TID),
-		  attr == URXE_MAD_REP ? (uint32_t)urxe_mad_get(mad, URXE_REP_REMOTE_COMM_ID) : 0,
-		  (uint32_t)urxe_mad_get(mad, URXE_REQ_LOCAL_COMM_ID));
+		  attr == URXE_MAD_REP ? urxe_mad_get32(mad, URXE_REP_REMOTE_COMM_ID) : 0,
+		  urxe_mad_get32(mad, URXE_REQ_LOCAL_COMM_ID));
 	PUT(m, REJ_MESSAGE_REJECTED,
 	    attr == URXE_MAD_REQ   ? URXE_CM_ANSWER_REQ
 	    : attr == URXE_MAD_REP ? URXE_CM_ANSWER_REP
@@ -309,8 +309,8 @@ void urxe_cm_answer_drep(struct urxe_cm *cm, const struct urxe_cm_source *src, c
 	uint8_t m[URXE_MAD_LEN];
 
 	init_pair(m, URXE_MAD_DREP, urxe_mad_get(mad, URXE_HDR_TID),
-		  (uint32_t)urxe_mad_get(mad, URXE_DREQ_REMOTE_COMM_ID),
-		  (uint32_t)urxe_mad_get(mad, URXE_DREQ_LOCAL_COMM_ID));
+		  urxe_mad_get32(mad, URXE_DREQ_REMOTE_COMM_ID),
+		  urxe_mad_get32(mad, URXE_DREQ_LOCAL_COMM_ID));
 	urxe_cm_path_back(src, &path);
 	urxe_cm_send_mad(cm, &path, m);
 }

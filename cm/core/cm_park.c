@@ -39,7 +39,7 @@ static bool served(struct urxe_cm *cm, const struct urxe_cm_parked *p)
 {
 	return !is_sidr(p->mad) &&
 	       urxe_cm_find_remote(cm, &p->src.sgid, urxe_mad_get(p->mad, URXE_REQ_LOCAL_CA_GUID),
-				   (uint32_t)urxe_mad_get(p->mad, URXE_REQ_LOCAL_COMM_ID));
+				   urxe_mad_get32(p->mad, URXE_REQ_LOCAL_COMM_ID));
 }
 
 bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)

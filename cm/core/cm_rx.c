@@ -32,7 +32,7 @@ static bool stale_req(struct urxe_cm *cm, const struct urxe_cm_source *src, cons
 	struct urxe_cm_step s = {0};
 	struct urxe_cm_id *old =
 		urxe_cm_find_qp(cm, &src->sgid, urxe_mad_get(mad, URXE_REQ_LOCAL_CA_GUID),
-				(uint32_t)urxe_mad_get(mad, URXE_REQ_LOCAL_QPN));
+				urxe_mad_get32(mad, URXE_REQ_LOCAL_QPN));
 
 	if (!old)
 		return false;
@@ -95,8 +95,8 @@ static bool own_alternate(struct urxe_cm *cm, const uint8_t *mad)
 
 static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
 {
-	uint32_t comm_id = (uint32_t)urxe_mad_get(mad, URXE_REQ_LOCAL_COMM_ID);
-	uint8_t mtu = (uint8_t)urxe_mad_get(mad, URXE_REQ_PATH_MTU);
+	uint32_t comm_id = urxe_mad_get32(mad, URXE_REQ_LOCAL_COMM_ID);
+	uint8_t mtu = urxe_mad_get8(mad, URXE_REQ_PATH_MTU);
 	struct urxe_cm_id *id;
 
 	if (memcmp(urxe_mad_cbytes(mad, URXE_REQ_PRIMARY_LOCAL_GID), src->sgid.raw, 16)) {
@@ -142,7 +142,7 @@ static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 void urxe_cm_new_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
 			  bool park)
 {
-	uint32_t request = (uint32_t)urxe_mad_get(mad, URXE_SIDR_REQ_REQUEST_ID);
+	uint32_t request = urxe_mad_get32(mad, URXE_SIDR_REQ_REQUEST_ID);
 	struct urxe_cm_id *id = urxe_cm_find_remote(cm, &src->sgid, 0, request);
 	struct urxe_cm_step s = {.mad = mad, .src = src};
 	struct urxe_cm_path path;
@@ -184,7 +184,7 @@ static struct urxe_cm_id *find_rej_timeout(struct urxe_cm *cm, const struct urxe
 	for (unsigned i = 0; i < 8; i++)
 		guid = guid << 8 | ari[i];
 	return urxe_cm_find_remote(cm, &src->sgid, guid,
-				   (uint32_t)urxe_mad_get(mad, URXE_REJ_LOCAL_COMM_ID));
+				   urxe_mad_get32(mad, URXE_REJ_LOCAL_COMM_ID));
 }
 
 /* May the message's sender comm id stand for this id's peer? Before REP it is not known. */
@@ -212,8 +212,8 @@ static void rx_unknown(struct urxe_cm *cm, const struct urxe_cm_source *src, con
 static void rx_pair(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
 		    enum urxe_cm_input in)
 {
-	uint32_t sender = (uint32_t)urxe_mad_get(mad, URXE_REP_LOCAL_COMM_ID);
-	uint32_t own = (uint32_t)urxe_mad_get(mad, URXE_REP_REMOTE_COMM_ID);
+	uint32_t sender = urxe_mad_get32(mad, URXE_REP_LOCAL_COMM_ID);
+	uint32_t own = urxe_mad_get32(mad, URXE_REP_REMOTE_COMM_ID);
 	struct urxe_cm_step s = {.mad = mad, .src = src};
 	struct urxe_cm_id *id;
 
@@ -264,7 +264,7 @@ static void rx_sidr_rep(struct urxe_cm *cm, const struct urxe_cm_source *src, co
 {
 	struct urxe_cm_step s = {.mad = mad, .src = src};
 	struct urxe_cm_id *id =
-		urxe_cm_find_local(cm, (uint32_t)urxe_mad_get(mad, URXE_SIDR_REP_REQUEST_ID));
+		urxe_cm_find_local(cm, urxe_mad_get32(mad, URXE_SIDR_REP_REQUEST_ID));
 
 	if (!id || id->state != URXE_CM_SIDR_REQ_SENT)
 		cm->counters.drop_unknown_id++;
@@ -342,7 +342,7 @@ void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const ui
 		return;
 	}
 	cm->heard[urxe_cm_peer_hash(cm, &src->sgid)] = cm->ops->now(cm->arg);
-	attr = (uint16_t)urxe_mad_get(mad, URXE_HDR_ATTR_ID);
+	attr = urxe_mad_get16(mad, URXE_HDR_ATTR_ID);
 	cm->counters.received[attr - URXE_MAD_REQ]++;
 	rx_mad(cm, src, mad, attr);
 	cm->counters.dropped[attr - URXE_MAD_REQ] += drops(&cm->counters) != before;

@@ -55,10 +55,10 @@ ACTION(sidr_req)
 	const uint8_t *m = s->mad;
 
 	id->tid = urxe_mad_get(m, URXE_HDR_TID);
-	id->remote_comm_id = (uint32_t)urxe_mad_get(m, URXE_SIDR_REQ_REQUEST_ID);
+	id->remote_comm_id = urxe_mad_get32(m, URXE_SIDR_REQ_REQUEST_ID);
 	id->service_id = urxe_mad_get(m, URXE_SIDR_REQ_SERVICE_ID);
 	urxe_cm_path_back(s->src, &id->path);
-	id->path.pkey = (uint16_t)urxe_mad_get(m, URXE_SIDR_REQ_PKEY);
+	id->path.pkey = urxe_mad_get16(m, URXE_SIDR_REQ_PKEY);
 	urxe_cm_index_peer(id);
 	s->ev.type = URXE_CM_EV_SIDR_REQ_RECEIVED;
 	s->ev.sidr_req.listen_id = s->listener;
@@ -110,7 +110,7 @@ ACTION(drop_sidr)
 ACTION(sidr_rep)
 {
 	const uint8_t *m = s->mad;
-	uint8_t info_len = (uint8_t)urxe_mad_get(m, URXE_SIDR_REP_INFO_LENGTH);
+	uint8_t info_len = urxe_mad_get8(m, URXE_SIDR_REP_INFO_LENGTH);
 
 	/* As for a REQ: the listener may be about to come. */
 	if (urxe_mad_get(m, URXE_SIDR_REP_STATUS) == URXE_CM_SIDR_UNSUPPORTED &&
@@ -119,9 +119,9 @@ ACTION(sidr_rep)
 	s->ev.type = URXE_CM_EV_SIDR_REP_RECEIVED;
 	s->ev.sidr_rep.info = urxe_mad_cbytes(m, URXE_SIDR_REP_INFO);
 	s->ev.sidr_rep.info_len = info_len > URXE_INFO_LEN ? URXE_INFO_LEN : info_len;
-	s->ev.sidr_rep.status = (uint8_t)urxe_mad_get(m, URXE_SIDR_REP_STATUS);
-	s->ev.sidr_rep.qpn = (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QPN);
-	s->ev.sidr_rep.qkey = (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QKEY);
+	s->ev.sidr_rep.status = urxe_mad_get8(m, URXE_SIDR_REP_STATUS);
+	s->ev.sidr_rep.qpn = urxe_mad_get32(m, URXE_SIDR_REP_QPN);
+	s->ev.sidr_rep.qkey = urxe_mad_get32(m, URXE_SIDR_REP_QKEY);
 	s->ev.private_data = urxe_mad_cbytes(m, URXE_SIDR_REP_PRIVATE_DATA);
 	s->ev.private_len = URXE_SIDR_REP_PRIVATE_LEN;
 	return 0;

@@ -80,7 +80,7 @@ void urxe_cm_unreachable(struct urxe_cm *cm, const struct urxe_cm_unreachable *e
 	memcpy(m, e->mad, len);
 	/* A SIDR_REQ has its request id in the same place (tables 106, 119). */
 	if (len >= QUOTE_MIN)
-		id = urxe_cm_find_local(cm, (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_COMM_ID));
+		id = urxe_cm_find_local(cm, urxe_mad_get32(m, URXE_REQ_LOCAL_COMM_ID));
 	if (!id) {
 		cm->counters.drop_unknown_id++;
 		return;

@@ -43,7 +43,7 @@ static void read_req(struct urxe_ibcm_event *e, const struct urxe_cm_event *ev)
 		.primary_path = &e->primary,
 		.alternate_path = ev->req.alternate ? &e->alternate : NULL,
 		.remote_ca_guid = htobe64(urxe_mad_get(ev->mad, URXE_REQ_LOCAL_CA_GUID)),
-		.remote_qkey = (uint32_t)urxe_mad_get(ev->mad, URXE_REQ_LOCAL_QKEY),
+		.remote_qkey = urxe_mad_get32(ev->mad, URXE_REQ_LOCAL_QKEY),
 		.remote_qpn = c->qpn,
 		.qp_type = ev->req.qp_type,
 		.starting_psn = c->psn,
@@ -51,9 +51,9 @@ static void read_req(struct urxe_ibcm_event *e, const struct urxe_cm_event *ev)
 		.initiator_depth = c->responder_resources,
 		/* The peer's "remote" is we. */
 		.local_cm_response_timeout =
-			(uint8_t)urxe_mad_get(ev->mad, URXE_REQ_REMOTE_CM_RESPONSE_TIMEOUT),
+			urxe_mad_get8(ev->mad, URXE_REQ_REMOTE_CM_RESPONSE_TIMEOUT),
 		.remote_cm_response_timeout =
-			(uint8_t)urxe_mad_get(ev->mad, URXE_REQ_LOCAL_CM_RESPONSE_TIMEOUT),
+			urxe_mad_get8(ev->mad, URXE_REQ_LOCAL_CM_RESPONSE_TIMEOUT),
 		.flow_control = c->flow_control,
 		.retry_count = c->retry_count,
 		.rnr_retry_count = c->rnr_retry_count,
@@ -68,12 +68,12 @@ static void read_rep(struct urxe_ibcm_event *e, const struct urxe_cm_event *ev)
 
 	e->event.param.rep_rcvd = (struct ib_cm_rep_event_param){
 		.remote_ca_guid = htobe64(urxe_mad_get(ev->mad, URXE_REP_LOCAL_CA_GUID)),
-		.remote_qkey = (uint32_t)urxe_mad_get(ev->mad, URXE_REP_LOCAL_QKEY),
+		.remote_qkey = urxe_mad_get32(ev->mad, URXE_REP_LOCAL_QKEY),
 		.remote_qpn = c->qpn,
 		.starting_psn = c->psn,
 		.responder_resources = c->initiator_depth,
 		.initiator_depth = c->responder_resources,
-		.target_ack_delay = (uint8_t)urxe_mad_get(ev->mad, URXE_REP_TARGET_ACK_DELAY),
+		.target_ack_delay = urxe_mad_get8(ev->mad, URXE_REP_TARGET_ACK_DELAY),
 		.failover_accepted = c->failover,
 		.flow_control = c->flow_control,
 		.rnr_retry_count = c->rnr_retry_count,
@@ -100,8 +100,7 @@ static void read_rej(struct urxe_ibcm_event *e, const struct urxe_cm_event *ev)
 
 static void read_mra(struct urxe_ibcm_event *e, const struct urxe_cm_event *ev)
 {
-	e->event.param.mra_rcvd.service_timeout =
-		(uint8_t)urxe_mad_get(ev->mad, URXE_MRA_SERVICE_TIMEOUT);
+	e->event.param.mra_rcvd.service_timeout = urxe_mad_get8(ev->mad, URXE_MRA_SERVICE_TIMEOUT);
 }
 
 static void read_lap(struct urxe_ibcm_event *e, const struct urxe_cm_event *ev)

@@ -297,6 +297,11 @@ const char *urxe_mad_msg_name(uint16_t attr);
 /** urxe_mad_get - a field of up to 64 bits of the 256 byte MAD at @mad, host order. */
 uint64_t urxe_mad_get(const uint8_t *mad, enum urxe_mad_field_id id);
 
+/** urxe_mad_get8, ...16, ...32 - likewise, of a field that has no more bits than that. */
+uint8_t urxe_mad_get8(const uint8_t *mad, enum urxe_mad_field_id id);
+uint16_t urxe_mad_get16(const uint8_t *mad, enum urxe_mad_field_id id);
+uint32_t urxe_mad_get32(const uint8_t *mad, enum urxe_mad_field_id id);
+
 /** urxe_mad_put - set a field of up to 64 bits; bits of @value beyond its width are cut off. */
 void urxe_mad_put(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value);
 

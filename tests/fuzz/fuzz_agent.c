@@ -165,7 +165,7 @@ static uint32_t their_comm_id(const struct run *r)
 		const uint8_t *mad = r->log.v[i].frame + MAD_AT;
 
 		if (r->log.v[i].from == &w.p.a && r->log.v[i].dqpn == 1)
-			return (uint32_t)urxe_mad_get(mad, URXE_REP_LOCAL_COMM_ID);
+			return urxe_mad_get32(mad, URXE_REP_LOCAL_COMM_ID);
 	}
 	return 0;
 }

@@ -315,7 +315,7 @@ static void parse(const uint8_t *data, size_t size)
 		FUZZ_CHECK(again.ip_version == h.ip_version && again.src_port == h.src_port);
 		FUZZ_CHECK(!memcmp(again.src, h.src, 16) && !memcmp(again.dst, h.dst, 16));
 	}
-	msg = urxe_mad_msg_find((uint16_t)urxe_mad_get(m, URXE_HDR_ATTR_ID));
+	msg = urxe_mad_msg_find(urxe_mad_get16(m, URXE_HDR_ATTR_ID));
 	if (!msg)
 		return;
 	/* A MAD is what its fields say. */

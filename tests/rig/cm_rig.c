@@ -301,7 +301,7 @@ void bring_to(struct rig *r, enum urxe_cm_state state)
 
 uint16_t sent_attr(const struct rig *r)
 {
-	return (uint16_t)urxe_mad_get(r->sent, URXE_HDR_ATTR_ID);
+	return urxe_mad_get16(r->sent, URXE_HDR_ATTR_ID);
 }
 
 void run_out(struct rig *r)

@@ -348,7 +348,7 @@ static void resolve_one(struct net *n)
  */
 static void forge(struct net *n, const struct cm_net_mad *f)
 {
-	uint16_t attr = (uint16_t)urxe_mad_get(f->mad, URXE_HDR_ATTR_ID);
+	uint16_t attr = urxe_mad_get16(f->mad, URXE_HDR_ATTR_ID);
 	bool alone = attr == URXE_MAD_REQ || attr == URXE_MAD_SIDR_REQ || attr == URXE_MAD_SIDR_REP;
 	struct urxe_cm_source src = {.qpn = 1, .sgid = f->sgid, .dgid = f->dgid};
 	uint64_t r = urxe_random_step(&n->forger);

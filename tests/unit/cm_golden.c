@@ -12,7 +12,7 @@
 /* What differs between two conversations that are the same. */
 static void same_ids(uint8_t *ours, const uint8_t *theirs)
 {
-	uint16_t attr = (uint16_t)urxe_mad_get(theirs, URXE_HDR_ATTR_ID);
+	uint16_t attr = urxe_mad_get16(theirs, URXE_HDR_ATTR_ID);
 
 	urxe_mad_put(ours, URXE_HDR_TID, urxe_mad_get(theirs, URXE_HDR_TID));
 	urxe_mad_put(ours, URXE_REP_LOCAL_COMM_ID, urxe_mad_get(theirs, URXE_REP_LOCAL_COMM_ID));
@@ -26,28 +26,24 @@ static void say_req(struct rig *r, const uint8_t *m)
 	struct urxe_cm_req req = {
 		.path =
 			{
-				.flow_label =
-					(uint32_t)urxe_mad_get(m, URXE_REQ_PRIMARY_FLOW_LABEL),
-				.traffic_class =
-					(uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_TRAFFIC_CLASS),
-				.hop_limit = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_HOP_LIMIT),
-				.sl = (uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_SL),
-				.pkey = (uint16_t)urxe_mad_get(m, URXE_REQ_PKEY),
-				.mtu = (uint8_t)urxe_mad_get(m, URXE_REQ_PATH_MTU),
-				.ack_timeout =
-					(uint8_t)urxe_mad_get(m, URXE_REQ_PRIMARY_ACK_TIMEOUT),
+				.flow_label = urxe_mad_get32(m, URXE_REQ_PRIMARY_FLOW_LABEL),
+				.traffic_class = urxe_mad_get8(m, URXE_REQ_PRIMARY_TRAFFIC_CLASS),
+				.hop_limit = urxe_mad_get8(m, URXE_REQ_PRIMARY_HOP_LIMIT),
+				.sl = urxe_mad_get8(m, URXE_REQ_PRIMARY_SL),
+				.pkey = urxe_mad_get16(m, URXE_REQ_PKEY),
+				.mtu = urxe_mad_get8(m, URXE_REQ_PATH_MTU),
+				.ack_timeout = urxe_mad_get8(m, URXE_REQ_PRIMARY_ACK_TIMEOUT),
 			},
 		.service_id = urxe_mad_get(m, URXE_REQ_SERVICE_ID),
 		.qp_type =
 			urxe_mad_get(m, URXE_REQ_TRANSPORT_SERVICE_TYPE) ? IBV_QPT_UC : IBV_QPT_RC,
 		.conn = {
-			.qpn = (uint32_t)urxe_mad_get(m, URXE_REQ_LOCAL_QPN),
-			.psn = (uint32_t)urxe_mad_get(m, URXE_REQ_STARTING_PSN),
-			.responder_resources =
-				(uint8_t)urxe_mad_get(m, URXE_REQ_RESPONDER_RESOURCES),
-			.initiator_depth = (uint8_t)urxe_mad_get(m, URXE_REQ_INITIATOR_DEPTH),
-			.retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RETRY_COUNT),
-			.rnr_retry_count = (uint8_t)urxe_mad_get(m, URXE_REQ_RNR_RETRY_COUNT),
+			.qpn = urxe_mad_get32(m, URXE_REQ_LOCAL_QPN),
+			.psn = urxe_mad_get32(m, URXE_REQ_STARTING_PSN),
+			.responder_resources = urxe_mad_get8(m, URXE_REQ_RESPONDER_RESOURCES),
+			.initiator_depth = urxe_mad_get8(m, URXE_REQ_INITIATOR_DEPTH),
+			.retry_count = urxe_mad_get8(m, URXE_REQ_RETRY_COUNT),
+			.rnr_retry_count = urxe_mad_get8(m, URXE_REQ_RNR_RETRY_COUNT),
 			.flow_control = urxe_mad_get(m, URXE_REQ_FLOW_CONTROL),
 			.srq = urxe_mad_get(m, URXE_REQ_SRQ),
 			.private_data = urxe_mad_cbytes(m, URXE_REQ_PRIVATE_DATA),
@@ -64,11 +60,11 @@ static void say_req(struct rig *r, const uint8_t *m)
 static void say_rep(struct rig *r, const uint8_t *m)
 {
 	struct urxe_cm_conn c = {
-		.qpn = (uint32_t)urxe_mad_get(m, URXE_REP_LOCAL_QPN),
-		.psn = (uint32_t)urxe_mad_get(m, URXE_REP_STARTING_PSN),
-		.responder_resources = (uint8_t)urxe_mad_get(m, URXE_REP_RESPONDER_RESOURCES),
-		.initiator_depth = (uint8_t)urxe_mad_get(m, URXE_REP_INITIATOR_DEPTH),
-		.rnr_retry_count = (uint8_t)urxe_mad_get(m, URXE_REP_RNR_RETRY_COUNT),
+		.qpn = urxe_mad_get32(m, URXE_REP_LOCAL_QPN),
+		.psn = urxe_mad_get32(m, URXE_REP_STARTING_PSN),
+		.responder_resources = urxe_mad_get8(m, URXE_REP_RESPONDER_RESOURCES),
+		.initiator_depth = urxe_mad_get8(m, URXE_REP_INITIATOR_DEPTH),
+		.rnr_retry_count = urxe_mad_get8(m, URXE_REP_RNR_RETRY_COUNT),
 		.flow_control = urxe_mad_get(m, URXE_REP_FLOW_CONTROL),
 		.srq = urxe_mad_get(m, URXE_REP_SRQ),
 		.private_data = urxe_mad_cbytes(m, URXE_REP_PRIVATE_DATA),
@@ -95,7 +91,7 @@ static void say_mra(struct rig *r, const uint8_t *m)
 
 	rig_open(r, 1);
 	bring_to(r, rep ? URXE_CM_REP_RCVD : URXE_CM_REQ_RCVD);
-	CU_ASSERT_EQUAL(urxe_cm_send_mra(r->id, (uint8_t)urxe_mad_get(m, URXE_MRA_SERVICE_TIMEOUT),
+	CU_ASSERT_EQUAL(urxe_cm_send_mra(r->id, urxe_mad_get8(m, URXE_MRA_SERVICE_TIMEOUT),
 					 urxe_mad_cbytes(m, URXE_MRA_PRIVATE_DATA),
 					 URXE_MRA_PRIVATE_LEN),
 			0);
@@ -111,7 +107,7 @@ static void wait_for_sent(struct rig *r, uint16_t attr)
 
 static void say_rej(struct rig *r, const uint8_t *m)
 {
-	uint16_t reason = (uint16_t)urxe_mad_get(m, URXE_REJ_REASON);
+	uint16_t reason = urxe_mad_get16(m, URXE_REJ_REASON);
 	const uint8_t *ari = urxe_mad_cbytes(m, URXE_REJ_ARI);
 	uint8_t req[URXE_MAD_LEN];
 
@@ -131,12 +127,11 @@ static void say_rej(struct rig *r, const uint8_t *m)
 	default:
 		rig_open(r, 1);
 		bring_to(r, URXE_CM_REQ_RCVD);
-		CU_ASSERT_EQUAL(
-			urxe_cm_send_rej(r->id, reason, ari,
-					 (uint8_t)urxe_mad_get(m, URXE_REJ_REJECTED_INFO_LENGTH),
-					 urxe_mad_cbytes(m, URXE_REJ_PRIVATE_DATA),
-					 URXE_REJ_PRIVATE_LEN),
-			0);
+		CU_ASSERT_EQUAL(urxe_cm_send_rej(r->id, reason, ari,
+						 urxe_mad_get8(m, URXE_REJ_REJECTED_INFO_LENGTH),
+						 urxe_mad_cbytes(m, URXE_REJ_PRIVATE_DATA),
+						 URXE_REJ_PRIVATE_LEN),
+				0);
 	}
 }
 
@@ -166,7 +161,7 @@ static void say_sidr_req(struct rig *r, const uint8_t *m)
 
 	rig_open(r, 1);
 	path = rig_path(r);
-	path.pkey = (uint16_t)urxe_mad_get(m, URXE_SIDR_REQ_PKEY);
+	path.pkey = urxe_mad_get16(m, URXE_SIDR_REQ_PKEY);
 	bring_to(r, URXE_CM_IDLE);
 	CU_ASSERT_EQUAL(urxe_cm_send_sidr_req(r->id, &path,
 					      urxe_mad_get(m, URXE_SIDR_REQ_SERVICE_ID),
@@ -178,7 +173,7 @@ static void say_sidr_req(struct rig *r, const uint8_t *m)
 static void say_sidr_rep(struct rig *r, const uint8_t *m)
 {
 	uint64_t service_id = urxe_mad_get(m, URXE_SIDR_REP_SERVICE_ID);
-	uint8_t status = (uint8_t)urxe_mad_get(m, URXE_SIDR_REP_STATUS);
+	uint8_t status = urxe_mad_get8(m, URXE_SIDR_REP_STATUS);
 	uint8_t req[URXE_MAD_LEN];
 
 	rig_open(r, 1);
@@ -193,9 +188,8 @@ static void say_sidr_rep(struct rig *r, const uint8_t *m)
 		wait_for_sent(r, URXE_MAD_SIDR_REP);
 		return;
 	}
-	CU_ASSERT_EQUAL(urxe_cm_send_sidr_rep(r->id, status,
-					      (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QPN),
-					      (uint32_t)urxe_mad_get(m, URXE_SIDR_REP_QKEY),
+	CU_ASSERT_EQUAL(urxe_cm_send_sidr_rep(r->id, status, urxe_mad_get32(m, URXE_SIDR_REP_QPN),
+					      urxe_mad_get32(m, URXE_SIDR_REP_QKEY),
 					      urxe_mad_cbytes(m, URXE_SIDR_REP_PRIVATE_DATA),
 					      URXE_SIDR_REP_PRIVATE_LEN),
 			0);
@@ -217,7 +211,7 @@ static void (*const say[])(struct rig *r, const uint8_t *m) = {
 static void compare(const char *where, uint8_t *ours, const uint8_t *theirs)
 {
 	const struct urxe_mad_msg *msg =
-		urxe_mad_msg_find((uint16_t)urxe_mad_get(theirs, URXE_HDR_ATTR_ID));
+		urxe_mad_msg_find(urxe_mad_get16(theirs, URXE_HDR_ATTR_ID));
 
 	same_ids(ours, theirs);
 	CU_ASSERT_FALSE(memcmp(ours, theirs, URXE_MAD_LEN));

@@ -13,8 +13,7 @@
 
 static void rebuild(const uint8_t *mad, uint8_t *out)
 {
-	const struct urxe_mad_msg *m =
-		urxe_mad_msg_find((uint16_t)urxe_mad_get(mad, URXE_HDR_ATTR_ID));
+	const struct urxe_mad_msg *m = urxe_mad_msg_find(urxe_mad_get16(mad, URXE_HDR_ATTR_ID));
 
 	memset(out, 0xa5, URXE_MAD_LEN);
 	for (unsigned i = URXE_HDR_BASE_VERSION; i <= URXE_HDR_ATTR_MOD; i++)
@@ -118,6 +117,9 @@ static void kernel_req(void)
 	from_hex(req_hex, mad);
 	CU_ASSERT_EQUAL(urxe_mad_check(mad, sizeof(mad)), 0);
 	CU_ASSERT_EQUAL(urxe_mad_get(mad, URXE_HDR_TID), 0x2cc04a211);
+	CU_ASSERT_EQUAL(urxe_mad_get32(mad, URXE_REQ_LOCAL_COMM_ID), 0x11a204cc);
+	CU_ASSERT_EQUAL(urxe_mad_get16(mad, URXE_REQ_PKEY), 0xffff);
+	CU_ASSERT_EQUAL(urxe_mad_get8(mad, URXE_HDR_METHOD), URXE_MAD_METHOD_SEND);
 	CU_ASSERT_EQUAL(urxe_mad_get(mad, URXE_REQ_LOCAL_COMM_ID), 0x11a204cc);
 	CU_ASSERT_EQUAL(urxe_mad_get(mad, URXE_REQ_SERVICE_ID),
 			urxe_ip_cm_service_id(URXE_IP_CM_PS_TCP, 7777));
