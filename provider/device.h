@@ -157,7 +157,7 @@ struct urxe_device {
 	struct verbs_device vdev; /* first: libibverbs knows us by it */
 	struct urxe_port_config cfg;
 	struct urxe_port *port;
-	uint64_t guid; /* network order */
+	__be64 guid;
 
 	struct urxe_mutex mutex; /* bring-up, contexts, GSI, table writers */
 	struct cds_list_head contexts;

@@ -15,15 +15,15 @@
 #define MAX_FLOWS 1024
 #define MAX_SPECS 8
 
-/* All that a frame is matched by, and a mask of the same form. Network byte order. */
+/* All that a frame is matched by, and a mask of the same form. */
 struct flow_key {
 	uint8_t dst_mac[6], src_mac[6];
-	uint16_t ether_type, vlan_tag;
+	__be16 ether_type, vlan_tag;
 	uint8_t src_ip[16], dst_ip[16]; /* of IPv4 the first four bytes */
-	uint32_t flow_label;
+	__be32 flow_label;
 	uint8_t proto, tos, ttl;
 	uint8_t has; /* HAS_*: headers that are there */
-	uint16_t src_port, dst_port;
+	__be16 src_port, dst_port;
 };
 
 #define HAS_VLAN 0x1
