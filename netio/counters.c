@@ -23,3 +23,26 @@ unsigned urxe_port_counters(struct urxe_port *port, const char *const **names, u
 		values[URXE_CNT_rx_ring_full] += port->ops->dropped(port->link);
 	return URXE_COUNTERS;
 }
+
+uint64_t urxe_port_drops(const uint64_t *values)
+{
+	static const enum urxe_counter dropped[] = {
+		URXE_CNT_rx_ring_full, URXE_CNT_tx_too_long,  URXE_CNT_tx_unreachable,
+		URXE_CNT_tx_no_source, URXE_CNT_tx_link_down, URXE_CNT_tx_control_dropped,
+	};
+	static const enum urxe_counter nothing[] = {
+		URXE_CNT_rx_arp_ignored,
+		URXE_CNT_rx_nd_ignored,
+		URXE_CNT_rx_icmp_ignored,
+		URXE_CNT_rx_group_ignored,
+	};
+	uint64_t sum = 0;
+
+	for (unsigned c = URXE_CNT_rx_short; c <= URXE_CNT_rx_group_ignored; c++)
+		sum += values[c];
+	for (unsigned i = 0; i < sizeof(nothing) / sizeof(nothing[0]); i++)
+		sum -= values[nothing[i]];
+	for (unsigned i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
+		sum += values[dropped[i]];
+	return sum;
+}

@@ -396,4 +396,11 @@ int urxe_port_mcast_leave(struct urxe_port *port, const uint8_t mgid[16]);
 unsigned urxe_port_counters(struct urxe_port *port, const char *const **names, uint64_t *values,
 			    unsigned max);
 
+/**
+ * urxe_port_drops - how many frames were dropped, of all that urxe_port_counters() gave
+ *
+ * Those that are nobody's fault, neighbours' talk about others and group queries, are not counted.
+ */
+uint64_t urxe_port_drops(const uint64_t *values);
+
 #endif

@@ -40,6 +40,23 @@ static int reserve_timer(struct urxe_device *dev)
 	return err;
 }
 
+static void list_cq(struct urxe_cq *cq)
+{
+	struct urxe_device *dev = cq->dev;
+
+	urxe_mutex_lock(&dev->cqs_lock);
+	cq->number = ++dev->cq_number;
+	cds_list_add_tail(&cq->node, &dev->cqs);
+	urxe_mutex_unlock(&dev->cqs_lock);
+}
+
+static void unlist_cq(struct urxe_cq *cq)
+{
+	urxe_mutex_lock(&cq->dev->cqs_lock);
+	cds_list_del(&cq->node);
+	urxe_mutex_unlock(&cq->dev->cqs_lock);
+}
+
 static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
 	struct urxe_device *dev = to_urxe_dev(ctx);
@@ -68,6 +85,7 @@ static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_in
 	cq->ctx = to_urxe_ctx(ctx);
 	cq->timer.kind = URXE_TIMER_CQ;
 	cq->vcq.cq.cqe = (int)cq->size - 1;
+	list_cq(cq);
 	return cq;
 
 fail:
@@ -156,6 +174,7 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 	while (ibcq->comp_events_completed != comp || ibcq->async_events_completed != async)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
 	pthread_mutex_unlock(&ibcq->mutex);
+	unlist_cq(cq);
 	atomic_fetch_sub(&cq->dev->num_cq, 1);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);

@@ -59,6 +59,8 @@ struct urxe_cq {
 	struct urxe_spin poll_lock;
 	struct urxe_cqe cur;
 	atomic_int users;
+	uint32_t number;	   /* for people: no other CQ of the device has it */
+	struct cds_list_head node; /* on dev->cqs */
 };
 
 static inline struct urxe_cq *to_urxe_cq(struct ibv_cq *cq)

@@ -13,6 +13,7 @@
 #include "service.h"
 #include "wq.h"
 #include "rcu.h"
+#include "status.h"
 
 #ifdef URXE_TSAN
 char urxe_rcu_tsan_order;
@@ -70,6 +71,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 		return ENOMEM;
 	dev->cfg = *cfg;
 	urxe_mutex_init(&dev->mutex);
+	urxe_mutex_init(&dev->cqs_lock);
 	urxe_mutex_init(&dev->service.gsi_lock);
 	urxe_flush_init(dev);
 	dev->threaded = threaded;
@@ -79,6 +81,8 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);
 	CDS_INIT_LIST_HEAD(&dev->wqs);
+	CDS_INIT_LIST_HEAD(&dev->cqs);
+	CDS_INIT_LIST_HEAD(&dev->status_node);
 	CDS_INIT_LIST_HEAD(&dev->sched.pending);
 	atomic_init(&dev->sched.next_timer, URXE_NEVER);
 	if (urxe_table_init(&dev->qps, URXE_IDENT_QPN_INDEX_BITS) ||
@@ -105,6 +109,7 @@ fail:
 
 void urxe_device_destroy(struct urxe_device *dev)
 {
+	urxe_status_remove_device(dev);
 	urxe_service_stop(dev);
 	urxe_flush_fini(dev);
 	urxe_port_destroy(dev->port);
@@ -113,6 +118,7 @@ void urxe_device_destroy(struct urxe_device *dev)
 	urxe_table_fini(&dev->srqs);
 	urxe_timer_heap_fini(&dev->sched.timers);
 	urxe_mutex_fini(&dev->mutex);
+	urxe_mutex_fini(&dev->cqs_lock);
 	urxe_mutex_fini(&dev->service.gsi_lock);
 	free(dev);
 }
@@ -135,8 +141,10 @@ int urxe_device_start(struct urxe_device *dev)
 	urxe_port_query(dev->port, &info);
 	dev->lanes = info.lanes;
 	err = urxe_service_start(dev);
-	if (!err)
+	if (!err) {
 		atomic_store_explicit(&dev->started, true, memory_order_release);
+		urxe_status_add_device(dev);
+	}
 out:
 	urxe_mutex_unlock(&dev->mutex);
 	return err;

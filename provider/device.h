@@ -197,10 +197,16 @@ struct urxe_device {
 	bool threaded; /* has threads of its own; else (tests) its creator does their work */
 	_Atomic uint64_t stats[URXE_NUM_STATS];
 	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq, num_wq, num_rwq_table;
+	struct urxe_mutex cqs_lock; /* before any cq->lock */
+	struct cds_list_head cqs;
+	uint32_t cq_number;		  /* the last one's */
+	struct cds_list_head status_node; /* status.c's */
 };
 
 /** urxe_stat_name - of a counter. */
 const char *urxe_stat_name(enum urxe_stat s);
+/** urxe_stat_drops - how many packets were dropped, of all counters: each for its reason. */
+uint64_t urxe_stat_drops(const uint64_t stats[URXE_NUM_STATS]);
 /** urxe_stat_log - the counters of port and transport that are not 0, as two log lines (info). */
 void urxe_stat_log(struct urxe_device *dev);
 

@@ -9,8 +9,9 @@
 
 #include "qp.h"
 
-#define URXE_NUM_QP_STATES IBV_QPS_UNKNOWN /* from IBV_QPS_RESET on; no QP is in the unknown one \
-					    */
+#define URXE_NUM_QP_STATES                                                    \
+	IBV_QPS_UNKNOWN /* from IBV_QPS_RESET on; no QP is in the unknown one \
+			 */
 
 /** urxe_qp_state_names - of enum ibv_qp_state. */
 extern const char *const urxe_qp_state_names[URXE_NUM_QP_STATES];

@@ -13,6 +13,7 @@
 #include "provider.h"
 #include "progress.h"
 #include "rcu.h"
+#include "status.h"
 #include "urxedv.h"
 
 #define EXIT_LINGER_US 10000 /* several times what an idle peer sleeps */
@@ -32,18 +33,24 @@ static struct {
  */
 static void fork_prepare(void)
 {
+	urxe_status_fork_prepare();
 	urxe_mutex_lock(&registry.lock);
-	for (unsigned i = 0; i < registry.n; i++)
+	for (unsigned i = 0; i < registry.n; i++) {
+		urxe_mutex_lock(&registry.devices[i]->cqs_lock);
 		urxe_mutex_lock(&registry.devices[i]->flusher.lock);
+	}
 	urcu_bp_before_fork();
 }
 
 static void fork_parent(void)
 {
 	urcu_bp_after_fork_parent();
-	for (unsigned i = 0; i < registry.n; i++)
+	for (unsigned i = 0; i < registry.n; i++) {
 		urxe_mutex_unlock(&registry.devices[i]->flusher.lock);
+		urxe_mutex_unlock(&registry.devices[i]->cqs_lock);
+	}
 	urxe_mutex_unlock(&registry.lock);
+	urxe_status_fork_parent();
 }
 
 static void fork_child(void)
@@ -53,6 +60,7 @@ static void fork_child(void)
 		struct urxe_device *dev = registry.devices[i];
 
 		urxe_mutex_unlock(&dev->flusher.lock);
+		urxe_mutex_unlock(&dev->cqs_lock);
 		dev->forked = atomic_load(&dev->started);
 		if (dev->forked)
 			atomic_store(&dev->dead, true);
@@ -60,6 +68,7 @@ static void fork_child(void)
 			urxe_mutex_init(&dev->mutex);
 	}
 	urxe_mutex_unlock(&registry.lock);
+	urxe_status_fork_child();
 }
 
 static int registry_load(void)

@@ -48,6 +48,23 @@ const char *urxe_stat_name(enum urxe_stat s)
 	return name ? name : "?";
 }
 
+uint64_t urxe_stat_drops(const uint64_t stats[URXE_NUM_STATS])
+{
+	static const enum urxe_stat dropped[] = {
+		URXE_STAT_RX_BAD_OPCODE,  URXE_STAT_RX_BAD_LENGTH,	URXE_STAT_RX_BAD_TVER,
+		URXE_STAT_RX_BAD_PKEY,	  URXE_STAT_RX_BAD_QKEY,	URXE_STAT_RX_NO_QP,
+		URXE_STAT_RX_WRONG_TYPE,  URXE_STAT_RX_BAD_STATE,	URXE_STAT_RX_WRONG_PEER,
+		URXE_STAT_RX_GHOST_ACK,	  URXE_STAT_RX_OUT_OF_SEQUENCE, URXE_STAT_RX_UD_NO_RECV,
+		URXE_STAT_RX_UD_TOO_LONG, URXE_STAT_RX_UC_DROP,		URXE_STAT_RX_NO_MEMORY,
+		URXE_STAT_TX_UNREACHABLE,
+	};
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
+		sum += stats[dropped[i]];
+	return sum;
+}
+
 static void append(char *line, size_t size, const char *name, uint64_t value)
 {
 	size_t at = strlen(line);

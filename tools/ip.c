@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "cm/device/report_path.h"
+#include "json.h"
 #include "netio/config.h"
+#include "process.h"
+#include "provider/status_path.h"
 #include "tool.h"
 
 const char tool_ip_usage[] =
@@ -26,7 +26,8 @@ const char tool_ip_usage[] =
 struct ip_args {
 	bool add;
 	struct urxe_config_ip ip;
-	const char *device, *pid;
+	const char *device;
+	int pid; /* 0: any */
 };
 
 /* The devices that run, and those of them that are meant. */
@@ -34,83 +35,82 @@ struct targets {
 	const struct ip_args *args;
 	unsigned seen, meant;
 	char list[512]; /* of those meant, or all; for an error */
-	char path[128]; /* of the last one that is meant */
+	int pid;	/* of the last one that is meant */
 	char device[64];
 };
 
-static void note(struct targets *t, const char *device, const char *pid, const char *command)
+static void note(struct targets *t, const char *device, int pid, const char *command)
 {
 	size_t len = strlen(t->list);
 
-	snprintf(t->list + len, sizeof(t->list) - len, "%s%s of %s (%s)", len ? ", " : "", device,
+	snprintf(t->list + len, sizeof(t->list) - len, "%s%s of %d (%s)", len ? ", " : "", device,
 		 pid, command);
 }
 
-static void take_line(struct targets *t, const char *path, char *line)
+static void take_device(struct targets *t, int pid, const char *device, const char *command)
 {
 	const struct ip_args *a = t->args;
-	char *save, *device = strtok_r(line, " ", &save), *pid = strtok_r(NULL, " ", &save);
-	char *ips = strtok_r(NULL, " ", &save), *command = strtok_r(NULL, "", &save);
-	bool meant;
+	bool meant = (!a->device || !strcmp(a->device, device)) && (!a->pid || a->pid == pid);
 
-	if (!device || !pid || !ips)
-		return;
-	meant = (!a->device || !strcmp(a->device, device)) && (!a->pid || !strcmp(a->pid, pid));
 	if (meant && !t->meant++)
 		t->list[0] = '\0';
 	t->seen++;
 	if (meant || !t->meant)
-		note(t, device, pid, command ? command : "?");
+		note(t, device, pid, command);
 	if (!meant)
 		return;
-	snprintf(t->path, sizeof(t->path), "%s", path);
+	t->pid = pid;
 	snprintf(t->device, sizeof(t->device), "%s", device);
 }
 
-/* The whole answer of a process, as a string. */
-static size_t read_all(int fd, char *buf, size_t size)
+/* A process without a CM does not know the word. */
+static void look(struct tool_process *p, void *arg)
 {
-	size_t len = 0;
-	ssize_t n;
+	struct json_object *o = tool_process_ask(p, URXE_STATUS_IP), *device;
 
-	while (len < size - 1 && (n = recv(fd, buf + len, size - 1 - len, 0)) > 0)
-		len += (size_t)n;
-	buf[len] = '\0';
-	close(fd);
-	return len;
+	tool_json_tame(o);
+	for (size_t i = 0; (device = tool_json_at(o, "devices", i)); i++)
+		take_device(arg, p->pid, tool_json_text(device, "name"),
+			    tool_json_text(o, "command"));
+	json_object_put(o);
 }
 
-static void look(const char *path, void *arg)
-{
-	static const char word[] = {URXE_REPORT_IPS, '\n', '\0'};
-	char buf[1 << 16], *save, *line;
-	int fd = tool_process_ask(path, word);
+/* A change that is asked for, and how it went. */
+struct order {
+	char request[URXE_STATUS_REQUEST];
+	const char *device;
+	int status;
+};
 
-	if (fd < 0)
+static void change(struct tool_process *p, void *arg)
+{
+	struct order *order = arg;
+	struct json_object *o = tool_process_ask(p, order->request);
+
+	if (!o)
 		return;
-	read_all(fd, buf, sizeof(buf));
-	for (line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		take_line(arg, path, line);
+	tool_json_tame(o);
+	order->status = tool_json_get(o, URXE_STATUS_ERROR) ? 1 : 0;
+	if (order->status)
+		tool_fail("ip: %s: %s", order->device, tool_json_text(o, URXE_STATUS_ERROR));
+	json_object_put(o);
 }
 
-static int change(const struct ip_args *a, const struct targets *t)
+static int change_one(const struct ip_args *a, const struct targets *t)
 {
-	char line[256], addr[INET6_ADDRSTRLEN], reply[256];
-	int fd;
+	struct order order = {.device = t->device, .status = -1};
+	char addr[INET6_ADDRSTRLEN];
 
 	inet_ntop(AF_INET6, a->ip.gid, addr, sizeof(addr));
-	snprintf(line, sizeof(line), "%c %s %s %u\n", a->add ? URXE_REPORT_ADD : URXE_REPORT_DEL,
-		 t->device, addr, a->ip.prefix_len);
-	fd = tool_process_ask(t->path, line);
-	if (fd < 0 || !read_all(fd, reply, sizeof(reply))) {
+	snprintf(order.request, sizeof(order.request), "%s %s %s %u",
+		 a->add ? URXE_STATUS_IP_ADD : URXE_STATUS_IP_DEL, t->device, addr,
+		 a->ip.prefix_len);
+	tool_process_each(t->pid, change, &order);
+	if (order.status < 0) {
 		tool_fail("ip: the process does not answer");
 		return 1;
 	}
-	reply[strcspn(reply, "\n")] = '\0';
-	if (!strcmp(reply, URXE_REPORT_DONE))
-		return 0;
-	tool_fail("ip: %s: %s", t->device, reply);
-	return 1;
+	return order.status;
 }
 
 enum option_value {
@@ -128,8 +128,12 @@ static int parse(struct ip_args *a, int argc, char **argv)
 {
 	int c;
 
-	while ((c = tool_option(argc, argv, false, options, tool_ip_usage)) != -1)
-		*(c == DEVICE ? &a->device : &a->pid) = optarg;
+	while ((c = tool_option(argc, argv, false, options, tool_ip_usage)) != -1) {
+		if (c == DEVICE)
+			a->device = optarg;
+		else if (!(a->pid = tool_process_number("ip: --pid", optarg)))
+			return TOOL_EXIT_USAGE;
+	}
 	argv += optind;
 	argc -= optind;
 	if (argc < 2 || (strcmp(argv[0], "add") != 0 && strcmp(argv[0], "del") != 0))
@@ -152,7 +156,7 @@ int tool_ip(int argc, char **argv)
 
 	if (err)
 		return err;
-	tool_process_each(look, &t);
+	tool_process_each(0, look, &t);
 	if (!t.seen)
 		return tool_fail(
 			"ip: found no running program of yours with a CM on a urxe device");
@@ -161,5 +165,5 @@ int tool_ip(int argc, char **argv)
 	if (t.meant > 1)
 		return tool_fail("ip: found %u, accepted: one, by --device and --pid, of: %s",
 				 t.meant, t.list);
-	return change(&a, &t);
+	return change_one(&a, &t);
 }

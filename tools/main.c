@@ -2,7 +2,6 @@
 /*
  * urxe: the command.
  */
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,18 +12,19 @@ static const struct {
 	const char *name, *usage;
 	int (*main)(int argc, char **argv);
 } commands[] = {
-	{"run", tool_run_usage, tool_run},
-	{"status", tool_status_usage, tool_status},
-	{"ip", tool_ip_usage, tool_ip},
-	{"bind", tool_bind_usage, tool_bind},
-	{"unbind", tool_unbind_usage, tool_unbind},
+	{"run", tool_run_usage, tool_run},    {"status", tool_status_usage, tool_status},
+	{"stat", tool_stat_usage, tool_stat}, {"ip", tool_ip_usage, tool_ip},
+	{"bind", tool_bind_usage, tool_bind}, {"unbind", tool_unbind_usage, tool_unbind},
 };
 
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static const char usage[] =
 	"usage: urxe run [OPTIONS] [--] CMD [ARG]...   run CMD with urxe devices\n"
-	"       urxe status [--json] [--no-start]      show the configured devices\n"
+	"       urxe status [--json] [PID]             show devices, and the programs that use "
+	"them\n"
+	"       urxe stat [-i SEC] [-c COUNT] [PID]    show what they send and receive, as it "
+	"goes\n"
 	"       urxe ip add|del ADDR/LEN [OPTIONS]     change addresses of a running CMD's device\n"
 	"       urxe bind [OPTIONS] PCI... | --list    give network cards to DPDK; what there is\n"
 	"       urxe unbind PCI...                     give them back to the kernel\n"
@@ -33,19 +33,8 @@ static const char usage[] =
 	"\n"
 	"urxe is RoCEv2 in userspace: RDMA devices for programs that use libibverbs and "
 	"librdmacm,\n"
-	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1), urxe-ip(1), urxe-bind(1).\n";
-
-int tool_fail(const char *fmt, ...)
-{
-	char line[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "urxe: %s\n", line);
-	return TOOL_EXIT_USAGE;
-}
+	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1), urxe-stat(1), urxe-ip(1),\n"
+	"urxe-bind(1).\n";
 
 static int help(const char *topic)
 {
@@ -59,7 +48,7 @@ static int help(const char *topic)
 			return 0;
 		}
 	}
-	return tool_fail("help: found '%s', accepted: run, status, ip, bind, unbind", topic);
+	return tool_fail("help: found '%s', accepted: run, status, stat, ip, bind, unbind", topic);
 }
 
 static bool is(const char *s, const char *a, const char *b)
@@ -85,6 +74,6 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].main(argc - 1, argv + 1);
 	}
-	return tool_fail("found command '%s', accepted: run, status, ip, bind, unbind, help",
+	return tool_fail("found command '%s', accepted: run, status, stat, ip, bind, unbind, help",
 			 argv[1]);
 }

@@ -36,12 +36,21 @@ static int refuse(char **argv, const struct option *options, bool no_value)
 int tool_option(int argc, char **argv, bool first, const struct option *options, const char *usage)
 {
 	struct option all[64] = {{"help", no_argument, NULL, HELP}};
+	char letters[64] = "+:h";
+	size_t at = 3;
 	int n = 1, c;
 
-	for (; options[n - 1].name && n < 63; n++)
+	for (; options[n - 1].name && n < 63; n++) {
 		all[n] = options[n - 1];
+		if (all[n].val >= HELP || at + 3 > sizeof(letters))
+			continue;
+		letters[at++] = (char)all[n].val;
+		if (all[n].has_arg)
+			letters[at++] = ':';
+	}
+	letters[at] = '\0';
 	opterr = 0;
-	c = getopt_long(argc, argv, first ? "+:h" : ":h", all, NULL);
+	c = getopt_long(argc, argv, first ? letters : letters + 1, all, NULL);
 	if (c == 'h' || c == HELP) {
 		fputs(usage, stdout);
 		exit(fflush(stdout) ? 1 : 0);

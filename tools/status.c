@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * urxe status: the configured devices, as a table or as JSON.
+ * urxe status: the configured devices, as tables or as JSON; running programs' are in
+ * status_process.c.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -14,17 +15,23 @@
 #include "netio/link_ethdev.h"
 #include "netio/port.h"
 #include "json.h"
+#include "process.h"
+#include "status.h"
 #include "tool.h"
 #include "urxe/gid.h"
 
 const char tool_status_usage[] =
 	"usage: urxe status [--json] [--no-start | --start] [--config FILE]\n"
-	"       urxe status --cm [--json]\n"
+	"       urxe status [--json] PID\n"
+	"       urxe status --cm [--json] [PID]\n"
 	"\n"
-	"Shows the devices that the environment configures ($URXE_CONFIG, URXE_KEY variables).\n"
+	"Shows the devices that the environment configures ($URXE_CONFIG, URXE_KEY variables), "
+	"and\n"
+	"this user's running programs with what they have on urxe devices: QPs, CQs, memory,\n"
+	"counters. Of several programs it is a row each, of one (or of PID) all.\n"
 	"\n"
-	"  --cm         show instead the connections of this user's running processes\n"
-	"  --json       as JSON\n"
+	"  --cm         show instead the connections of running programs\n"
+	"  --json       as JSON, all of all programs\n"
 	"  --no-start   start no port: driver, link and offloads stay unknown\n"
 	"  --start      start also ports that would take a running program's connection away\n"
 	"  --config F   read this INI file\n";
@@ -251,21 +258,21 @@ static struct json_object *json_device(const struct device *d)
 	return o;
 }
 
-static int print_json(const struct device *devs, unsigned n)
+static void put_json(struct json_object *top, const struct device *devs, unsigned n)
 {
-	struct json_object *top = json_object_new_object(), *all = json_object_new_array();
+	struct json_object *all = json_object_new_array();
 
 	json_object_object_add(top, "devices", all);
 	for (unsigned i = 0; i < n; i++) {
 		if (devs[i].port)
 			json_object_array_add(all, json_device(&devs[i]));
 	}
-	return tool_json_print(top);
 }
 
 /* ---- command ---- */
 
-static int show(const struct urxe_config *cfg, enum start start, bool json)
+/* @top: where they are put; NULL: print them. */
+static int show(const struct urxe_config *cfg, enum start start, struct json_object *top)
 {
 	struct device *devs = calloc(cfg->num_devices + 1u, sizeof(*devs));
 	unsigned n = cfg->num_devices;
@@ -279,11 +286,9 @@ static int show(const struct urxe_config *cfg, enum start start, bool json)
 	}
 	for (unsigned i = 0; i < n; i++)
 		ret |= gather(&devs[i], start);
-	if (json)
-		ret |= print_json(devs, n);
-	else if (!n)
-		printf("no devices: nothing is configured\n");
-	for (unsigned i = 0; i < n && !json; i++) {
+	if (top)
+		put_json(top, devs, n);
+	for (unsigned i = 0; i < n && !top; i++) {
 		if (devs[i].port)
 			print_table(&devs[i]);
 	}
@@ -312,31 +317,65 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-int tool_status(int argc, char **argv)
+struct status_args {
+	bool cm, json;
+	enum start start;
+	int pid; /* 0: all */
+};
+
+static int parse(struct status_args *a, int argc, char **argv)
 {
-	enum start start = START_SAFE;
-	struct urxe_config cfg;
-	bool json = false, cm = false;
-	char err[512];
 	int c;
 
 	while ((c = tool_option(argc, argv, false, options, tool_status_usage)) != -1) {
 		if (c == CM)
-			cm = true;
+			a->cm = true;
 		else if (c == JSON)
-			json = true;
+			a->json = true;
 		else if (c == CONFIG && !unsetenv("URXE_CONFIG_TEXT"))
 			setenv("URXE_CONFIG", optarg, 1);
 		else
-			start = c == START ? START_ALL : START_NONE;
+			a->start = c == START ? START_ALL : START_NONE;
 	}
-	if (optind < argc)
-		return tool_fail("status: found '%s', accepted: options alone", argv[optind]);
-	if (cm)
-		return tool_status_cm(json);
+	if (optind + 1 < argc)
+		return tool_fail("status: found '%s', accepted: one process id", argv[optind + 1]);
+	if (optind < argc && !(a->pid = tool_process_number("status", argv[optind])))
+		return TOOL_EXIT_USAGE;
+	return 0;
+}
+
+static int show_configured(const struct status_args *a, struct json_object *top, unsigned *devices)
+{
+	struct urxe_config cfg;
+	char err[512];
+
 	if (urxe_config_load(&cfg, err, sizeof(err)))
 		return tool_fail("%s", err);
 	urxe_log_set_level(cfg.log);
 	urxe_eal_set_args(cfg.eal_args);
-	return show(&cfg, start, json);
+	*devices = cfg.num_devices;
+	return show(&cfg, a->start, top);
+}
+
+int tool_status(int argc, char **argv)
+{
+	struct status_args a = {.start = START_SAFE};
+	struct json_object *top = NULL;
+	int ret = parse(&a, argc, argv);
+	unsigned devices = 0, processes = 0;
+
+	if (ret)
+		return ret;
+	if (a.json)
+		top = json_object_new_object();
+	if (!a.cm && !a.pid)
+		ret = show_configured(&a, top, &devices);
+	if (ret != TOOL_EXIT_USAGE)
+		ret |= tool_status_processes(a.pid, a.cm, top, &processes, devices);
+	if (!ret && !top && !a.cm && !devices && !processes)
+		puts("no devices: nothing is configured, and no program of yours uses urxe");
+	if (top && ret != TOOL_EXIT_USAGE)
+		return tool_json_print(top) || ret;
+	json_object_put(top);
+	return ret;
 }

@@ -16,14 +16,15 @@
 /** tool_fail - print "urxe: ..." as one line to stderr; returns TOOL_EXIT_USAGE. */
 int tool_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/** The values of options in struct option count from here; letters are below. */
+/** The values of options in struct option count from here, or are the letters that stand for them.
+ */
 #define TOOL_OPTION 256
 
 /**
  * tool_option - the next option of a command, by getopt_long(); -1: the rest begins at argv[optind]
  * @argv: with the name of the command at 0, as errors call it; is permuted unless @first
  * @first: the options end at the first argument that is none
- * @options: their values count from TOOL_OPTION; ends with zeros; --help and -h come besides
+ * @options: with values as TOOL_OPTION says; ends with zeros; --help and -h come besides
  * @usage: what --help prints
  *
  * Does not return from --help, nor from an option that is not there (a line on stderr, status
@@ -43,23 +44,15 @@ int tool_places_find(struct tool_places *p);
 /* The subcommands: argv[0] is the subcommand's name. They return the exit status. */
 int tool_run(int argc, char **argv);
 int tool_status(int argc, char **argv);
+int tool_stat(int argc, char **argv);
 int tool_ip(int argc, char **argv);
 int tool_bind(int argc, char **argv);
 int tool_unbind(int argc, char **argv);
 
-/** tool_status_cm - the connections of running processes, as a table or as JSON; exit status. */
-int tool_status_cm(bool json);
-
-/** tool_process_each - @fn for the socket of each process that has a CM: the user's, root: all. */
-void tool_process_each(void (*fn)(const char *path, void *arg), void *arg);
-
-/** tool_process_ask - send @line to a process. Returns the socket that the answer comes from, or
- * -1; a process that is there and does not take it is named on stderr. */
-int tool_process_ask(const char *path, const char *line);
-
 extern const char tool_bind_usage[];
 extern const char tool_ip_usage[];
 extern const char tool_run_usage[];
+extern const char tool_stat_usage[];
 extern const char tool_status_usage[];
 extern const char tool_unbind_usage[];
 

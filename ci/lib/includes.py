@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-ABOVE_CORE = ('cm/core', 'provider/gsi.h', 'netio/identity.h', 'include')
+ABOVE_CORE = ('cm/core', 'provider/gsi.h', 'provider/status.h', 'provider/status_path.h', 'netio/identity.h', 'include')
 MAY = {
     'include': (),
     'netio': ('include',),

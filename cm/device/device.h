@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include <infiniband/verbs.h>
 #include <urcu/list.h>
@@ -28,6 +27,7 @@
 
 struct urxe_agent;
 struct urxe_cma_listening;
+struct urxe_json;
 struct urxe_report;
 
 /** A urxe device of this process, open while the library is loaded. */
@@ -153,12 +153,11 @@ void urxe_agent_stop(struct urxe_cma_dev *dev);
 
 /* ---- readdress.c: addresses that come and go, `urxe ip` ---- */
 
-/** urxe_cma_ip_list - print the devices and their addresses, a line each, in the format of
- * cm/device/report_path.h. Locked. */
-void urxe_cma_ip_list(FILE *out, const char *command);
-/** urxe_cma_ip_change - do what `urxe ip` asks for, in the words of cm/device/report_path.h, and
- * print how it went. Locked. */
-void urxe_cma_ip_change(FILE *out, const char *line);
+/** urxe_cma_ip_list - the devices and their addresses: a member of an object. Locked. */
+void urxe_cma_ip_list(struct urxe_json *j);
+/** urxe_cma_ip_change - add an address or remove it; @args as provider/status_path.h says. NULL, or
+ * what is wrong. Locked. */
+const char *urxe_cma_ip_change(bool add, const char *args);
 
 /* ---- report.c: the answer to `urxe status --cm` ---- */
 
@@ -170,12 +169,10 @@ struct urxe_report_row {
 	struct urxe_cm_info cm; /* what is not known is 0 */
 };
 
-/** urxe_report_put - one row more, in whichever form was asked for. */
+/** urxe_report_put - one row more. */
 void urxe_report_put(struct urxe_report *r, const struct urxe_report_row *row);
-/** urxe_report_start - serve those who ask; once a process. Locked. Failure is only logged. */
+/** urxe_report_start - answer `urxe status --cm` and `urxe ip` from now on. Locked. */
 void urxe_report_start(void);
-/** urxe_report_stop - the process ends, or is a child of the one that started it. */
-void urxe_report_stop(bool child);
 /** urxe_report_log - an agent's counters, as a log line (info). Locked, or at exit. */
 void urxe_report_log(const struct urxe_cma_dev *dev);
 

@@ -65,7 +65,6 @@ static void fork_child(void)
 		if (lib.devices[i].agent)
 			lib.dead = true;
 	}
-	urxe_report_stop(true);
 	if (lib.client)
 		lib.client->forked();
 	urxe_mutex_unlock(&urxe_cma_lock); /* taken by this very thread before the fork */
@@ -261,7 +260,6 @@ __attribute__((destructor)) static void lib_exit(void)
 	lib.dead = true;
 	lib.exiter = pthread_self();
 	lib.exiting = true;
-	urxe_report_stop(false);
 	urxe_mutex_unlock(&urxe_cma_lock);
 	for (unsigned i = 0; i < lib.n; i++)
 		urxe_agent_stop(&lib.devices[i]);

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Own addresses that come and go while the process runs: `urxe ip` asks for it over the socket of
- * report.c.
+ * Own addresses that come and go while the process runs: `urxe ip` asks for it (report.c).
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cm/device/device.h"
-#include "cm/device/report_path.h"
 #include "provider/gsi.h"
 #include "urxe/gid.h"
+#include "urxe/json.h"
 
 static int readdress(struct urxe_cma_dev *dev, bool add, const union ibv_gid *gid,
 		     unsigned prefix_len)
@@ -29,36 +27,39 @@ static int readdress(struct urxe_cma_dev *dev, bool add, const union ibv_gid *gi
 	return 0;
 }
 
-static void put_addresses(FILE *out, const struct urxe_cma_dev *dev)
+static void put_addresses(struct urxe_json *j, const struct urxe_cma_dev *dev)
 {
-	const char *sep = "";
-	union ibv_gid gid;
-	char buf[URXE_GID_STRLEN];
+	char gid[URXE_GID_STRLEN], text[URXE_GID_STRLEN + 8];
+	union ibv_gid g;
 	int err = 0;
 
+	urxe_json_array(j, "addresses");
 	for (unsigned i = 0; err != EINVAL; i++) {
-		err = urxe_gsi_gid(dev->verbs, i, &gid);
+		err = urxe_gsi_gid(dev->verbs, i, &g);
 		if (err)
 			continue;
-		fprintf(out, "%s%s/%d", sep, urxe_gid_print(gid.raw, buf, sizeof(buf)),
-			urxe_gsi_prefix(dev->verbs, i));
-		sep = ",";
+		snprintf(text, sizeof(text), "%s/%d", urxe_gid_print(g.raw, gid, sizeof(gid)),
+			 urxe_gsi_prefix(dev->verbs, i));
+		urxe_json_string(j, NULL, text);
 	}
-	fputs(*sep ? "" : "-", out);
+	urxe_json_end(j);
 }
 
-void urxe_cma_ip_list(FILE *out, const char *command)
+void urxe_cma_ip_list(struct urxe_json *j)
 {
+	urxe_json_array(j, "devices");
 	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {
 		int err;
 		const struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
 
 		if (!dev || dev->lost)
 			continue;
-		fprintf(out, "%s %d ", ibv_get_device_name(dev->device), (int)getpid());
-		put_addresses(out, dev);
-		fprintf(out, " %s\n", command);
+		urxe_json_object(j, NULL);
+		urxe_json_string(j, "name", ibv_get_device_name(dev->device));
+		put_addresses(j, dev);
+		urxe_json_end(j);
 	}
+	urxe_json_end(j);
 }
 
 static struct urxe_cma_dev *find_device(const char *name)
@@ -90,7 +91,7 @@ static const char *why(int err)
 	}
 }
 
-void urxe_cma_ip_change(FILE *out, const char *line)
+const char *urxe_cma_ip_change(bool add, const char *args)
 {
 	struct urxe_cma_dev *dev;
 	char name[64], addr[64];
@@ -98,10 +99,10 @@ void urxe_cma_ip_change(FILE *out, const char *line)
 	unsigned len;
 	int err = EINVAL;
 
-	if (sscanf(line + 1, " %63s %63s %u", name, addr, &len) == 3 &&
+	if (sscanf(args, "%63s %63s %u", name, addr, &len) == 3 &&
 	    inet_pton(AF_INET6, addr, &gid) == 1) {
 		dev = find_device(name);
-		err = dev ? readdress(dev, line[0] == URXE_REPORT_ADD, &gid, len) : ENODEV;
+		err = dev ? readdress(dev, add, &gid, len) : ENODEV;
 	}
-	fprintf(out, "%s\n", err ? why(err) : URXE_REPORT_DONE);
+	return err ? why(err) : NULL;
 }

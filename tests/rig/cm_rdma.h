@@ -6,6 +6,7 @@
 #ifndef URXE_TEST_CM_RDMA_H
 #define URXE_TEST_CM_RDMA_H
 
+#include "command.h"
 #include "harness.h"
 
 #include <errno.h>
@@ -35,20 +36,6 @@ struct rdma_cm_id *resolved(struct rdma_event_channel *ch, const char *host, uin
 void with_qp(struct rdma_cm_id *id);
 /** drop - destroy the id, and its QP if it has one. */
 void drop(struct rdma_cm_id *id);
-
-/** urxe_command - run the built `urxe` with @args: its exit status, or -1; what it says, in @text.
- */
-int urxe_command(const char *args, char *text, size_t size);
-
-/**
- * status_dir - a folder of this program's own for `urxe status --cm` and `urxe ip`
- *
- * To be called by a constructor: the first call makes it, and $URXE_STATUS_DIR name it. It goes at
- * exit.
- */
-const char *status_dir(void);
-/** status_path - where in it the socket of a process lies. */
-void status_path(char *path, size_t len, int pid);
 
 /* Both ends of a connection: server's channel, client's channel. */
 struct pair {

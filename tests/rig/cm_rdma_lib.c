@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the tests of rdma_cma.h share: addresses, events, ids, pairs, the `urxe` command. */
+/* What the tests of rdma_cma.h share: addresses, events, ids, pairs. */
 #include "cm_rdma.h"
 
 #include <arpa/inet.h>
-#include <libgen.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static union {
 	struct sockaddr sa;
@@ -125,54 +121,4 @@ void pair_close(struct pair *p)
 	drop(p->listen);
 	rdma_destroy_event_channel(p->sch);
 	rdma_destroy_event_channel(p->cch);
-}
-
-int urxe_command(const char *args, char *text, size_t size)
-{
-	char exe[1024], line[1200];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	size_t len;
-	int status;
-	FILE *p;
-
-	CU_ASSERT_FATAL(n > 0);
-	exe[n] = '\0';
-	snprintf(line, sizeof(line), "%s/../../tools/urxe %s 2>&1", dirname(exe), args);
-	p = popen(line, "r");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
-	len = fread(text, 1, size - 1, p);
-	text[len] = '\0';
-	status = pclose(p);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static char dir[64];
-
-const char *status_dir(void)
-{
-	if (dir[0])
-		return dir;
-	snprintf(dir, sizeof(dir), "/tmp/urxe-test-XXXXXX");
-	if (mkdtemp(dir))
-		setenv("URXE_STATUS_DIR", dir, 1);
-	/* A sanitizer's library, for programs without: the shell would report its leaks. */
-	unsetenv("LD_PRELOAD");
-	return dir;
-}
-
-void status_path(char *path, size_t len, int pid)
-{
-	snprintf(path, len, "%s/%d", dir, pid);
-}
-
-/* The library's destructor, which takes the socket away, runs after this program's own. */
-__attribute__((destructor)) static void clean_up(void)
-{
-	char path[128];
-
-	if (!dir[0])
-		return;
-	status_path(path, sizeof(path), getpid());
-	unlink(path);
-	rmdir(dir);
 }

@@ -23,7 +23,7 @@ is() {
 	fi
 }
 
-for c in run status ip bind unbind; do
+for c in run status stat ip bind unbind; do
 	is 0 "^usage: urxe $c " $c --help
 	is 0 "^usage: urxe $c " $c -h
 	is 0 "^usage: urxe $c " help $c
@@ -38,7 +38,20 @@ is 0 'path MTU 4096' status --no-start --config "$tmp/f"
 is 0 'path MTU 4096' status --config="$tmp/f" --no-start
 is 2 "^urxe: status: --config: found nothing, accepted: a value" status --config
 is 2 "^urxe: status: found '--json=yes', accepted: " status --json=yes
-is 2 "^urxe: status: found 'x', accepted: options alone" status --json x
+is 2 "^urxe: status: found 'x', accepted: a process id" status --json x
+is 2 "^urxe: status: found '2', accepted: one process id" status 1 2
+is 1 "^urxe: status: found no process 1 " status --json 1
+is 0 '^no devices: nothing is configured' status
+is 0 '"processes": \[' status --json --cm
+is 1 "^urxe: stat: found no process 1 " stat -i 0.1 -c 1 1
+is 0 'uses urxe yet$' stat -i.1 -c1
+is 0 '"rates":\[\]' stat --interval=0.1 --count 1 --json
+is 2 "^urxe: stat: -i: found '0', accepted: 0.1 to" stat --interval 0
+is 2 "^urxe: stat: -i: found 'nan', accepted: 0.1 to" stat -i nan
+is 2 "^urxe: stat: -c: found '-1', accepted: a number" stat -c -1
+is 2 "^urxe: stat: -c: found nothing, accepted: a value" stat -c
+is 2 "^urxe: stat: found '0', accepted: a process id" stat 0
+is 2 "^urxe: stat: found '2', accepted: one process id" stat 1 2
 is 0 '^one$' status --no-start --config /none --config "$tmp/f"
 
 is 0 '^URXE=.*mtu = 1024' run --port=loop --mtu 1024 --ip 10.0.0.1/24 \
@@ -54,6 +67,7 @@ is 2 "^urxe: run: found '--d', accepted: .*--dup-tx" run --d 1 true
 is 127 '/none: No such file' run --port loop /none
 
 is 2 "^urxe: ip: found no running program" ip add 10.0.0.1/24 --device=d --pid 1
+is 2 "^urxe: ip: --pid: found 'x', accepted: a process id" ip --pid=x del fd00::1/64
 is 2 "^urxe: ip: found no running program" ip --pid=1 del --device d fd00::1/64
 is 2 "^urxe: ip: found '', accepted: add ADDR" ip
 is 2 "^urxe: ip: found 'add', accepted: add ADDR" ip add

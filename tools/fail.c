@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* How a command says what is wrong. */
+#include <stdarg.h>
+
+#include "tool.h"
+
+int tool_fail(const char *fmt, ...)
+{
+	char line[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "urxe: %s\n", line);
+	return TOOL_EXIT_USAGE;
+}
