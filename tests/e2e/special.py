@@ -5,6 +5,7 @@ over a bad link, storms of connections, floods of forged MADs.
 Where one side must know how far the other is, it waits for a file in {dir}, a folder of the
 test's own; an rdma_listen() makes the file that $URXE_READY_FILE names.
 """
+import json
 import os
 import re
 import shutil
@@ -436,6 +437,83 @@ def icmp(report, _kind, why_not):
         report.result(title, problem, result)
 
 
+# ---- a look at running programs ----
+
+# The client is asked while it sends, twice with the same question as its rates are.
+STATUS_CLIENT = '''
+export URXE_STATUS_DIR={dir}
+{client} >{dir}/bw 2>&1 &
+pid=$!
+ask() {
+	LD_PRELOAD= {urxe} "$@"
+}
+until ask status --json $pid 2>&1 | grep -q '"una": [1-9]'; do kill -0 $pid || exit 1; sleep 0.02; done
+ask stat --json -i 0.3 -c 3 $pid || exit 1
+ask stat -i 0.1 -c 1 || exit 1
+ask status $pid || exit 1
+echo JSON
+ask status --json $pid || exit 1
+echo END
+wait $pid || { cat {dir}/bw; exit 1; }
+[ ! -e {dir}/$pid ] || echo "its socket is still there"
+'''
+# A program that is killed leaves its socket, until somebody looks.
+STATUS_KILLED = '''
+unset URXE_CONFIG_TEXT
+LD_PRELOAD= {urxe} run --port loop --ip 10.0.0.9/24 -- ibv_rc_pingpong -d urxe0 -g 0 -p $(({p} + 1)) >{dir}/pp 2>&1 &
+pid=$!
+until [ -e {dir}/$pid ]; do kill -0 $pid || exit 1; sleep 0.02; done
+kill -9 $pid
+wait $pid
+[ -e {dir}/$pid ] || echo "the killed one left no socket"
+ask status >{dir}/rest || exit 1
+[ ! -e {dir}/$pid ] || echo "the killed one's socket is still there"
+'''
+# (title, link, operation, options of both nodes)
+STATUS = [
+    ('ib_write_bw over vhost', 'vhost', 'ib_write_bw', ()),
+    ('ib_send_bw over memif, 1 % loss', 'memif', 'ib_send_bw', ('--opt-b', '--drop 0.01 --seed 7')),
+]
+
+
+def wrong_status(text, lossy):
+    """What is wrong with what the client of ib_*_bw said of itself, or None."""
+    rates = [json.loads(l)['rates'] for l in text.splitlines() if l.startswith('{"rates"')]
+    try:
+        p = json.loads(text[text.index('\nJSON\n') + 6:text.index('\nEND\n')])['processes'][0]
+        qp, sent = p['devices'][0]['qps'][0], [r[0]['tx_packets'] for r in rates if r]
+        requester = qp['requester']
+    except (ValueError, KeyError, IndexError) as e:
+        return 'no status: %r' % e
+    if len(sent) < 2 or min(sent) < 10:
+        return 'rates: %s' % rates
+    if (qp['type'], qp['state'], qp['peer']) != ('RC', 'RTS', '10.0.0.1') or not qp['peer_qpn']:
+        return 'QP: %s' % qp
+    if not requester['srtt_ns'] or not requester['posted'] or not requester['window']:
+        return 'requester: %s' % requester
+    if p['devices'][0]['mrs']['bytes'] < 65536 or not p['devices'][0]['cqs']:
+        return 'objects: %s' % p['devices'][0]
+    if lossy and not (requester['last_nak'] and any(r[0]['naks'] and r[0]['retransmits'] for r in rates if r)):
+        return 'loss does not show: %s, %s' % (requester, rates)
+    if not re.search(r'RC +RTS +EXPECT_FIRST 10\.0\.0\.1/[0-9a-f]{6} ', text) or 'RX-PKT/S' not in text:
+        return 'tables'
+    bad = re.search('^(its|the killed one).* socket.*', text, re.M)
+    return bad and bad.group(0)
+
+
+def status(report, _kind, why_not):
+    """Programs that use verbs alone, asked by `urxe status` and `urxe stat` while they run."""
+    for name, link, program, options in STATUS:
+        title = 'status: ' + name
+        if not asked(report, title, why_not(link)):
+            continue
+        command = '%s -d urxe0 -p {p} -D %d -s 65536' % (program, 12 if node.sanitized() else 4)
+        client = STATUS_CLIENT.replace('{client}', command + ' 127.0.0.1') + STATUS_KILLED
+        result = node.two_node('export URXE_STATUS_DIR={dir}; ' + command,
+                               client.replace('{urxe}', node.BUILD + '/tools/urxe'), link, options=options)
+        report.result(title, verdict(result) or wrong_status(result.b, bool(options)), result)
+
+
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
-         'address': address, 'icmp': icmp}
+         'address': address, 'icmp': icmp, 'status': status}
