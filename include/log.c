@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The log: one write() a line to stderr, at a level that the configuration sets. Thread-safe. */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,19 +9,14 @@
 
 static const char *const level_names[] = {
 	[URXE_LOG_NONE] = "none", [URXE_LOG_ERR] = "err",     [URXE_LOG_WARN] = "warn",
-	[URXE_LOG_INFO] = "info", [URXE_LOG_DEBUG] = "debug",
+	[URXE_LOG_INFO] = "info", [URXE_LOG_DEBUG] = "debug", [URXE_LOG_TRACE] = "trace",
 };
 
-static atomic_int log_level = URXE_LOG_WARN;
+atomic_int urxe_log_threshold = URXE_LOG_WARN;
 
 void urxe_log_set_level(enum urxe_log_level level)
 {
-	atomic_store_explicit(&log_level, (int)level, memory_order_relaxed);
-}
-
-bool urxe_log_enabled(enum urxe_log_level level)
-{
-	return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed);
+	atomic_store_explicit(&urxe_log_threshold, (int)level, memory_order_relaxed);
 }
 
 int urxe_log_level_parse(const char *name, enum urxe_log_level *level)

@@ -252,7 +252,7 @@ static const struct urxe_config_key keys[] = {
 	{"corrupt-tx", false, false, key_corrupt_tx, RATE},
 	{"seed", false, false, key_seed, "a number"},
 	{"queues", false, false, key_queues, "1 to 64"},
-	{"log", true, false, key_log, "none, err, warn, info or debug"},
+	{"log", true, false, key_log, "none, err, warn, info, debug or trace"},
 	{"eal", true, false, key_eal, "DPDK EAL arguments, of 255 bytes at most and without ';'"},
 };
 

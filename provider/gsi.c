@@ -235,7 +235,7 @@ int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, u
 
 int urxe_gsi_log_level(void)
 {
-	int level = URXE_LOG_DEBUG;
+	int level = URXE_LOG_TRACE;
 
 	while (level > URXE_LOG_NONE && !urxe_log_enabled((enum urxe_log_level)level))
 		level--;

@@ -6,6 +6,7 @@
 #define URXE_LOG_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 enum urxe_log_level {
@@ -14,7 +15,11 @@ enum urxe_log_level {
 	URXE_LOG_WARN,
 	URXE_LOG_INFO,
 	URXE_LOG_DEBUG,
+	URXE_LOG_TRACE, /* each packet, work request and completion */
 };
+
+/** urxe_log_threshold - the most talkative level that is printed; use the functions below. */
+extern atomic_int urxe_log_threshold;
 
 /**
  * urxe_log_set_level - choose the most talkative level that is printed
@@ -24,10 +29,13 @@ enum urxe_log_level {
 void urxe_log_set_level(enum urxe_log_level level);
 
 /** urxe_log_enabled - would a line of this level be printed? Thread-safe. */
-bool urxe_log_enabled(enum urxe_log_level level);
+static inline bool urxe_log_enabled(enum urxe_log_level level)
+{
+	return (int)level <= atomic_load_explicit(&urxe_log_threshold, memory_order_relaxed);
+}
 
 /**
- * urxe_log_level_parse - a level from its name (none err warn info debug)
+ * urxe_log_level_parse - a level from its name (none err warn info debug trace)
  *
  * Returns 0, or EINVAL for a name that is none of these.
  */
