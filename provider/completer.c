@@ -11,6 +11,7 @@
 #include "requester.h"
 #include "responder.h"
 #include "retry.h"
+#include "trace.h"
 
 /* RNR NAK timer codes in microseconds (IBTA 9.7.5.2.8, table 46). */
 static const uint32_t rnr_timer_us[32] = {
@@ -107,6 +108,7 @@ static void rnr_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now
 	/* While it waits nothing is sent: another one is the network's copy. */
 	if (waiting || !ack_before(qp, psn, now))
 		return;
+	urxe_trace_rnr_rx(qp, psn, rnr_timer_us[code]);
 	/* 7 stands for ever (IBTA 9.7.5.2.8). */
 	if (qp->attr.rnr_retry != 7) {
 		if (!r->rnr_retries) {
@@ -128,6 +130,7 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 
 	if (!ack_before(qp, psn, now) || qp->state == IBV_QPS_ERR)
 		return;
+	urxe_trace_nak_rx(qp, psn, code);
 	switch (code) {
 	case URXE_NAK_PSN_SEQ:
 		if (r->una == una) {
@@ -152,7 +155,7 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 		return;
 	default:
 		/* A reserved code: the timer decides. */
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
+		urxe_qp_drop(qp, psn, URXE_STAT_RX_GHOST_ACK);
 	}
 }
 
@@ -183,7 +186,7 @@ static void acknowledge(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint
 		nak(qp, pkt->psn, value, now);
 		break;
 	default:
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
+		urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_GHOST_ACK);
 	}
 }
 
@@ -200,7 +203,7 @@ static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint6
 		if (urxe_requester_answered(wqe))
 			break;
 		if (((psn - wqe->psn) & URXE_PSN_MASK) < wqe->npsn) {
-			urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
+			urxe_qp_drop(qp, psn, URXE_STAT_RX_GHOST_ACK);
 			return NULL; /* a response to what asked for none */
 		}
 		urxe_requester_complete(qp, IBV_WC_SUCCESS);
@@ -279,16 +282,16 @@ void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 	uint32_t psn = pkt->psn;
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
+		urxe_qp_drop(qp, psn, URXE_STAT_RX_BAD_STATE);
 		return;
 	}
 	if (urxe_psn_diff(psn, qp->req.una) < 0) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_DUPLICATE);
+		urxe_qp_drop(qp, psn, URXE_STAT_RX_DUPLICATE);
 		return;
 	}
 	/* For a PSN never sent (IBTA 9.7.5.1.2: a ghost): nobody we know. */
 	if (urxe_psn_diff(psn, qp->req.max_psn) >= 0) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_GHOST_ACK);
+		urxe_qp_drop(qp, psn, URXE_STAT_RX_GHOST_ACK);
 		return;
 	}
 	if (pkt->what & URXE_OPF_READ)

@@ -11,6 +11,7 @@
 #include "provider.h"
 #include "progress.h"
 #include "service.h"
+#include "trace.h"
 #include "rcu.h"
 
 /* After so many empty polls in a row a spinning caller yields: its peer may share the core. Where
@@ -328,6 +329,7 @@ bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicite
 	uint32_t head;
 	int armed;
 
+	urxe_trace_completion(wc);
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	if (head - cq->tail >= cq->size - 1) {

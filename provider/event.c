@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "trace.h"
 
 /* async_lock held */
 static bool event_write(struct urxe_context *ctx, const struct ib_uverbs_async_event_desc *d)
@@ -40,6 +41,7 @@ void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type)
 {
 	struct urxe_qp_open *o;
 
+	urxe_trace_event("QP", qp->qpn, type);
 	if (qp->type != IBV_QPT_XRC_RECV) {
 		event_raise(qp->ctx, type, (uintptr_t)&qp->vqp.qp, &qp->async_events);
 		return;
@@ -50,17 +52,20 @@ void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type)
 
 void urxe_event_cq(struct urxe_cq *cq, enum ibv_event_type type)
 {
+	urxe_trace_event("CQ", 0, type);
 	event_raise(cq->ctx, type, (uintptr_t)&cq->vcq.cq, &cq->async_events);
 }
 
 void urxe_event_srq(struct urxe_srq *srq, enum ibv_event_type type)
 {
+	urxe_trace_event("SRQ", srq->num, type);
 	event_raise(to_urxe_ctx(srq->vsrq.srq.context), type, (uintptr_t)&srq->vsrq.srq,
 		    &srq->async_events);
 }
 
 void urxe_event_wq(struct urxe_context *ctx, struct ibv_wq *wq, uint32_t *counter)
 {
+	urxe_trace_event("WQ", wq->wq_num, IBV_EVENT_WQ_FATAL);
 	event_raise(ctx, IBV_EVENT_WQ_FATAL, (uintptr_t)wq, counter);
 }
 
@@ -68,6 +73,7 @@ void urxe_event_device(struct urxe_device *dev, enum ibv_event_type type)
 {
 	struct urxe_context *ctx;
 
+	urxe_trace_event("port", 1, type);
 	urxe_mutex_lock(&dev->mutex);
 	cds_list_for_each_entry (ctx, &dev->contexts, node)
 		event_raise(ctx, type, 1, NULL); /* the port's number */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "provider.h"
+#include "trace.h"
 #include "rcu.h"
 
 #define TAG_BITS (32 - URXE_MKEY_INDEX_BITS)
@@ -105,5 +106,9 @@ uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint
 {
 	const struct urxe_mkey *mk = urxe_mkey_remote(qp, pd, key, access);
 
-	return mk ? memory_at(mk, va, len, access) : NULL;
+	uint8_t *at = mk ? memory_at(mk, va, len, access) : NULL;
+
+	if (!at)
+		urxe_trace_rkey_denied(qp, key, va, len, access);
+	return at;
 }

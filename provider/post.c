@@ -7,6 +7,7 @@
 
 #include "provider.h"
 #include "post.h"
+#include "trace.h"
 #include "wqe.h"
 
 static int post_data(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
@@ -163,6 +164,7 @@ int urxe_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 			*bad = wr;
 			break;
 		}
+		urxe_trace_post_recv(qp->qpn, wr);
 	}
 	while (qp->state == IBV_QPS_ERR && rq->tail != rq->head) {
 		urxe_qp_wc(qp, &wc, urxe_rq_at(rq, rq->tail++)->wr_id, IBV_WC_WR_FLUSH_ERR,

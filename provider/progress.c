@@ -18,6 +18,7 @@
 #include "responder.h"
 #include "retry.h"
 #include "service.h"
+#include "trace.h"
 #include "uc.h"
 #include "ud.h"
 #include "rcu.h"
@@ -185,6 +186,7 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 	urxe_stat_inc(dev, URXE_STAT_RX_PACKETS);
 	if (frame->ecn == URXE_ECN_CE)
 		urxe_stat_inc(dev, URXE_STAT_RX_ECN_MARKED);
+	urxe_trace_packet_rx(frame);
 	if (bad == URXE_STAT_NONE &&
 	    (pkt.flags & URXE_PKT_MULTICAST || pkt.dqpn == URXE_MCAST_QPN)) {
 		if (!urxe_mcast_receive(dev, &pkt))
@@ -199,8 +201,10 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 			urxe_spin_unlock(&qp->lock);
 		}
 	}
-	if (bad != URXE_STAT_NONE)
+	if (bad != URXE_STAT_NONE) {
 		urxe_stat_inc(dev, bad);
+		urxe_trace_frame_refused(frame, bad);
+	}
 	return qp;
 }
 

@@ -13,6 +13,7 @@
 #include "raw.h"
 #include "requester.h"
 #include "responder.h"
+#include "trace.h"
 #include "wq.h"
 #include "wqe.h"
 #include "wr.h"
@@ -216,6 +217,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 		goto fail;
 	qp_hold_objects(qp, 1);
 	qp_fill_ibv(qp, ibpd, attr);
+	urxe_trace_qp_create(qp);
 	return qp;
 
 fail:
@@ -327,6 +329,7 @@ static void qp_stop(struct urxe_qp *qp)
 	urxe_progress_flush(qp);
 	qp_unpublish(qp);
 	urxe_spin_lock(&qp->lock);
+	urxe_trace_qp_destroy(qp);
 	qp->destroyed = true;
 	qp->state = IBV_QPS_RESET;
 	qp->req.deadline = URXE_NEVER;
@@ -438,9 +441,17 @@ static void flush_rq(struct urxe_qp *qp)
 	urxe_spin_unlock(&rq->lock);
 }
 
+void urxe_qp_enter(struct urxe_qp *qp, enum ibv_qp_state state)
+{
+	if (qp->state == state)
+		return;
+	urxe_trace_qp_state(qp, state);
+	qp->state = (uint8_t)state;
+}
+
 void urxe_qp_sq_error(struct urxe_qp *qp)
 {
-	qp->state = IBV_QPS_SQE;
+	urxe_qp_enter(qp, IBV_QPS_SQE);
 	flush_sq(qp);
 	/* A message that was under way is cut off there; the next one begins behind it. */
 	qp->req.psn = qp->req.una = qp->req.max_psn = qp->req.next_psn;
@@ -450,7 +461,7 @@ void urxe_qp_error(struct urxe_qp *qp)
 {
 	if (qp->state == IBV_QPS_RESET)
 		return;
-	qp->state = IBV_QPS_ERR;
+	urxe_qp_enter(qp, IBV_QPS_ERR);
 	qp->sq_draining = false;
 	urxe_flush_cancel(qp);
 	qp->resp.state = URXE_RESP_EXPECT_FIRST;

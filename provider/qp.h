@@ -398,6 +398,8 @@ void urxe_qp_clean_cqs(struct urxe_qp *qp);
 void urxe_qp_destroy_common(struct urxe_qp *qp);
 /** urxe_qp_await_events - all @events raised for a handle are read and acknowledged, or gone. */
 void urxe_qp_await_events(struct ibv_qp *qp, struct urxe_context *ctx, uint32_t events);
+/** urxe_qp_enter - the one place where the state of a QP in use changes; qp->lock held. */
+void urxe_qp_enter(struct urxe_qp *qp, enum ibv_qp_state state);
 /** urxe_qp_error - to ERR, flushing both queues; qp->lock held. */
 void urxe_qp_error(struct urxe_qp *qp);
 /** urxe_qp_sq_error - to SQE: an error of the send queue alone, of all but connected reliable ones

@@ -312,7 +312,7 @@ static void reset_qp(struct urxe_qp *qp)
 	start_responder(qp);
 	qp->last_wqe_reached = false;
 	qp->sq_draining = qp->sqd_notify = false;
-	qp->state = S(RESET);
+	urxe_qp_enter(qp, S(RESET));
 }
 
 /* Begin to drain: what has been started is finished, nothing new is begun (IBTA 10.3.1.5). */
@@ -432,9 +432,9 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 	} else if (to == S(ERR)) {
 		if (from != S(ERR) && from != S(RESET))
 			urxe_qp_error(qp);
-		qp->state = S(ERR);
+		urxe_qp_enter(qp, S(ERR));
 	} else {
-		qp->state = to;
+		urxe_qp_enter(qp, (enum ibv_qp_state)to);
 		if (to == S(SQD) && from == S(RTS))
 			drain(qp, mask & A(EN_SQD_ASYNC_NOTIFY) && a->en_sqd_async_notify);
 		else if (to == S(RTS))

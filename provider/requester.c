@@ -11,6 +11,7 @@
 #include "rate.h"
 #include "requester.h"
 #include "retry.h"
+#include "trace.h"
 #include "wqe.h"
 
 #define RD_CHUNK 512u /* packets that one READ request asks for at the most */
@@ -289,6 +290,7 @@ static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct 
 		return err == EMSGSIZE ? EMSGSIZE : EAGAIN;
 	put_headers(qp, wqe, rq, opcode, op, &tx);
 	put_payload(qp, wqe, rq, &tx);
+	urxe_trace_packet_tx(qp, &tx);
 	urxe_tx_commit(lane, &tx);
 	sent->packets++;
 	return 0;
@@ -426,6 +428,7 @@ void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
 		if (!(wqe->flags & URXE_WQE_STARTED))
 			break;
 		if (((psn - wqe->psn) & URXE_PSN_MASK) < wqe->npsn) {
+			urxe_trace_go_back(qp, psn);
 			sq->cur = i;
 			qp->req.psn = psn;
 			qp->req.ack_psn = urxe_psn_add(psn, URXE_PSN_MASK);

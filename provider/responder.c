@@ -10,12 +10,14 @@
 #include "provider.h"
 #include "flush.h"
 #include "responder.h"
+#include "trace.h"
 #include "xrc.h"
 
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome)
 {
 	struct urxe_responder *r = &qp->resp;
 
+	urxe_trace_nak(qp, syndrome);
 	r->nak_due = true;
 	r->nak_syndrome = syndrome;
 	r->nak_psn = r->epsn;
@@ -315,7 +317,7 @@ static void acknowledge_again(struct urxe_responder *r, uint32_t psn)
 
 static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
-	urxe_stat_inc(qp->dev, URXE_STAT_RX_DUPLICATE);
+	urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_DUPLICATE);
 	if (pkt->what & (URXE_OPF_SEND | URXE_OPF_WRITE))
 		acknowledge_again(&qp->resp, pkt->psn);
 	else
@@ -328,7 +330,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 	int32_t ahead;
 
 	if (qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQD || r->state == URXE_RESP_FATAL) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
+		urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_BAD_STATE);
 		return;
 	}
 	ahead = urxe_psn_diff(pkt->psn, r->epsn);
@@ -340,7 +342,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 		return;
 	}
 	if (ahead > 0) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_OUT_OF_SEQUENCE);
+		urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_OUT_OF_SEQUENCE);
 		/* One NAK a gap (IBTA 9.7.5.2.8: until the expected PSN has come). */
 		if (r->state != URXE_RESP_WAIT_RETRY) {
 			urxe_stat_inc(qp->dev, URXE_STAT_TX_NAK_SEQ);

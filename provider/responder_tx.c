@@ -10,6 +10,7 @@
 #include "apm.h"
 #include "flush.h"
 #include "responder.h"
+#include "trace.h"
 #include "xrc.h"
 
 #define READ_BURST 64 /* response packets in one turn: others want the lane too */
@@ -54,6 +55,7 @@ static int send_ack(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t syndrome
 		return outcome(qp, err);
 	urxe_aeth_put(tx.bth + URXE_BTH_LEN, syndrome, qp->resp.msn);
 	urxe_tx_headers(&tx, URXE_BTH_LEN + URXE_AETH_LEN);
+	urxe_trace_packet_tx(qp, &tx);
 	urxe_tx_commit(lane, &tx);
 	sent->packets++;
 	return 0;
@@ -72,6 +74,7 @@ static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct ur
 	urxe_aeth_put(tx.bth + op->aeth_off, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID, res->msn);
 	urxe_put64(tx.bth + op->atomic_ack_off, res->value);
 	urxe_tx_headers(&tx, op->hdr_len);
+	urxe_trace_packet_tx(qp, &tx);
 	urxe_tx_commit(lane, &tx);
 	sent->packets++;
 	return 0;
@@ -112,6 +115,7 @@ static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct u
 		urxe_tx_append(&tx, src, payload);
 	if (payload & 3)
 		urxe_tx_append(&tx, NULL, 4 - (payload & 3));
+	urxe_trace_packet_tx(qp, &tx);
 	urxe_tx_commit(lane, &tx);
 	sent->packets++;
 	return 0;

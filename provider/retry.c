@@ -20,6 +20,7 @@
 #include "quirks.h"
 #include "requester.h"
 #include "retry.h"
+#include "trace.h"
 #include "urxe/gid.h"
 
 #define PATIENCE	1000000000u /* ns: longer ACK time-outs are not made longer */
@@ -102,6 +103,7 @@ static void measured(struct urxe_qp *qp, uint64_t now)
 	uint64_t rtt = now > r->rtt_since ? now - r->rtt_since : 1;
 
 	sample(&r->rtt, rtt);
+	urxe_trace_rtt(qp, rtt);
 	sample(&qp->peer->rtt, rtt);
 	r->backoff = 0;
 	r->rtt_since = 0;
@@ -219,6 +221,7 @@ static void probe(struct urxe_qp *qp, uint64_t now)
 		return;
 	}
 	urxe_stat_inc(qp->dev, URXE_STAT_PROBES);
+	urxe_trace_probe(qp, now - r->silent_since);
 	begin_again(qp, r->probed, now);
 	if (!r->probed) {
 		r->probed = true;
@@ -251,6 +254,7 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 		return;
 	}
 	urxe_stat_inc(qp->dev, URXE_STAT_TIMEOUTS);
+	urxe_trace_timeout(qp);
 	if (!r->retries && !urxe_apm_migrate(qp)) {
 		urxe_requester_complete(qp, IBV_WC_RETRY_EXC_ERR);
 		urxe_qp_error(qp);

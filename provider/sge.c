@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "trace.h"
 
 /* Where a walk stands: the rest of a range, cut to one SGE at a time. */
 struct sge_walk {
@@ -44,9 +45,12 @@ bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ib
 	uint32_t part, lkey;
 	uint64_t va;
 
-	while (sge_next(&w, &va, &part, &lkey))
-		if (!urxe_mr_access(dev, pd, lkey, va, part, access))
+	while (sge_next(&w, &va, &part, &lkey)) {
+		if (!urxe_mr_access(dev, pd, lkey, va, part, access)) {
+			urxe_trace_lkey_denied(lkey, va, part, access);
 			return false;
+		}
+	}
 	return w.left == 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "trace.h"
 #include "xrc.h"
 
 /* All but what the library fills in of a plain SRQ. */
@@ -190,6 +191,8 @@ int urxe_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv
 		err = urxe_rq_post(&srq->rq, wr);
 		if (err)
 			*bad = wr;
+		else
+			urxe_trace_post_recv(0, wr);
 	}
 	urxe_spin_unlock(&srq->rq.lock);
 	return err;

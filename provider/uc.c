@@ -8,13 +8,14 @@
 
 #include "provider.h"
 #include "responder.h"
+#include "trace.h"
 #include "uc.h"
 
 /* Give the message up. A receive WQE in use is used again for the next (IBTA 9.8.2.2.7). */
-static void uc_drop(struct urxe_qp *qp)
+static void uc_drop(struct urxe_qp *qp, uint32_t psn)
 {
 	qp->resp.state = URXE_RESP_EXPECT_FIRST;
-	urxe_stat_inc(qp->dev, URXE_STAT_RX_UC_DROP);
+	urxe_qp_drop(qp, psn, URXE_STAT_RX_UC_DROP);
 }
 
 static bool uc_in_message(const struct urxe_responder *r, const struct urxe_decoded *pkt,
@@ -97,7 +98,7 @@ void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 		       : pkt->length == qp->mtu;
 
 	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
+		urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_BAD_STATE);
 		return;
 	}
 	if (qp->state == IBV_QPS_RTR && !r->established) {
@@ -106,10 +107,10 @@ void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	}
 	r->epsn = urxe_psn_add(pkt->psn, 1);
 	if (!full || !uc_in_message(r, pkt, in_order)) {
-		uc_drop(qp);
+		uc_drop(qp, pkt->psn);
 		return;
 	}
 	done = pkt->what & URXE_OPF_SEND ? uc_send(qp, pkt) : uc_write(qp, pkt);
 	if (!done)
-		uc_drop(qp);
+		uc_drop(qp, pkt->psn);
 }

@@ -10,6 +10,7 @@
 #include "rate.h"
 #include "requester.h"
 #include "responder.h"
+#include "trace.h"
 #include "ud.h"
 
 /* 0: sent or dropped, either way complete; EAGAIN: later; EFAULT: bad lkey. */
@@ -53,6 +54,7 @@ static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe 
 		urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, len, &tx);
 	if (pad)
 		urxe_tx_append(&tx, NULL, pad);
+	urxe_trace_packet_tx(qp, &tx);
 	urxe_tx_commit(lane, &tx);
 	sent->packets++;
 	qp->req.psn = urxe_psn_add(qp->req.psn, 1);
@@ -109,18 +111,18 @@ void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	int err;
 
 	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_STATE);
+		urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_BAD_STATE);
 		return;
 	}
 	if (pkt->deth.qkey != qp->attr.qkey) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_BAD_QKEY);
+		urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_BAD_QKEY);
 		return;
 	}
 	/* Without a buffer, or with one too short, a datagram is lost; the QP lives on. */
 	err = urxe_responder_take_rwqe(qp, pkt->length + URXE_GRH_LEN);
 	if (err) {
-		urxe_stat_inc(qp->dev,
-			      err == ENOENT ? URXE_STAT_RX_UD_NO_RECV : URXE_STAT_RX_UD_TOO_LONG);
+		urxe_qp_drop(qp, pkt->psn,
+			     err == ENOENT ? URXE_STAT_RX_UD_NO_RECV : URXE_STAT_RX_UD_TOO_LONG);
 		return;
 	}
 	if (!urxe_sge_scatter(qp->dev, r->recv_pd, r->rwqe->sge, r->rwqe->num_sge, 0, pkt->grh,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "trace.h"
 #include "wq.h"
 
 #define MAX_LOG_TABLE 11
@@ -98,6 +99,8 @@ static int wq_post_recv(struct ibv_wq *ibwq, struct ibv_recv_wr *wr, struct ibv_
 		err = urxe_rq_post(&wq->rq, wr);
 		if (err)
 			*bad = wr;
+		else
+			urxe_trace_post_recv(0, wr);
 	}
 	if (wq->state == IBV_WQS_ERR)
 		wq_error(wq);

@@ -10,6 +10,7 @@
 #include "provider.h"
 #include "progress.h"
 #include "requester.h"
+#include "trace.h"
 #include "wqe.h"
 
 #define OP(x)	   (1u << IBV_WR_##x)
@@ -151,6 +152,7 @@ int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
 		return EINVAL;
 	if (op & (OPS_LOCAL | OPS_FLUSH) && wqe->length)
 		return EINVAL; /* they have no data of ours */
+	urxe_trace_post_send(qp, wqe);
 	return 0;
 }
 
