@@ -6,6 +6,11 @@
 
 static const char *const counter_names[] = {URXE_COUNTER_LIST(COUNTER_NAME)};
 
+const char *urxe_counter_name(enum urxe_counter c)
+{
+	return counter_names[c];
+}
+
 unsigned urxe_port_counters(struct urxe_port *port, const char *const **names, uint64_t *values,
 			    unsigned max)
 {

@@ -88,4 +88,7 @@ enum urxe_counter {
 	URXE_COUNTER_LIST(URXE_COUNTER_ENUM) URXE_COUNTERS
 };
 
+/** urxe_counter_name - as the list has it. */
+const char *urxe_counter_name(enum urxe_counter c);
+
 #endif

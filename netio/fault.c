@@ -5,6 +5,7 @@
  * stack's own protocols are spared: it is the transport that is to be tested.
  */
 #include "netio/stack.h"
+#include "netio/trace.h"
 
 #define HOLD_MAX_FRAMES 4
 #define HOLD_MAX_TIME	URXE_MSEC
@@ -71,9 +72,13 @@ static void corrupt(struct urxe_fault_dir *d, const struct urxe_frame *f, uint32
 }
 
 /* The counters of a direction stand in the order of enum urxe_fault. */
-static void count(struct urxe_lane *lane, struct urxe_fault_dir *d, enum urxe_fault what)
+static void count(struct urxe_lane *lane, struct urxe_fault_dir *d, enum urxe_fault what,
+		  const uint8_t *bth)
 {
-	urxe_count(lane, (enum urxe_counter)(d->base + what), 1);
+	enum urxe_counter c = (enum urxe_counter)(d->base + what);
+
+	urxe_count(lane, c, 1);
+	urxe_trace_fault(c, bth);
 }
 
 static void hold(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct urxe_frame *f)
@@ -102,20 +107,20 @@ unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 	if (drop) {
 		struct urxe_frame gone = *f;
 
-		count(lane, d, URXE_FAULT_DROP);
+		count(lane, d, URXE_FAULT_DROP, f->data + bth);
 		urxe_frame_free(lane, &gone);
 		return 0;
 	}
 	if (dup && urxe_frame_copy(lane, &out[n], f)) {
-		count(lane, d, URXE_FAULT_DUP);
+		count(lane, d, URXE_FAULT_DUP, f->data + bth);
 		n++;
 	}
 	if (bad) {
-		count(lane, d, URXE_FAULT_CORRUPT);
+		count(lane, d, URXE_FAULT_CORRUPT, f->data + bth);
 		corrupt(d, f, bth);
 	}
 	if (late && !d->holding) {
-		count(lane, d, URXE_FAULT_REORDER);
+		count(lane, d, URXE_FAULT_REORDER, f->data + bth);
 		hold(lane, d, f);
 		return n;
 	}

@@ -5,6 +5,7 @@
  * under its reason. Nothing read from the frame is trusted before it is checked.
  */
 #include "netio/stack.h"
+#include "netio/trace.h"
 #include "urxe/opcode.h"
 
 static bool drop(struct urxe_lane *lane, enum urxe_counter why)
@@ -12,6 +13,7 @@ static bool drop(struct urxe_lane *lane, enum urxe_counter why)
 	if (lane->raw_taken)
 		return false; /* not lost */
 	urxe_count(lane, why, 1);
+	urxe_trace_frame_drop(lane, why);
 	return false;
 }
 

@@ -5,6 +5,7 @@
  * lock. An entry lives while paths refer to it, and for a while after its last packet.
  */
 #include "netio/stack.h"
+#include "netio/trace.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ void urxe_neigh_schedule(struct urxe_port *port, uint64_t due)
 static void enter(struct urxe_port *port, struct urxe_neigh *n, enum urxe_neigh_state state,
 		  const uint8_t mac[6], uint64_t due)
 {
+	urxe_trace_neighbour(n->gid, state_of(n), state);
 	set_word(n, state, mac);
 	n->due = due;
 	schedule(port, due);

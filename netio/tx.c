@@ -5,6 +5,7 @@
  * lane's.
  */
 #include "netio/stack.h"
+#include "netio/trace.h"
 
 static bool cache_refill(struct urxe_lane *lane)
 {
@@ -172,6 +173,7 @@ static void emit_roce(struct urxe_lane *lane, struct urxe_frame *f, bool loop)
 static int no_room(struct urxe_lane *lane, enum urxe_counter why)
 {
 	urxe_count(lane, why, 1);
+	urxe_trace_tx_wait(lane, why);
 	return EAGAIN;
 }
 
