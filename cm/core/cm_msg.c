@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cm/core/cm_priv.h"
-#include "urxe/log.h"
+#include "cm/core/trace.h"
 
 #define PUT(mad, field, value) urxe_mad_put(mad, URXE_##field, value)
 
@@ -12,14 +12,13 @@ void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const
 	uint16_t attr = urxe_mad_get16(mad, URXE_HDR_ATTR_ID);
 
 	cm->counters.sent[attr - URXE_MAD_REQ]++;
-	urxe_debug("cm -> %s %08lx/%08lx", urxe_mad_msg_name(attr),
-		   (unsigned long)urxe_mad_get(mad, URXE_REP_LOCAL_COMM_ID),
-		   (unsigned long)urxe_mad_get(mad, URXE_REP_REMOTE_COMM_ID));
+	urxe_trace_mad_tx(mad);
 	cm->ops->send(cm->arg, path, mad);
 }
 
 void urxe_cm_count_retry(struct urxe_cm_id *id, uint16_t attr)
 {
+	urxe_trace_cm_retry(id, attr);
 	id->retries++;
 	id->cm->counters.retried[attr - URXE_MAD_REQ]++;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm/core/cm_priv.h"
+#include "cm/core/trace.h"
 #include "urxe/log.h"
 
 static bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
@@ -283,9 +284,7 @@ static void rx_mad(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 		cm->counters.drop_wrong_source++;
 		return;
 	}
-	urxe_debug("cm <- %s %08lx/%08lx", urxe_mad_msg_name(attr),
-		   (unsigned long)urxe_mad_get(mad, URXE_REP_LOCAL_COMM_ID),
-		   (unsigned long)urxe_mad_get(mad, URXE_REP_REMOTE_COMM_ID));
+	urxe_trace_mad_rx(mad);
 	switch (attr) {
 	case URXE_MAD_REQ:
 		rx_req(cm, src, mad);
@@ -325,25 +324,59 @@ static void rx_mad(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 	}
 }
 
-static uint64_t drops(const struct urxe_cm_counters *c)
+/* Why MADs are dropped: X(name, counter). */
+#define DROPS(X)                           \
+	X(malformed, drop_malformed)       \
+	X(wrong_source, drop_wrong_source) \
+	X(unknown_id, drop_unknown_id)     \
+	X(state, drop_state)               \
+	X(no_memory, drop_no_memory)       \
+	X(backlog, drop_backlog)
+#define DROP_NAME(name, counter)  #name,
+#define DROP_VALUE(name, counter) c->counter,
+
+static const char *const drop_names[] = {DROPS(DROP_NAME)};
+#define N_DROPS (sizeof(drop_names) / sizeof(drop_names[0]))
+
+static void copy_drops(uint64_t to[N_DROPS], const struct urxe_cm_counters *c)
 {
-	return c->drop_malformed + c->drop_wrong_source + c->drop_unknown_id + c->drop_state +
-	       c->drop_no_memory + c->drop_backlog;
+	const uint64_t values[N_DROPS] = {DROPS(DROP_VALUE)};
+
+	memcpy(to, values, sizeof(values));
+}
+
+/* Was the MAD dropped, by what the counters were before it and are now? NULL: it was not. */
+static const char *drop_reason(const uint64_t before[N_DROPS], const struct urxe_cm_counters *c)
+{
+	uint64_t now[N_DROPS];
+
+	copy_drops(now, c);
+	for (unsigned i = 0; i < N_DROPS; i++)
+		if (now[i] != before[i])
+			return drop_names[i];
+	return NULL;
 }
 
 void urxe_cm_recv(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
 		  uint32_t len)
 {
-	uint64_t before = drops(&cm->counters);
+	uint64_t before[N_DROPS];
+	const char *reason;
 	uint16_t attr;
 
 	if (urxe_mad_check(mad, len)) {
 		cm->counters.drop_malformed++;
+		urxe_trace_mad_drop(0, 0, "malformed");
 		return;
 	}
+	copy_drops(before, &cm->counters);
 	cm->heard[urxe_cm_peer_hash(cm, &src->sgid)] = cm->ops->now(cm->arg);
 	attr = urxe_mad_get16(mad, URXE_HDR_ATTR_ID);
 	cm->counters.received[attr - URXE_MAD_REQ]++;
 	rx_mad(cm, src, mad, attr);
-	cm->counters.dropped[attr - URXE_MAD_REQ] += drops(&cm->counters) != before;
+	reason = drop_reason(before, &cm->counters);
+	if (!reason)
+		return;
+	cm->counters.dropped[attr - URXE_MAD_REQ]++;
+	urxe_trace_mad_drop(attr, (uint32_t)urxe_mad_get(mad, URXE_REP_LOCAL_COMM_ID), reason);
 }

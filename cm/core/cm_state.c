@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "cm/core/cm_priv.h"
-#include "urxe/gid.h"
+#include "cm/core/trace.h"
 #include "urxe/log.h"
 
 #define NAME(name) #name,
@@ -234,11 +234,7 @@ static bool waits_for_rtu(enum urxe_cm_state state)
 
 static void count_state(struct urxe_cm_id *id, enum urxe_cm_state from, enum urxe_cm_state to)
 {
-	char peer[URXE_GID_STRLEN];
-
-	urxe_debug("cm %08x/%08x %s: %s -> %s by %s", id->local_comm_id, id->remote_comm_id,
-		   urxe_gid_print(id->path.dgid.raw, peer, sizeof(peer)), urxe_cm_state_names[from],
-		   urxe_cm_state_names[to], urxe_cm_input_names[id->cm->input]);
+	urxe_trace_cm_state(id, from, to);
 	id->cm->counters.states[from]--;
 	id->cm->counters.states[to]++;
 	if (waits_for_rtu(from) != waits_for_rtu(to))
@@ -301,6 +297,7 @@ static void tell(struct urxe_cm_id *id, struct urxe_cm_step *s)
 	if (s->ev.type == URXE_CM_EV_NONE)
 		return;
 	id->last_event = s->ev.type;
+	urxe_trace_cm_event(id, s->ev.type);
 	if (!id->handler)
 		return;
 	s->ev.mad = s->mad;

@@ -14,9 +14,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "cm/core/trace.h"
 #include "cm/rdma/cma.h"
 #include "provider/gsi.h"
-#include "urxe/log.h"
 
 pthread_cond_t urxe_cma_acked = PTHREAD_COND_INITIALIZER;
 
@@ -254,7 +254,7 @@ void urxe_cma_event_post(struct urxe_cma_event *ev)
 {
 	struct urxe_cma_channel *ch = ev->owner->channel;
 
-	urxe_debug("rdma_cm: %s status %d", rdma_event_str(ev->event.event), ev->event.status);
+	urxe_trace_rdma_event(ev->event.id, rdma_event_str(ev->event.event), ev->event.status);
 	to_cma_id(ev->event.id)->last_event = rdma_event_str(ev->event.event);
 	cds_list_add_tail(&ev->entry, &ch->events);
 	cds_list_add_tail(&ev->own, &ev->owner->events);
