@@ -17,12 +17,12 @@ void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome)
 {
 	struct urxe_responder *r = &qp->resp;
 
-	urxe_trace_nak(qp, syndrome);
 	r->nak_due = true;
 	r->nak_syndrome = syndrome;
 	r->nak_psn = r->epsn;
 	if (r->state == URXE_RESP_FATAL)
 		return;
+	urxe_trace_nak(qp, syndrome);
 	if (r->state != URXE_RESP_WAIT_RETRY)
 		r->resume = r->state;
 	r->state = URXE_RESP_WAIT_RETRY;
@@ -32,6 +32,7 @@ void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_
 {
 	struct urxe_responder *r = &qp->resp;
 
+	urxe_trace_nak(qp, URXE_AETH_NAK | code);
 	/* The receive WQE in use fails now, the QP when the NAK is out (IBTA 9.9.3). */
 	if (r->in_recv)
 		urxe_responder_finish_recv(qp, status, NULL, 0);
