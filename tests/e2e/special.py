@@ -9,6 +9,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import tempfile
 
 import frames
@@ -514,6 +516,94 @@ def status(report, _kind, why_not):
         report.result(title, verdict(result) or wrong_status(result.b, bool(options)), result)
 
 
+# ---- a look inside while it runs ----
+
+BPFTRACE = "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec bpftrace -B line %s"
+# Of loss.bt, at 1 % loss of what the client sends.
+SEEN = (r'@faults\[fault_tx_drop\]: \d', r'@not_taken\[rx_out_of_sequence\]: \d', r'@naks_sent\[PSN_SEQUENCE\]: \d',
+        r'@naks_received\[PSN_SEQUENCE\]: \d', r'@sent_again_qp\[\d+\]: \d', r'@packets_sent_again:', r'@round_trip_us:')
+LINES = (r'QP [0-9a-f]{6}: RTR -> RTS', r'QP [0-9a-f]{6}: fault_tx_drop as configured, PSN \d+',
+         r'QP [0-9a-f]{6}: <- NAK PSN_SEQUENCE, PSN \d+, \d of 7 retries left',
+         r'QP [0-9a-f]{6}: sends again from PSN \d+, was at \d+')
+
+
+def lossy_write(log='warn'):
+    return node.two_node('ib_write_bw -d urxe0 -p {p} -s 4096 -n 5000',
+                         'ib_write_bw -d urxe0 -p {p} -s 4096 -n 5000 127.0.0.1',
+                         options=('--opt-b', '--drop-tx 0.01 --seed 3'), env={'URXE_LOG': log})
+
+
+def lacking(text, wanted):
+    missing = [w for w in wanted if not re.search(w, text)]
+    return 'does not show ' + ', '.join(missing) if missing else None
+
+
+class Watcher:
+    """bpftrace with a script of tools/trace, for the provider of this build; all is in place once it is made."""
+
+    def __init__(self, name):
+        with open(os.path.join(node.TOP, 'tools', 'trace', name + '.in')) as f:
+            text = f.read().replace('@LIB@', os.path.join(node.BUILD, 'provider', 'liburxe-rdmav34.so'))
+        self.script = tempfile.NamedTemporaryFile('w', suffix='.bt')
+        self.script.write(text)
+        self.script.flush()
+        self.proc = subprocess.Popen(['unshare', '-m', 'sh', '-c', BPFTRACE % self.script.name], text=True,
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.out = ''
+        for line in self.proc.stdout:
+            self.out += line
+            if line.startswith('urxe: watching'):
+                break
+
+    def watches(self):
+        return self.out.endswith('Ctrl-C\n')
+
+    def end(self):
+        """what it has printed"""
+        self.proc.send_signal(signal.SIGINT)
+        try:
+            rest, _ = self.proc.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.proc.kill()
+            rest, _ = self.proc.communicate()
+        return self.out + rest
+
+
+def no_bpftrace():
+    """Why it cannot be had, or None."""
+    if os.geteuid():
+        return 'bpftrace needs root'
+    if not shutil.which('bpftrace'):
+        return 'bpftrace is not installed'
+    done = subprocess.run(['readelf', '-n', os.path.join(node.BUILD, 'provider', 'liburxe-rdmav34.so')],
+                          text=True, stdout=subprocess.PIPE)
+    if 'Provider: urxe' not in done.stdout:
+        return 'built without <sys/sdt.h>'
+    done = subprocess.run(['bpftrace', '-e', 'BEGIN { exit() }'], text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return None if not done.returncode else 'bpftrace does not work here: ' + done.stdout.strip().splitlines()[-1]
+
+
+def trace(report, _kind, _why_not):
+    """The tracepoints of a program that runs, by bpftrace; and as lines of the log."""
+    title = 'trace: --log debug at 1 % loss'
+    if report.wanted(title):
+        result = lossy_write('debug')
+        report.result(title, verdict(result) or lacking(result.b, LINES), result)
+    title = 'trace: bpftrace at 1 % loss'
+    if not asked(report, title, no_bpftrace()):
+        return
+    watcher = Watcher('loss.bt')
+    if not watcher.watches():
+        report.skip(title, 'bpftrace cannot watch here: ' + watcher.end().strip().splitlines()[-1])
+        return
+    result = lossy_write()
+    seen = watcher.end()
+    result.own += seen
+    report.result(title, verdict(result) or lacking(seen, SEEN), result)
+
+
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
-         'address': address, 'icmp': icmp, 'status': status}
+         'address': address, 'icmp': icmp, 'status': status,
+         'trace': trace}
