@@ -18,8 +18,9 @@ enum urxe_log_level {
 	URXE_LOG_TRACE, /* each packet, work request and completion */
 };
 
-/** urxe_log_threshold - the most talkative level that is printed; use the functions below. */
-extern atomic_int urxe_log_threshold;
+/** urxe_log_threshold - the most talkative level that is printed; use the functions below. Each
+ * library has its own: hidden, it is one load away. */
+extern atomic_int urxe_log_threshold __attribute__((visibility("hidden")));
 
 /**
  * urxe_log_set_level - choose the most talkative level that is printed

@@ -17,8 +17,10 @@
 
 /** URXE_TRACE_WATCHED - is a tool attached to the point? It counts the semaphore up meanwhile. */
 #ifdef URXE_HAVE_SDT
-#define URXE_TRACE_WATCHED(name)    urxe_##name##_semaphore
-#define URXE_TRACE_SEMAPHORE_(name) extern volatile unsigned short urxe_##name##_semaphore;
+#define URXE_TRACE_WATCHED(name) urxe_##name##_semaphore
+#define URXE_TRACE_SEMAPHORE_(name)                            \
+	extern volatile unsigned short urxe_##name##_semaphore \
+		__attribute__((visibility("hidden")));
 #else
 #define URXE_TRACE_WATCHED(name) 0
 #define URXE_TRACE_SEMAPHORE_(name)
