@@ -414,8 +414,8 @@ void ethdev_unplug(struct ethdev *e)
 	if (e->kind->gated)
 		urxe_gate_lock();
 	callbacks_remove(e);
-	di.device = NULL;
-	rte_eth_dev_info_get(e->port, &di);
+	if (rte_eth_dev_info_get(e->port, &di))
+		di.device = NULL;
 	rte_eth_dev_close(e->port);
 	if (di.device)
 		rte_dev_remove(di.device);

@@ -131,13 +131,13 @@ static uint64_t tsc_base, tsc_base_ns, tsc_mult; /* ns per tick, 32.32; 0: use t
 /* A reading of both clocks at one moment: the tightest of some tries. */
 static void tsc_pair(uint64_t *tsc, uint64_t *ns)
 {
-	uint64_t best = UINT64_MAX, a, b, t;
+	uint64_t best = 0, a, b, t;
 
 	for (unsigned i = 0; i < 16; i++) {
 		a = __rdtsc();
 		t = mono_ns();
 		b = __rdtsc();
-		if (b - a < best) {
+		if (!i || b - a < best) {
 			best = b - a;
 			*tsc = a + (b - a) / 2;
 			*ns = t;

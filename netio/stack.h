@@ -142,10 +142,10 @@ struct urxe_mcast_group {
 };
 
 struct urxe_mcast {
+	struct urxe_mcast_group group[MCAST_MAX];
+	unsigned count;
 	struct urxe_mutex filter_lock; /* joins and leaves; held while the link's filter changes */
 	struct urxe_spin lock;
-	unsigned count;
-	struct urxe_mcast_group group[MCAST_MAX];
 	_Atomic uint64_t due; /* next report; set before urxe_neigh_schedule() */
 	bool query4, query6;  /* somebody asked for all groups */
 };

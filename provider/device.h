@@ -102,9 +102,9 @@ struct urxe_service_thread {
 /** ICMP errors about QP1's packets, until its service takes them (gsi.c). Innermost lock. */
 #define URXE_GSI_ERRORS 16
 struct urxe_gsi_errors {
-	struct urxe_spin lock;
-	unsigned head, count;
 	struct urxe_gsi_error entry[URXE_GSI_ERRORS];
+	unsigned head, count;
+	struct urxe_spin lock;
 };
 
 /** The flusher, which carries out FLUSHes to persistence (flush.c). */

@@ -69,7 +69,9 @@ static int connect_to(int pid)
 /* Nobody has a CM yet. */
 static void nothing(void)
 {
-	CU_ASSERT_STRING_EQUAL(status("--json"), "{ \"processes\": [ ] } ");
+	status("--json");
+	/* json-c writes an empty array as "[ ]" or, from 0.17 on, as "[]". */
+	CU_ASSERT(!strcmp(text, "{ \"processes\": [ ] } ") || !strcmp(text, "{ \"processes\": [] } "));
 	CU_ASSERT_EQUAL(count(status(""), "\n"), 1);
 }
 
