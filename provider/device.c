@@ -15,10 +15,6 @@
 #include "rcu.h"
 #include "status.h"
 
-#ifdef URXE_TSAN
-char urxe_rcu_tsan_order;
-#endif
-
 static void device_identify(struct urxe_device *dev)
 {
 	struct urxe_port_info info;

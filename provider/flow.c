@@ -392,7 +392,6 @@ int urxe_destroy_flow(struct ibv_flow *ibflow)
 		urxe_port_raw_tap(dev->port, NULL, NULL);
 	urxe_mutex_unlock(&dev->mutex);
 	atomic_fetch_sub(&f->qp->flows, 1);
-	URXE_RCU_RELEASE();
-	urcu_bp_call_rcu(&f->rcu, flow_free);
+	urxe_rcu_call(&f->rcu, flow_free);
 	return 0;
 }

@@ -99,8 +99,7 @@ static void group_put(struct urxe_device *dev, struct urxe_mcast_group *g)
 	urxe_rlist_del(&dev->mcast_groups, &g->node);
 	dev->num_mcast--;
 	urxe_port_mcast_leave(dev->port, g->mgid);
-	URXE_RCU_RELEASE();
-	urcu_bp_call_rcu(&g->rcu, group_free);
+	urxe_rcu_call(&g->rcu, group_free);
 }
 
 static int attach(struct urxe_qp *qp, const uint8_t mgid[16])
@@ -159,8 +158,7 @@ int urxe_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 		urxe_rlist_del(&m->group->members, &m->node);
 		m->group->num_members--;
 		group_put(qp->dev, m->group);
-		URXE_RCU_RELEASE();
-		urcu_bp_call_rcu(&m->rcu, member_free);
+		urxe_rcu_call(&m->rcu, member_free);
 	}
 	urxe_mutex_unlock(&qp->dev->mutex);
 	return m ? 0 : EINVAL;

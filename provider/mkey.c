@@ -53,8 +53,7 @@ static void mkey_free(struct rcu_head *head)
 
 void urxe_mkey_free_later(struct urxe_mkey *mk)
 {
-	URXE_RCU_RELEASE();
-	urcu_bp_call_rcu(&mk->rcu, mkey_free);
+	urxe_rcu_call(&mk->rcu, mkey_free);
 }
 
 static uint8_t *memory_at(const struct urxe_mkey *mk, uint64_t va, uint64_t len, unsigned access)

@@ -348,8 +348,7 @@ void urxe_qp_destroy_common(struct urxe_qp *qp)
 	qp_hold_objects(qp, -1);
 	atomic_fetch_sub(&qp->dev->num_qp, 1);
 	/* Somebody may have found it just before, and is about to see that it is destroyed. */
-	URXE_RCU_RELEASE();
-	urcu_bp_call_rcu(&qp->rcu, qp_free_rcu);
+	urxe_rcu_call(&qp->rcu, qp_free_rcu);
 }
 
 int urxe_destroy_qp(struct ibv_qp *ibqp)

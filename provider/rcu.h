@@ -48,4 +48,23 @@ static inline void urxe_rcu_synchronize(void)
 	URXE_RCU_ACQUIRE();
 }
 
+/**
+ * urxe_rcu_call - @fn(@head) runs later, in a thread of its own ("urxe/rcu"), when all look-ups
+ * that are under way now have ended. Any thread, with any lock; @fn begins with URXE_RCU_ACQUIRE().
+ */
+void urxe_rcu_call(struct rcu_head *head, void (*fn)(struct rcu_head *head));
+
+/** urxe_rcu_fork_prepare - before fork(): no grace period is half way. Pair it with one of the next
+ * two. */
+void urxe_rcu_fork_prepare(void);
+
+/** urxe_rcu_fork_parent - after fork(), in the parent */
+void urxe_rcu_fork_parent(void);
+
+/**
+ * urxe_rcu_fork_child - after fork(), in the child: the readers of the parent are forgotten, and
+ * what urxe_rcu_call() was given before the fork is never freed.
+ */
+void urxe_rcu_fork_child(void);
+
 #endif

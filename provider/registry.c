@@ -39,12 +39,12 @@ static void fork_prepare(void)
 		urxe_mutex_lock(&registry.devices[i]->cqs_lock);
 		urxe_mutex_lock(&registry.devices[i]->flusher.lock);
 	}
-	urcu_bp_before_fork();
+	urxe_rcu_fork_prepare();
 }
 
 static void fork_parent(void)
 {
-	urcu_bp_after_fork_parent();
+	urxe_rcu_fork_parent();
 	for (unsigned i = 0; i < registry.n; i++) {
 		urxe_mutex_unlock(&registry.devices[i]->flusher.lock);
 		urxe_mutex_unlock(&registry.devices[i]->cqs_lock);
@@ -55,7 +55,7 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	urcu_bp_after_fork_child();
+	urxe_rcu_fork_child();
 	for (unsigned i = 0; i < registry.n; i++) {
 		struct urxe_device *dev = registry.devices[i];
 

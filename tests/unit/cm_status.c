@@ -71,7 +71,8 @@ static void nothing(void)
 {
 	status("--json");
 	/* json-c writes an empty array as "[ ]" or, from 0.17 on, as "[]". */
-	CU_ASSERT(!strcmp(text, "{ \"processes\": [ ] } ") || !strcmp(text, "{ \"processes\": [] } "));
+	CU_ASSERT(!strcmp(text, "{ \"processes\": [ ] } ") ||
+		  !strcmp(text, "{ \"processes\": [] } "));
 	CU_ASSERT_EQUAL(count(status(""), "\n"), 1);
 }
 
