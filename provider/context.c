@@ -286,7 +286,10 @@ static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv
 	if (port_num != 1)
 		return EINVAL;
 	urxe_port_query(dev->port, &info);
-	memset(attr, 0, sizeof(*attr));
+	/* What newer headers have behind this field (active_speed_ex) is 0, by the library's word:
+	 * a library that is older than the headers gives no room for it. */
+	memset(attr, 0, offsetof(struct ibv_port_attr, port_cap_flags2));
+	attr->port_cap_flags2 = 0;
 	attr->state = info.link_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	attr->max_mtu = IBV_MTU_4096;
 	attr->active_mtu = mtu_enum(info.path_mtu);

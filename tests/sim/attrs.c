@@ -138,6 +138,9 @@ static const struct row port_rows[] = {
 	PORT(flags, attr_port_grh),
 	PORT(port_cap_flags2, attr_port_caps),
 	PAD(2),
+#ifdef URXE_HAVE_ACTIVE_SPEED_EX
+	PORT(active_speed_ex, attr_port_speed),
+#endif
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

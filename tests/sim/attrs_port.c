@@ -73,6 +73,9 @@ void attr_port_speed(void)
 		CU_ASSERT(a.active_width == 1 || a.active_width == 2); /* 1x, 4x */
 		CU_ASSERT_EQUAL(lane_mbps(a.active_speed) * (a.active_width == 2 ? 4 : 1),
 				speeds[i].says);
+#ifdef URXE_HAVE_ACTIVE_SPEED_EX
+		CU_ASSERT_EQUAL(a.active_speed_ex, 0); /* active_speed has room for all of ours */
+#endif
 		pair_close(&p);
 	}
 }
