@@ -29,7 +29,9 @@ build_dir() {
 	fi
 }
 
-# build KIND: sets up the folder unless it is, and builds all (fuzz: the fuzzers)
+# build KIND: sets up the folder unless it is, and builds all (fuzz: the fuzzers). $werror: true where a
+# warning is an error, which is so for ci/test, and not for those who only want it to work
+werror=false
 build() {
 	local kind=$1 dir args cc=${CC:-} what=all
 
@@ -49,7 +51,7 @@ build() {
 	*) die "no build is called '$kind' (plain, asan, tsan, fuzz, coverage are)" ;;
 	esac
 	if [ ! -f "$dir/build.ninja" ]; then
-		quietly env ${cc:+CC="$cc"} meson setup "${args[@]}" "$dir" "$top" || return
+		quietly env ${cc:+CC="$cc"} meson setup -Dwerror=$werror "${args[@]}" "$dir" "$top" || return
 	fi
 	quietly ninja -C "$dir" "$what"
 }
