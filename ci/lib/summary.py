@@ -88,9 +88,9 @@ def main(folder):
                 skips.append(name)
         rows.append(row)
 
-    print('\n%-6s %-12s %7s %7s %8s %9s' % ('build', 'part', 'passed', 'failed', 'skipped', 'seconds'))
+    print('\n%-9s %-12s %7s %7s %8s %9s' % ('build', 'part', 'passed', 'failed', 'skipped', 'seconds'))
     for row in rows:
-        print('%-6s %-12s %7d %7d %8d %9.1f' % tuple(row))
+        print('%-9s %-12s %7d %7d %8d %9.1f' % tuple(row))
     print('\nslowest:')
     for seconds, title in sorted(times, reverse=True)[:10]:
         print('  %7.1f s  %s' % (seconds, title))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """End to end: Debian's own programs as two nodes. One line a test: ok, FAIL or skip.
 
-run.py --group LINK-MTU | --special NAME | --full | --list
+run.py --group LINK-MTU | --special NAME | --short | --full | --list
        [--only REGEX] [--link LINK --mtu MTU]
 """
 import argparse
@@ -117,6 +117,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument('--group', help='a row of matrix.CI: LINK-MTU')
     p.add_argument('--special', choices=sorted(special.TESTS))
+    p.add_argument('--short', action='store_true', help='matrix.SHORT')
     p.add_argument('--full', action='store_true', help='the whole matrix (of --group) and all specials')
     p.add_argument('--list', action='store_true')
     p.add_argument('--only', help='names that match this')
@@ -131,6 +132,7 @@ def main():
     else:
         kind, timeout = 'ci-sanitized' if san else 'ci', 120 if san else 60
         rows = [r for r in (matrix.SANITIZED if san else matrix.CI) if '%s-%d' % r[:2] == args.group]
+        rows += matrix.SHORT if args.short else []
         specials = [args.special] if args.special else []
     if args.list:
         for link, mtu, names in matrix.CI:
@@ -138,7 +140,7 @@ def main():
         print('special: ' + ' '.join(sorted(special.TESTS)))
         return 0
     if not rows and not specials:
-        p.error('nothing to run: --group, --special or --full')
+        p.error('nothing to run: --group, --special, --short or --full')
     by_name = {c.name: c for c in matrix.CASES + matrix.EXTRA}
     for link, mtu, names in rows:
         reason = why_not(link)
