@@ -42,7 +42,9 @@ build() {
 	tsan) args=(-Db_sanitize=thread -Dbuildtype=debug -Doptimization=1) ;;
 	fuzz)
 		args=(-Dfuzz=true -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1)
+		# Debian 12's, 13's
 		cc=clang-14 what=fuzzers
+		command -v $cc >/dev/null || cc=clang-19
 		;;
 	coverage)
 		# atomic: threads count the same lines
