@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "plugin.h"
+#include "rdma_driver.h"
 
 static const struct urxe_shim_ops *ops;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -37,12 +38,17 @@ __attribute__((constructor)) static void find_shim_dir(void)
 static void use(const char *path)
 {
 	const struct urxe_shim_ops *(*entry)(void);
+	const char *why;
 	void *lib;
 
 	/* Our librdmacm may have it as a dependency: the same file is loaded once. */
 	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!lib) {
-		fprintf(stderr, "urxe: cannot load the provider: %s\n", dlerror());
+		why = dlerror();
+		fprintf(stderr, "urxe: cannot load the provider: %s%s\n", why,
+			strstr(why, ", version " URXE_RDMA_PRIVATE_NODE)
+				? ": urxe needs the private ABI of rdma-core 36 to 56"
+				: "");
 		return;
 	}
 	entry = (const struct urxe_shim_ops *(*)(void))dlsym(lib, URXE_SHIM_OPS_ENTRY);

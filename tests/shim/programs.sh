@@ -46,6 +46,11 @@ if have ibv_devices; then
 		ibv_devices
 	expect 'no provider: says so' '^urxe: cannot load the provider: .*/nowhere' $path \
 		URXE_PROVIDER=/nowhere ibv_devices
+	# A library of another private ABI has not all that the provider needs.
+	LC_ALL=C sed 's/verbs_set_ops/verbs_sat_ops/g' "$provider" >"$tmp/other_abi.so"
+	expect 'another private ABI: says so' \
+		'^urxe: cannot load the provider: .*: urxe needs the private ABI of rdma-core 36 to 56$' $path \
+		URXE_PROVIDER="$tmp/other_abi.so" ibv_devices
 	expect 'not a provider: says so' '^urxe: .* is not a urxe provider' $path \
 		URXE_PROVIDER=libc.so.6 ibv_devices
 fi

@@ -36,7 +36,7 @@ symbols "$theirs" >"$tmp/theirs"
 case $(grep -c '@@' "$tmp/theirs") in
 68) ;;
 *)
-	echo "skipped: the installed librdmacm.so.1 is not rdma-core 44's"
+	echo "skipped: the installed librdmacm.so.1 is not one of rdma-core 44 to 56"
 	exit 77
 	;;
 esac
