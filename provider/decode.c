@@ -84,6 +84,9 @@ enum urxe_stat urxe_decode(const struct urxe_packet *frame, struct urxe_decoded 
 	uint32_t head, what;
 
 	urxe_bth_get(frame->bth, &bth);
+	pkt->psn = bth.psn;
+	pkt->dqpn = bth.dqpn;
+	pkt->opcode = bth.opcode;
 	op = &urxe_opcode_table[bth.opcode];
 	what = op->flags;
 	if (!(what & URXE_OPF_VALID))
@@ -103,9 +106,6 @@ enum urxe_stat urxe_decode(const struct urxe_packet *frame, struct urxe_decoded 
 	pkt->what = what;
 	pkt->payload = frame->bth + op->hdr_len;
 	pkt->length = frame->len - head;
-	pkt->psn = bth.psn;
-	pkt->dqpn = bth.dqpn;
-	pkt->opcode = bth.opcode;
 	pkt->flags = frame->flags;
 	pkt->ecn = frame->ecn;
 	pkt->solicited = bth.solicited;

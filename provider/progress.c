@@ -186,7 +186,7 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 	urxe_stat_inc(dev, URXE_STAT_RX_PACKETS);
 	if (frame->ecn == URXE_ECN_CE)
 		urxe_stat_inc(dev, URXE_STAT_RX_ECN_MARKED);
-	urxe_trace_packet_rx(frame);
+	urxe_trace_packet_rx(&pkt, frame->len);
 	if (bad == URXE_STAT_NONE &&
 	    (pkt.flags & URXE_PKT_MULTICAST || pkt.dqpn == URXE_MCAST_QPN)) {
 		if (!urxe_mcast_receive(dev, &pkt))
@@ -203,7 +203,7 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 	}
 	if (bad != URXE_STAT_NONE) {
 		urxe_stat_inc(dev, bad);
-		urxe_trace_frame_refused(frame, bad);
+		urxe_trace_packet_drop(pkt.dqpn, pkt.psn, bad);
 	}
 	return qp;
 }

@@ -90,24 +90,12 @@ void urxe_trace_fire_packet_tx(const struct urxe_qp *qp, const struct urxe_tx *t
 	TRACE("QP %06x: -> %06x %s, PSN %u, %u bytes", qp->qpn, bth.dqpn, name, bth.psn, length);
 }
 
-/* Read apart from urxe_decode(), and used for nothing else: the peer may have changed it. */
-void urxe_trace_fire_packet_rx(const struct urxe_packet *frame)
+void urxe_trace_fire_packet_rx(const struct urxe_decoded *pkt, uint32_t length)
 {
-	struct urxe_bth bth;
-	const char *name;
+	const char *name = NAMED(urxe_opcode_name(pkt->opcode));
 
-	urxe_bth_get(frame->bth, &bth);
-	name = NAMED(urxe_opcode_name(bth.opcode));
-	FIRE(packet_rx, bth.dqpn, bth.opcode, name, bth.psn, frame->len);
-	TRACE("QP %06x: <- %s, PSN %u, %u bytes", bth.dqpn, name, bth.psn, frame->len);
-}
-
-void urxe_trace_frame_refused(const struct urxe_packet *frame, enum urxe_stat why)
-{
-	struct urxe_bth bth;
-
-	urxe_bth_get(frame->bth, &bth);
-	urxe_trace_packet_drop(bth.dqpn, bth.psn, why);
+	FIRE(packet_rx, pkt->dqpn, pkt->opcode, name, pkt->psn, length);
+	TRACE("QP %06x: <- %s, PSN %u, %u bytes", pkt->dqpn, name, pkt->psn, length);
 }
 
 void urxe_trace_packet_drop(uint32_t qpn, uint32_t psn, enum urxe_stat why)

@@ -7,6 +7,7 @@
 #ifndef URXE_PROVIDER_TRACE_H
 #define URXE_PROVIDER_TRACE_H
 
+#include "decode.h"
 #include "qp.h"
 #include "urxe/trace.h"
 
@@ -45,9 +46,6 @@ void urxe_trace_qp_destroy(const struct urxe_qp *qp);
 void urxe_trace_event(const char *object, uint32_t number, enum ibv_event_type event);
 /** urxe_trace_packet_drop - a packet is not taken, and counted as @why. @qpn: 0 of none; lane. */
 void urxe_trace_packet_drop(uint32_t qpn, uint32_t psn, enum urxe_stat why);
-/** urxe_trace_frame_refused - likewise, before its QP took it: packet_drop with what the BTH has.
- */
-void urxe_trace_frame_refused(const struct urxe_packet *frame, enum urxe_stat why);
 /** urxe_trace_go_back - the requester is about to send from @psn on again. */
 void urxe_trace_go_back(const struct urxe_qp *qp, uint32_t psn);
 /** urxe_trace_probe - nothing was heard of the peer for @silence ns. */
@@ -82,7 +80,7 @@ void urxe_trace_fire_post_send(const struct urxe_qp *qp, const struct urxe_swqe 
 void urxe_trace_fire_post_recv(uint32_t qpn, const struct ibv_recv_wr *wr);
 void urxe_trace_fire_completion(const struct ibv_wc *wc);
 void urxe_trace_fire_packet_tx(const struct urxe_qp *qp, const struct urxe_tx *tx);
-void urxe_trace_fire_packet_rx(const struct urxe_packet *frame);
+void urxe_trace_fire_packet_rx(const struct urxe_decoded *pkt, uint32_t length);
 
 /** urxe_trace_post_send - a send WQE is complete, and about to be queued. */
 static inline void urxe_trace_post_send(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
@@ -113,11 +111,12 @@ static inline void urxe_trace_packet_tx(const struct urxe_qp *qp, const struct u
 		urxe_trace_fire_packet_tx(qp, tx);
 }
 
-/** urxe_trace_packet_rx - a packet came; it is not checked yet. Lane; no QP's lock. */
-static inline void urxe_trace_packet_rx(const struct urxe_packet *frame)
+/** urxe_trace_packet_rx - a packet of @length bytes from BTH to pad came; of @pkt opcode,
+ * destination and PSN are there. Lane; no QP's lock. */
+static inline void urxe_trace_packet_rx(const struct urxe_decoded *pkt, uint32_t length)
 {
 	if (URXE_TRACE_ON(packet_rx))
-		urxe_trace_fire_packet_rx(frame);
+		urxe_trace_fire_packet_rx(pkt, length);
 }
 
 #endif
