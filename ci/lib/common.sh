@@ -7,7 +7,7 @@ cd "$top" || exit 1
 unset LD_PRELOAD LD_LIBRARY_PATH URXE_PROVIDER
 for name in ${!URXE_@}; do
 	case $name in
-	URXE_BUILD | URXE_SHARED | URXE_FUZZ_SECONDS | URXE_DEBIAN_DIR) ;;
+	URXE_BUILD | URXE_SHARED | URXE_FUZZ_SECONDS | URXE_VM_DIR | URXE_DEBIAN_DIR) ;;
 	*) unset "$name" ;;
 	esac
 done
