@@ -174,9 +174,11 @@ static void ephemeral(void)
 
 	memset(seen, 0, sizeof(seen));
 	gid_of("10.0.0.1", g);
-	/* Most are taken by number: a search through many that are taken is slow under TSan. */
-	for (unsigned n = 32768; n < 60000; n++) {
+	/* Most are taken by number, or the search for all would be long under TSan. */
+	for (unsigned n = 32768; n < 61000; n++) {
 		port = (uint16_t)n;
+		if (n % 32 == 0)
+			continue;
 		CU_ASSERT_EQUAL(urxe_ident_port_claim(id, URXE_IDENT_TCP, g, V4, &port, &c), 0);
 		seen[n] = 1;
 		count++;
