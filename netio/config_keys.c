@@ -29,14 +29,15 @@ static bool parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
 /* The application's locale has no say in what "0.01" means. */
 static bool parse_rate(const char *s, double *out)
 {
-	static locale_t c;
+	locale_t c;
 	char *end;
 
-	if (!c)
-		c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	if (!isdigit((unsigned char)s[0]) && s[0] != '.')
 		return false;
+	c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	*out = c ? strtod_l(s, &end, c) : strtod(s, &end);
+	if (c)
+		freelocale(c);
 	return !*end && *out >= 0 && *out <= 1;
 }
 

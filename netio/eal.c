@@ -35,16 +35,6 @@
 
 bool urxe_eal_dead;
 
-/* What the devices want, gathered before the start. */
-static struct urxe_mutex want_lock = URXE_MUTEX_INIT;
-static unsigned want_mb;
-static bool want_pci;
-static char want_allow[URXE_CONFIG_MAX_DEVICES][32];
-static unsigned want_allows;
-static char extra_args[256];
-
-/* ---- the control thread ---- */
-
 struct eal_job {
 	int (*fn)(void *arg);
 	void *arg;
@@ -53,12 +43,53 @@ struct eal_job {
 	struct eal_job *next;
 };
 
-static struct urxe_mutex ctl_lock = URXE_MUTEX_INIT;
-static pthread_cond_t ctl_work; /* on CLOCK_MONOTONIC */
-static pthread_cond_t ctl_done;
-static struct eal_job *ctl_head, **ctl_tail = &ctl_head;
-static bool ctl_running;
-static struct urxe_eal_watch *watches; /* control thread's */
+struct eal_args {
+	char *argv[EAL_MAX_ARGS];
+	int argc;
+	bool users; /* some are the user's own */
+};
+
+/* EAL is one a process, and so is what is kept of it. */
+static struct {
+	/* What the devices want, gathered before the start. */
+	struct {
+		struct urxe_mutex lock;
+		unsigned mb;
+		bool pci;
+		char allow[URXE_CONFIG_MAX_DEVICES][32];
+		unsigned allows;
+		char args[256]; /* the user's own */
+	} want;
+	/* The control thread's jobs. */
+	struct {
+		struct urxe_mutex lock;
+		pthread_cond_t work; /* on CLOCK_MONOTONIC */
+		pthread_cond_t done;
+		struct eal_job *head, **tail;
+		bool ready; /* the conditions are, and fork is looked after */
+		bool running;
+	} ctl;
+	/* DPDK's log. */
+	struct {
+		struct urxe_mutex lock;
+		char error[200]; /* the first since somebody asked */
+		FILE *stream;	 /* control thread's */
+	} log;
+	/* The control thread's own. */
+	struct urxe_eal_watch *watches;
+	bool up;
+	struct eal_args args;	  /* EAL permutes argv, and keeps the strings */
+	char *argv[EAL_MAX_ARGS]; /* as it was, to be freed */
+	int lcore_free[RTE_MAX_LCORE];
+	unsigned lcore_frees;
+} eal = {
+	.want.lock = URXE_MUTEX_INIT,
+	.ctl.lock = URXE_MUTEX_INIT,
+	.ctl.tail = &eal.ctl.head,
+	.log.lock = URXE_MUTEX_INIT,
+};
+
+/* ---- the control thread ---- */
 
 static uint64_t mono_ns(void)
 {
@@ -73,7 +104,7 @@ static uint64_t ctl_poll_watches(void)
 	uint64_t now = mono_ns(), next = UINT64_MAX;
 	struct urxe_eal_watch *w, *n;
 
-	for (w = watches; w; w = n) {
+	for (w = eal.watches; w; w = n) {
 		n = w->next;
 		if (w->due_ns <= now) {
 			w->poll(w->arg);
@@ -93,38 +124,38 @@ static void *ctl_main(void *unused)
 	pthread_setname_np(pthread_self(), "urxe-ctl");
 	for (;;) {
 		next = ctl_poll_watches();
-		urxe_mutex_lock(&ctl_lock);
-		if (!ctl_head) {
+		urxe_mutex_lock(&eal.ctl.lock);
+		if (!eal.ctl.head) {
 			if (next == UINT64_MAX) {
-				urxe_mutex_wait(&ctl_lock, &ctl_work);
+				urxe_mutex_wait(&eal.ctl.lock, &eal.ctl.work);
 			} else {
 				struct timespec ts = {.tv_sec = (time_t)(next / 1000000000u),
 						      .tv_nsec = (long)(next % 1000000000u)};
 
-				urxe_mutex_timedwait(&ctl_lock, &ctl_work, &ts);
+				urxe_mutex_timedwait(&eal.ctl.lock, &eal.ctl.work, &ts);
 			}
 		}
-		job = ctl_head;
+		job = eal.ctl.head;
 		if (job) {
-			ctl_head = job->next;
-			if (!ctl_head)
-				ctl_tail = &ctl_head;
+			eal.ctl.head = job->next;
+			if (!eal.ctl.head)
+				eal.ctl.tail = &eal.ctl.head;
 		}
-		urxe_mutex_unlock(&ctl_lock);
+		urxe_mutex_unlock(&eal.ctl.lock);
 		if (!job)
 			continue;
 		job->ret = job->fn(job->arg);
-		urxe_mutex_lock(&ctl_lock);
+		urxe_mutex_lock(&eal.ctl.lock);
 		job->done = true;
-		pthread_cond_broadcast(&ctl_done);
-		urxe_mutex_unlock(&ctl_lock);
+		pthread_cond_broadcast(&eal.ctl.done);
+		urxe_mutex_unlock(&eal.ctl.lock);
 	}
 	return unused;
 }
 
 static void after_fork_child(void)
 {
-	if (ctl_running)
+	if (eal.ctl.running)
 		urxe_eal_dead = true;
 }
 
@@ -139,30 +170,29 @@ static void pin_library(void)
 
 static int ctl_start(void)
 {
-	static bool once;
 	pthread_condattr_t attr;
 	pthread_t thread;
 	int ret;
 
-	if (ctl_running)
+	if (eal.ctl.running)
 		return 0;
-	if (!once) {
+	if (!eal.ctl.ready) {
 		pthread_condattr_init(&attr);
 		pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-		pthread_cond_init(&ctl_work, &attr);
+		pthread_cond_init(&eal.ctl.work, &attr);
 		pthread_condattr_destroy(&attr);
-		pthread_cond_init(&ctl_done, NULL);
+		pthread_cond_init(&eal.ctl.done, NULL);
 		ret = pthread_atfork(NULL, NULL, after_fork_child);
 		if (ret)
 			return ret;
 		pin_library();
-		once = true;
+		eal.ctl.ready = true;
 	}
 	ret = urxe_thread_start(&thread, ctl_main, NULL);
 	if (ret)
 		return ret;
 	pthread_detach(thread);
-	ctl_running = true;
+	eal.ctl.running = true;
 	return 0;
 }
 
@@ -173,31 +203,31 @@ int urxe_eal_call(int (*fn)(void *arg), void *arg)
 
 	if (urxe_eal_dead)
 		return ENODEV;
-	urxe_mutex_lock(&ctl_lock);
+	urxe_mutex_lock(&eal.ctl.lock);
 	ret = ctl_start();
 	if (ret) {
-		urxe_mutex_unlock(&ctl_lock);
+		urxe_mutex_unlock(&eal.ctl.lock);
 		return ret;
 	}
-	*ctl_tail = &job;
-	ctl_tail = &job.next;
-	pthread_cond_signal(&ctl_work);
+	*eal.ctl.tail = &job;
+	eal.ctl.tail = &job.next;
+	pthread_cond_signal(&eal.ctl.work);
 	while (!job.done)
-		urxe_mutex_wait(&ctl_lock, &ctl_done);
-	urxe_mutex_unlock(&ctl_lock);
+		urxe_mutex_wait(&eal.ctl.lock, &eal.ctl.done);
+	urxe_mutex_unlock(&eal.ctl.lock);
 	return job.ret;
 }
 
 void urxe_eal_watch_add(struct urxe_eal_watch *w)
 {
 	w->due_ns = mono_ns() + w->interval_ns;
-	w->next = watches;
-	watches = w;
+	w->next = eal.watches;
+	eal.watches = w;
 }
 
 void urxe_eal_watch_del(struct urxe_eal_watch *w)
 {
-	for (struct urxe_eal_watch **p = &watches; *p; p = &(*p)->next) {
+	for (struct urxe_eal_watch **p = &eal.watches; *p; p = &(*p)->next) {
 		if (*p == w) {
 			*p = w->next;
 			return;
@@ -207,9 +237,6 @@ void urxe_eal_watch_del(struct urxe_eal_watch *w)
 
 /* ---- DPDK's log ---- */
 
-static struct urxe_mutex log_lock = URXE_MUTEX_INIT;
-static char log_error[200];
-
 static void log_line(const char *line, size_t len)
 {
 	while (len && isspace((unsigned char)line[len - 1]))
@@ -217,10 +244,10 @@ static void log_line(const char *line, size_t len)
 	if (!len)
 		return;
 	if (rte_log_cur_msg_loglevel() <= (int)RTE_LOG_ERR) {
-		urxe_mutex_lock(&log_lock);
-		if (!log_error[0]) /* the first one is nearest to the cause */
-			snprintf(log_error, sizeof(log_error), "%.*s", (int)len, line);
-		urxe_mutex_unlock(&log_lock);
+		urxe_mutex_lock(&eal.log.lock);
+		if (!eal.log.error[0]) /* the first one is nearest to the cause */
+			snprintf(eal.log.error, sizeof(eal.log.error), "%.*s", (int)len, line);
+		urxe_mutex_unlock(&eal.log.lock);
 	}
 	urxe_debug("dpdk: %.*s", (int)len, line);
 }
@@ -239,15 +266,13 @@ static ssize_t log_write(void *unused, const char *buf, size_t size)
 
 static int log_open(void)
 {
-	static FILE *stream;
-
-	if (stream)
+	if (eal.log.stream)
 		return 0;
-	stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_write});
-	if (!stream)
+	eal.log.stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_write});
+	if (!eal.log.stream)
 		return ENOMEM;
-	setvbuf(stream, NULL, _IOLBF, 512);
-	rte_openlog_stream(stream);
+	setvbuf(eal.log.stream, NULL, _IOLBF, 512);
+	rte_openlog_stream(eal.log.stream);
 	if (urxe_log_enabled(URXE_LOG_DEBUG))
 		rte_log_set_global_level(RTE_LOG_DEBUG);
 	return 0;
@@ -255,11 +280,11 @@ static int log_open(void)
 
 void urxe_eal_error(char *buf, size_t len)
 {
-	urxe_mutex_lock(&log_lock);
+	urxe_mutex_lock(&eal.log.lock);
 	if (len)
-		snprintf(buf, len, "%s", log_error);
-	log_error[0] = '\0';
-	urxe_mutex_unlock(&log_lock);
+		snprintf(buf, len, "%s", eal.log.error);
+	eal.log.error[0] = '\0';
+	urxe_mutex_unlock(&eal.log.lock);
 }
 
 /* ---- EAL ---- */
@@ -268,27 +293,23 @@ void urxe_eal_want(const struct urxe_port_config *cfg, uint32_t l3_mtu)
 {
 	char pci[32];
 
-	urxe_mutex_lock(&want_lock);
-	want_mb += urxe_devargs_pool_mb(cfg, l3_mtu);
+	urxe_mutex_lock(&eal.want.lock);
+	eal.want.mb += urxe_devargs_pool_mb(cfg, l3_mtu);
 	if (urxe_devargs_pci(cfg->port, pci, sizeof(pci))) {
-		want_pci = true;
-		if (want_allows < URXE_CONFIG_MAX_DEVICES)
-			snprintf(want_allow[want_allows++], sizeof(want_allow[0]), "%s", pci);
+		eal.want.pci = true;
+		if (eal.want.allows < URXE_CONFIG_MAX_DEVICES)
+			snprintf(eal.want.allow[eal.want.allows++], sizeof(eal.want.allow[0]), "%s",
+				 pci);
 	}
-	urxe_mutex_unlock(&want_lock);
+	urxe_mutex_unlock(&eal.want.lock);
 }
 
 void urxe_eal_set_args(const char *args)
 {
-	urxe_mutex_lock(&want_lock);
-	snprintf(extra_args, sizeof(extra_args), "%s", args);
-	urxe_mutex_unlock(&want_lock);
+	urxe_mutex_lock(&eal.want.lock);
+	snprintf(eal.want.args, sizeof(eal.want.args), "%s", args);
+	urxe_mutex_unlock(&eal.want.lock);
 }
-
-struct eal_args {
-	char *argv[EAL_MAX_ARGS];
-	int argc;
-};
 
 __attribute__((format(printf, 2, 3))) static void arg_add(struct eal_args *a, const char *fmt, ...)
 {
@@ -328,16 +349,16 @@ static void args_build(struct eal_args *a)
 	arg_lcores(a);
 	arg_add(a, "--no-telemetry");
 	arg_add(a, "--file-prefix=urxe-%d", (int)getpid());
-	urxe_mutex_lock(&want_lock);
-	if (want_pci) {
-		for (unsigned i = 0; i < want_allows; i++) {
+	urxe_mutex_lock(&eal.want.lock);
+	if (eal.want.pci) {
+		for (unsigned i = 0; i < eal.want.allows; i++) {
 			arg_add(a, "-a");
-			arg_add(a, "%s", want_allow[i]);
+			arg_add(a, "%s", eal.want.allow[i]);
 		}
 	} else {
 		arg_add(a, "--no-pci");
 	}
-	if (want_pci && urxe_pci_hugepages(&urxe_pci_machine)) {
+	if (eal.want.pci && urxe_pci_hugepages(&urxe_pci_machine)) {
 		/* DMA wants pages that stay where they are. */
 		arg_add(a, "--in-memory");
 		arg_add(a, "--single-file-segments");
@@ -346,10 +367,11 @@ static void args_build(struct eal_args *a)
 		arg_add(a, "--no-shconf");
 		arg_add(a, "--iova-mode=va");
 		arg_add(a, "-m");
-		arg_add(a, "%u", EAL_BASE_MB + want_mb);
+		arg_add(a, "%u", EAL_BASE_MB + eal.want.mb);
 	}
-	copy = strdup(extra_args);
-	urxe_mutex_unlock(&want_lock);
+	copy = strdup(eal.want.args);
+	a->users = eal.want.args[0] != '\0';
+	urxe_mutex_unlock(&eal.want.lock);
 	for (char *t = copy ? strtok_r(copy, " \t", &save) : NULL; t;
 	     t = strtok_r(NULL, " \t", &save))
 		arg_add(a, "%s", t);
@@ -359,11 +381,11 @@ static void args_build(struct eal_args *a)
 
 /*
  * EAL makes a directory <run>/dpdk/<prefix> even when it shares nothing. <run> is /tmp for a user
- * without a session, where another user's dpdk/ is in the way: then lead it elsewhere.
+ * without a session, where another user's dpdk/ is in the way: then lead it elsewhere, to
+ * @dir.
  */
-static char *runtime_dir_detour(void)
+static char *runtime_dir_detour(char *dir)
 {
-	static char dir[] = "/tmp/urxe-XXXXXX";
 	const char *xdg = getenv("XDG_RUNTIME_DIR"), *base = getenv("RUNTIME_DIRECTORY");
 	char path[4096];
 
@@ -382,14 +404,14 @@ static char *runtime_dir_detour(void)
 static int eal_init(struct eal_args *a)
 {
 	bool had = getenv("RUNTIME_DIRECTORY") != NULL;
-	char *detour = had ? NULL : runtime_dir_detour();
+	char dir[] = "/tmp/urxe-XXXXXX", *detour = had ? NULL : runtime_dir_detour(dir);
 	FILE *out = stdout, *err = stderr, *sink = NULL;
 	char path[4096];
 	int ret;
 
 	/* Only the user's own arguments can be wrong; EAL and getopt then print what we say better.
 	 */
-	if (extra_args[0])
+	if (a->users)
 		sink = fopen("/dev/null", "we");
 	if (sink)
 		stdout = stderr = sink;
@@ -412,24 +434,21 @@ static int eal_init(struct eal_args *a)
 
 int urxe_eal_start(char *err, size_t errlen)
 {
-	static bool up;
-	/* EAL permutes argv, and keeps the strings. */
-	static struct eal_args a;
-	static char *argv[EAL_MAX_ARGS];
+	struct eal_args *a = &eal.args;
 	int ret, n;
 
-	if (up)
+	if (eal.up)
 		return 0;
 	ret = log_open();
 	if (ret)
 		return ret;
-	memset(&a, 0, sizeof(a));
-	args_build(&a);
-	n = a.argc;
-	memcpy(argv, a.argv, sizeof(argv));
+	memset(a, 0, sizeof(*a));
+	args_build(a);
+	n = a->argc;
+	memcpy(eal.argv, a->argv, sizeof(eal.argv));
 	urxe_eal_error(err, errlen);
 	ret = 0;
-	if (eal_init(&a) < 0) {
+	if (eal_init(a) < 0) {
 		ret = rte_errno ? rte_errno : EIO;
 		if (ret == EALREADY) /* a DPDK program: its EAL serves us too */
 			ret = 0;
@@ -437,12 +456,12 @@ int urxe_eal_start(char *err, size_t errlen)
 	if (ret) {
 		urxe_eal_error(err, errlen);
 		if (!err[0])
-			snprintf(err, errlen, "EAL refuses its arguments '%s'", extra_args);
+			snprintf(err, errlen, "EAL refuses its arguments '%s'", eal.want.args);
 		for (int i = 0; i < n; i++)
-			free(argv[i]);
+			free(eal.argv[i]);
 		return ret;
 	}
-	up = true;
+	eal.up = true;
 	return 0;
 }
 
@@ -465,9 +484,6 @@ void urxe_eal_alarm_barrier(void)
 
 /* ---- lcore ids for lanes ---- */
 
-static int lcore_free[RTE_MAX_LCORE];
-static unsigned lcore_frees;
-
 static void *lcore_main(void *arg)
 {
 	int *id = arg;
@@ -481,8 +497,8 @@ int urxe_eal_lcore(void)
 	pthread_t thread;
 	int id = -1;
 
-	if (lcore_frees)
-		return lcore_free[--lcore_frees];
+	if (eal.lcore_frees)
+		return eal.lcore_free[--eal.lcore_frees];
 	/* The id stays taken when the thread that registered is gone: that is what we want. */
 	if (pthread_create(&thread, NULL, lcore_main, &id))
 		return -1;
@@ -492,6 +508,6 @@ int urxe_eal_lcore(void)
 
 void urxe_eal_lcore_put(int lcore)
 {
-	if (lcore >= 0 && lcore_frees < RTE_MAX_LCORE)
-		lcore_free[lcore_frees++] = lcore;
+	if (lcore >= 0 && eal.lcore_frees < RTE_MAX_LCORE)
+		eal.lcore_free[eal.lcore_frees++] = lcore;
 }

@@ -67,24 +67,35 @@ void urxe_guard_release(struct urxe_guard *g)
 
 /* ---- the gate ---- */
 
-static struct urxe_mutex gate_lock = URXE_MUTEX_INIT; /* held: handlers do not run */
-static struct urxe_mutex gate_list_lock = URXE_MUTEX_INIT;
-static struct urxe_guard *gate_guards;
-static int gate_fd = -1;
-static bool gate_open;	  /* interrupt thread's: it is out, with gate_lock and all guards held */
-static sem_t gate_parked; /* the interrupt thread has come to the gate, for the first time */
+static struct {
+	struct urxe_mutex lock; /* held: handlers do not run */
+	struct urxe_mutex list_lock;
+	struct urxe_guard *guards;    /* under list_lock */
+	struct rte_intr_handle *intr; /* for good; control thread's */
+	int fd;
+	sem_t parked; /* the interrupt thread has come to the gate, for the first time */
+	/* The interrupt thread's own: */
+	bool open; /* it is out, with lock and all guards held */
+	bool came; /* it has come to the gate */
+	int epfd;  /* its epoll descriptor, as far as we know */
+} gate = {
+	.lock = URXE_MUTEX_INIT,
+	.list_lock = URXE_MUTEX_INIT,
+	.fd = -1,
+	.epfd = -1,
+};
 
 static void gate_hold_all(bool hold)
 {
-	urxe_mutex_lock(&gate_list_lock);
-	for (struct urxe_guard *g = gate_guards; g; g = g->next) {
+	urxe_mutex_lock(&gate.list_lock);
+	for (struct urxe_guard *g = gate.guards; g; g = g->next) {
 		if (hold)
 			urxe_guard_hold(g);
 		else if (g->gated)
 			urxe_guard_release(g);
 		g->gated = hold;
 	}
-	urxe_mutex_unlock(&gate_list_lock);
+	urxe_mutex_unlock(&gate.list_lock);
 }
 
 /* Does epoll descriptor @epfd watch our eventfd? */
@@ -100,7 +111,7 @@ static bool epoll_has_gate(int epfd)
 	if (!f)
 		return false;
 	while (!found && fgets(line, sizeof(line), f))
-		found = sscanf(line, "tfd: %d", &tfd) == 1 && tfd == gate_fd;
+		found = sscanf(line, "tfd: %d", &tfd) == 1 && tfd == gate.fd;
 	fclose(f);
 	return found;
 }
@@ -108,19 +119,18 @@ static bool epoll_has_gate(int epfd)
 /* The interrupt thread makes a new epoll descriptor whenever a handler comes or goes. */
 static int gate_epoll_fd(void)
 {
-	static int known = -1;
 	char link[32], path[64];
 	struct dirent *d;
 	ssize_t n;
 	DIR *dir;
 
-	if (known >= 0 && epoll_has_gate(known))
-		return known;
-	known = -1;
+	if (gate.epfd >= 0 && epoll_has_gate(gate.epfd))
+		return gate.epfd;
+	gate.epfd = -1;
 	dir = opendir("/proc/self/fd");
 	if (!dir)
 		return -1;
-	while (known < 0 && (d = readdir(dir))) {
+	while (gate.epfd < 0 && (d = readdir(dir))) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%.20s", d->d_name);
 		n = readlink(path, link, sizeof(link) - 1);
 		if (n <= 0)
@@ -129,27 +139,26 @@ static int gate_epoll_fd(void)
 		if (strcmp(link, "anon_inode:[eventpoll]"))
 			continue;
 		if (epoll_has_gate(atoi(d->d_name)))
-			known = atoi(d->d_name);
+			gate.epfd = atoi(d->d_name);
 	}
 	closedir(dir);
-	return known;
+	return gate.epfd;
 }
 
 static void gate_park(void *unused)
 {
 	struct pollfd pfd = {.events = POLLIN};
-	static bool known;
 	uint64_t n;
 
-	if (gate_open) {
+	if (gate.open) {
 		gate_hold_all(false);
-		gate_open = false;
-		urxe_mutex_unlock(&gate_lock);
+		gate.open = false;
+		urxe_mutex_unlock(&gate.lock);
 	}
-	if (!known)
-		sem_post(&gate_parked);
-	known = true;
-	if (read(gate_fd, &n, sizeof(n)) < 0) {
+	if (!gate.came)
+		sem_post(&gate.parked);
+	gate.came = true;
+	if (read(gate.fd, &n, sizeof(n)) < 0) {
 		/* Nothing there: a spurious call, park all the same. */
 	}
 	pfd.fd = gate_epoll_fd();
@@ -161,39 +170,38 @@ static void gate_park(void *unused)
 			;
 	/* What the peer sent before it died is still in the rings: a moment to fetch it. */
 	poll(NULL, 0, 1);
-	urxe_mutex_lock(&gate_lock);
+	urxe_mutex_lock(&gate.lock);
 	gate_hold_all(true);
-	gate_open = true;
+	gate.open = true;
 	n = 1;
-	if (write(gate_fd, &n, sizeof(n)) < 0)
+	if (write(gate.fd, &n, sizeof(n)) < 0)
 		urxe_err("cannot write to an eventfd: %s", strerror(errno));
 }
 
 static int gate_install(void)
 {
-	static struct rte_intr_handle *h; /* for good */
 	uint64_t one = 1;
 
-	if (gate_fd >= 0)
+	if (gate.fd >= 0)
 		return 0;
-	h = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
-	if (!h)
+	gate.intr = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	if (!gate.intr)
 		return ENOMEM;
-	sem_init(&gate_parked, 0, 0);
-	gate_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (gate_fd < 0 || rte_intr_fd_set(h, gate_fd) ||
-	    rte_intr_type_set(h, RTE_INTR_HANDLE_EXT) ||
-	    rte_intr_callback_register(h, gate_park, NULL)) {
-		if (gate_fd >= 0)
-			close(gate_fd);
-		gate_fd = -1;
-		rte_intr_instance_free(h);
+	sem_init(&gate.parked, 0, 0);
+	gate.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (gate.fd < 0 || rte_intr_fd_set(gate.intr, gate.fd) ||
+	    rte_intr_type_set(gate.intr, RTE_INTR_HANDLE_EXT) ||
+	    rte_intr_callback_register(gate.intr, gate_park, NULL)) {
+		if (gate.fd >= 0)
+			close(gate.fd);
+		gate.fd = -1;
+		rte_intr_instance_free(gate.intr);
 		return EIO;
 	}
-	if (write(gate_fd, &one, sizeof(one)) < 0)
+	if (write(gate.fd, &one, sizeof(one)) < 0)
 		return errno;
 	/* Until then handlers run past the gate. */
-	while (sem_wait(&gate_parked) && errno == EINTR)
+	while (sem_wait(&gate.parked) && errno == EINTR)
 		;
 	return 0;
 }
@@ -204,18 +212,18 @@ int urxe_gate_add(struct urxe_guard *g)
 
 	if (ret)
 		return ret;
-	urxe_mutex_lock(&gate_list_lock);
+	urxe_mutex_lock(&gate.list_lock);
 	g->gated = false;
-	g->next = gate_guards;
-	gate_guards = g;
-	urxe_mutex_unlock(&gate_list_lock);
+	g->next = gate.guards;
+	gate.guards = g;
+	urxe_mutex_unlock(&gate.list_lock);
 	return 0;
 }
 
 void urxe_gate_del(struct urxe_guard *g)
 {
-	urxe_mutex_lock(&gate_list_lock);
-	for (struct urxe_guard **p = &gate_guards; *p; p = &(*p)->next) {
+	urxe_mutex_lock(&gate.list_lock);
+	for (struct urxe_guard **p = &gate.guards; *p; p = &(*p)->next) {
 		if (*p == g) {
 			*p = g->next;
 			break;
@@ -224,15 +232,15 @@ void urxe_gate_del(struct urxe_guard *g)
 	if (g->gated)
 		urxe_guard_release(g);
 	g->gated = false;
-	urxe_mutex_unlock(&gate_list_lock);
+	urxe_mutex_unlock(&gate.list_lock);
 }
 
 void urxe_gate_lock(void)
 {
-	urxe_mutex_lock(&gate_lock);
+	urxe_mutex_lock(&gate.lock);
 }
 
 void urxe_gate_unlock(void)
 {
-	urxe_mutex_unlock(&gate_lock);
+	urxe_mutex_unlock(&gate.lock);
 }

@@ -13,9 +13,8 @@ static struct {
 	struct urxe_spin lock;
 	unsigned left;
 	uint64_t v[STOCK];
-} stock = {.lock = URXE_SPIN_INIT};
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once_t once; /* watch_forks() */
+} stock = {.lock = URXE_SPIN_INIT, .once = PTHREAD_ONCE_INIT};
 
 /* What parent and child both had would be a secret of neither; and who held the lock is no more. */
 static void fork_child(void)
@@ -33,7 +32,7 @@ uint64_t urxe_random64(void)
 {
 	uint64_t v;
 
-	pthread_once(&once, watch_forks);
+	pthread_once(&stock.once, watch_forks);
 	urxe_spin_lock(&stock.lock);
 	if (!stock.left) {
 		while (getrandom(stock.v, sizeof(stock.v), 0) != sizeof(stock.v))

@@ -65,8 +65,10 @@ URXE_CMA_API struct rdma_event_channel *rdma_create_event_channel(void)
  */
 #define KEEP_DEAD 64
 
-static CDS_LIST_HEAD(dead_channels);
-static unsigned n_dead;
+static struct {
+	struct cds_list_head list;
+	unsigned n;
+} buried = {.list = CDS_LIST_HEAD_INIT(buried.list)};
 
 /* Locked. */
 static void put_token(struct urxe_cma_channel *ch)
@@ -93,11 +95,11 @@ URXE_CMA_API void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 		put_token(ch); /* each passes it on to the next */
 	else
 		close(ch->channel.fd);
-	cds_list_add_tail(&ch->entry, &dead_channels);
-	if (n_dead < KEEP_DEAD) {
-		n_dead++;
+	cds_list_add_tail(&ch->entry, &buried.list);
+	if (buried.n < KEEP_DEAD) {
+		buried.n++;
 	} else {
-		old = cds_list_first_entry(&dead_channels, struct urxe_cma_channel, entry);
+		old = cds_list_first_entry(&buried.list, struct urxe_cma_channel, entry);
 		cds_list_del(&old->entry);
 		/* A reader of it may be asleep for good. */
 		if (!old->readers)

@@ -14,12 +14,14 @@
 #include "plugin.h"
 #include "rdma_driver.h"
 
-static const struct urxe_shim_ops *ops;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct {
+	pthread_once_t once; /* load() */
+	const struct urxe_shim_ops *ops;
+	/* Where the shim lies; found when it is loaded, before the program changes its directory.
+	 */
+	char dir[PATH_MAX];
+} plugin = {.once = PTHREAD_ONCE_INIT};
 static __thread bool loading;
-
-/* Where the shim lies; found when it is loaded, before the program changes its directory. */
-static char shim_dir[PATH_MAX];
 
 /* Beside the shim or above it when installed, above it in the build folder. */
 static const char *const places[] = {"", "../", "../libibverbs/"};
@@ -28,11 +30,11 @@ __attribute__((constructor)) static void find_shim_dir(void)
 {
 	Dl_info info;
 
-	if (!dladdr(shim_dir, &info) || !realpath(info.dli_fname, shim_dir)) {
-		shim_dir[0] = '\0';
+	if (!dladdr(plugin.dir, &info) || !realpath(info.dli_fname, plugin.dir)) {
+		plugin.dir[0] = '\0';
 		return;
 	}
-	*(strrchr(shim_dir, '/') + 1) = '\0';
+	*(strrchr(plugin.dir, '/') + 1) = '\0';
 }
 
 static void use(const char *path)
@@ -57,7 +59,7 @@ static void use(const char *path)
 			URXE_SHIM_OPS_ENTRY);
 		return;
 	}
-	ops = entry();
+	plugin.ops = entry();
 }
 
 static void load(void)
@@ -69,15 +71,15 @@ static void load(void)
 		use(named);
 		return;
 	}
-	for (size_t i = 0; shim_dir[0] && i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, sizeof(path), "%s%s%s", shim_dir, places[i], URXE_PROVIDER_FILE);
+	for (size_t i = 0; plugin.dir[0] && i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, sizeof(path), "%s%s%s", plugin.dir, places[i], URXE_PROVIDER_FILE);
 		if (!access(path, F_OK)) {
 			use(path);
 			return;
 		}
 	}
 	fprintf(stderr, "urxe: no %s in %s or beside it, nor in $URXE_PROVIDER: no urxe devices\n",
-		URXE_PROVIDER_FILE, shim_dir);
+		URXE_PROVIDER_FILE, plugin.dir);
 }
 
 const struct urxe_shim_ops *plugin_ops(void)
@@ -85,7 +87,7 @@ const struct urxe_shim_ops *plugin_ops(void)
 	if (loading)
 		return NULL;
 	loading = true;
-	pthread_once(&once, load);
+	pthread_once(&plugin.once, load);
 	loading = false;
-	return ops;
+	return plugin.ops;
 }

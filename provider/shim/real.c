@@ -7,26 +7,28 @@
 
 #include "real.h"
 
-static struct real_verbs table;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct {
+	pthread_once_t once; /* look_up() */
+	struct real_verbs table;
+} real = {.once = PTHREAD_ONCE_INIT};
 
 static const struct {
 	const char *name;
 	void **fn;
 } symbols[] = {
-	{"ibv_get_device_list", (void **)&table.get_device_list},
-	{"ibv_free_device_list", (void **)&table.free_device_list},
-	{"ibv_get_device_guid", (void **)&table.get_device_guid},
-	{"ibv_get_device_index", (void **)&table.get_device_index},
-	{"ibv_import_device", (void **)&table.import_device},
-	{"ibv_create_comp_channel", (void **)&table.create_comp_channel},
-	{"ibv_destroy_comp_channel", (void **)&table.destroy_comp_channel},
-	{"ibv_query_gid", (void **)&table.query_gid},
-	{"_ibv_query_gid_ex", (void **)&table.query_gid_ex},
-	{"_ibv_query_gid_table", (void **)&table.query_gid_table},
-	{"ibv_query_gid_type", (void **)&table.query_gid_type},
-	{"ibv_query_pkey", (void **)&table.query_pkey},
-	{"ibv_resolve_eth_l2_from_gid", (void **)&table.resolve_eth_l2_from_gid},
+	{"ibv_get_device_list", (void **)&real.table.get_device_list},
+	{"ibv_free_device_list", (void **)&real.table.free_device_list},
+	{"ibv_get_device_guid", (void **)&real.table.get_device_guid},
+	{"ibv_get_device_index", (void **)&real.table.get_device_index},
+	{"ibv_import_device", (void **)&real.table.import_device},
+	{"ibv_create_comp_channel", (void **)&real.table.create_comp_channel},
+	{"ibv_destroy_comp_channel", (void **)&real.table.destroy_comp_channel},
+	{"ibv_query_gid", (void **)&real.table.query_gid},
+	{"_ibv_query_gid_ex", (void **)&real.table.query_gid_ex},
+	{"_ibv_query_gid_table", (void **)&real.table.query_gid_table},
+	{"ibv_query_gid_type", (void **)&real.table.query_gid_type},
+	{"ibv_query_pkey", (void **)&real.table.query_pkey},
+	{"ibv_resolve_eth_l2_from_gid", (void **)&real.table.resolve_eth_l2_from_gid},
 };
 
 /*
@@ -55,6 +57,6 @@ static void look_up(void)
 
 const struct real_verbs *real_verbs(void)
 {
-	pthread_once(&once, look_up);
-	return &table;
+	pthread_once(&real.once, look_up);
+	return &real.table;
 }
