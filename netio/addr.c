@@ -291,7 +291,9 @@ static int publish(struct urxe_port *port, const uint8_t gid[16], unsigned prefi
 	if (!own)
 		return ENOMEM;
 	atomic_store(&own->live, true);
+	/* Pairs with urxe_port_own() and urxe_path_create(): the entry is whole. */
 	atomic_store_explicit(&port->gids[i], own, memory_order_release);
+	/* Pairs with urxe_port_gid_end(): who goes so far finds the entry. */
 	if (i >= urxe_port_gid_end(port))
 		atomic_store_explicit(&port->gid_end, i + 1, memory_order_release);
 	*at = i;
@@ -303,6 +305,7 @@ static void retract(struct urxe_port *port, unsigned i)
 	struct urxe_own *own = atomic_load(&port->gids[i]);
 
 	atomic_store(&own->live, false);
+	/* Pairs with urxe_port_own(): who no longer finds it sees that it is not live, too. */
 	atomic_store_explicit(&port->gids[i], NULL, memory_order_release);
 }
 

@@ -13,6 +13,7 @@ static const uint8_t no_addr[16];
 
 static void arp_send(struct urxe_lane *lane, const uint8_t dmac[6], uint16_t op,
 		     const uint8_t sip[4], const uint8_t tha[6], const uint8_t tip[4])
+	URXE_REQUIRES(lane)
 {
 	struct urxe_frame f;
 	uint8_t *p = urxe_ctl_begin(lane, &f, dmac, ETHERTYPE_ARP);

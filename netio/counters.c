@@ -14,6 +14,7 @@ const char *urxe_counter_name(enum urxe_counter c)
 unsigned urxe_port_counters(struct urxe_port *port, const char *const **names, uint64_t *values,
 			    unsigned max)
 {
+	/* Pairs with start_locked(). */
 	bool started = atomic_load_explicit(&port->started, memory_order_acquire);
 
 	if (names)

@@ -121,7 +121,6 @@ static void *ctl_main(void *unused)
 	struct eal_job *job;
 	uint64_t next;
 
-	pthread_setname_np(pthread_self(), "urxe-ctl");
 	for (;;) {
 		next = ctl_poll_watches();
 		urxe_mutex_lock(&eal.ctl.lock);
@@ -188,7 +187,7 @@ static int ctl_start(void)
 		pin_library();
 		eal.ctl.ready = true;
 	}
-	ret = urxe_thread_start(&thread, ctl_main, NULL);
+	ret = urxe_thread_start(&thread, "urxe/ctl", ctl_main, NULL);
 	if (ret)
 		return ret;
 	pthread_detach(thread);
@@ -500,7 +499,7 @@ int urxe_eal_lcore(void)
 	if (eal.lcore_frees)
 		return eal.lcore_free[--eal.lcore_frees];
 	/* The id stays taken when the thread that registered is gone: that is what we want. */
-	if (pthread_create(&thread, NULL, lcore_main, &id))
+	if (urxe_thread_start(&thread, "urxe/lcore", lcore_main, &id))
 		return -1;
 	pthread_join(thread, NULL);
 	return id;

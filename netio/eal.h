@@ -100,6 +100,7 @@ extern bool urxe_guard_fence; /* no membarrier here: pay a fence */
 /** urxe_guard_enter - false: control work is on, come again. Then no urxe_guard_leave(). */
 static inline bool urxe_guard_enter(struct urxe_guard *g)
 {
+	/* Pairs with urxe_guard_hold(), whose membarrier is the fence between these two lines. */
 	if (__builtin_expect(urxe_guard_fence, 0))
 		__atomic_exchange_n(&g->busy, 1, __ATOMIC_SEQ_CST);
 	else
@@ -114,6 +115,7 @@ static inline bool urxe_guard_enter(struct urxe_guard *g)
 
 static inline void urxe_guard_leave(struct urxe_guard *g)
 {
+	/* Pairs with the acquire of busy in urxe_guard_hold(). */
 	__atomic_store_n(&g->busy, 0, __ATOMIC_RELEASE);
 }
 

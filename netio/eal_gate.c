@@ -49,9 +49,14 @@ __attribute__((constructor)) static void guard_init(void)
 
 void urxe_guard_hold(struct urxe_guard *g)
 {
+	/*
+	 * Pairs with urxe_guard_enter(), which writes busy and then reads hold: by the barrier
+	 * either it sees hold here, or we see it busy below.
+	 */
 	__atomic_fetch_add(&g->hold, 1, __ATOMIC_SEQ_CST);
 	if (!urxe_guard_fence)
 		membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	/* Pairs with the release in urxe_guard_leave(): what was done inside is done. */
 	for (unsigned i = 0; __atomic_load_n(&g->busy, __ATOMIC_ACQUIRE); i++) {
 		if (i < 64)
 			urxe_cpu_relax();
@@ -62,6 +67,7 @@ void urxe_guard_hold(struct urxe_guard *g)
 
 void urxe_guard_release(struct urxe_guard *g)
 {
+	/* Pairs with the acquire of hold in urxe_guard_enter(). */
 	__atomic_fetch_sub(&g->hold, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -145,7 +151,8 @@ static int gate_epoll_fd(void)
 	return gate.epfd;
 }
 
-static void gate_park(void *unused)
+/* It is out with the lock, and comes back with it: from call to call, beyond what clang follows. */
+static void gate_park(void *unused) URXE_UNCHECKED
 {
 	struct pollfd pfd = {.events = POLLIN};
 	uint64_t n;
@@ -235,12 +242,13 @@ void urxe_gate_del(struct urxe_guard *g)
 	urxe_mutex_unlock(&gate.list_lock);
 }
 
-void urxe_gate_lock(void)
+/* Only gated ports do so: callers take it on a condition, and clang cannot follow. */
+void urxe_gate_lock(void) URXE_UNCHECKED
 {
 	urxe_mutex_lock(&gate.lock);
 }
 
-void urxe_gate_unlock(void)
+void urxe_gate_unlock(void) URXE_UNCHECKED
 {
 	urxe_mutex_unlock(&gate.lock);
 }

@@ -73,7 +73,7 @@ static void corrupt(struct urxe_fault_dir *d, const struct urxe_frame *f, uint32
 
 /* The counters of a direction stand in the order of enum urxe_fault. */
 static void count(struct urxe_lane *lane, struct urxe_fault_dir *d, enum urxe_fault what,
-		  const uint8_t *bth)
+		  const uint8_t *bth) URXE_REQUIRES(lane)
 {
 	enum urxe_counter c = (enum urxe_counter)(d->base + what);
 

@@ -54,7 +54,7 @@ static void echo_l3(struct urxe_lane *lane, const struct urxe_input *in, uint8_t
 	urxe_put16(ip + 10, urxe_sum_fold(urxe_sum(0, ip, IPV4_LEN)));
 }
 
-static void echo_reply(struct urxe_lane *lane, const struct urxe_input *in)
+static void echo_reply(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane)
 {
 	uint32_t l3_len = in->ipv4 ? IPV4_LEN : IPV6_LEN;
 	struct urxe_frame f;

@@ -126,6 +126,7 @@ static bool may_log(struct urxe_port *port, const uint8_t dgid[16], bool too_big
 }
 
 static void too_big(struct urxe_lane *lane, const struct quote *q, uint32_t mtu, uint32_t min)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	char dst[URXE_GID_STRLEN], from[URXE_GID_STRLEN], what[48] = "no --mtu is that small";
@@ -159,7 +160,7 @@ static const char *unreachable_name(int err)
 	}
 }
 
-static void unreachable(struct urxe_lane *lane, struct quote *q, int err)
+static void unreachable(struct urxe_lane *lane, struct quote *q, int err) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	char dst[URXE_GID_STRLEN], from[URXE_GID_STRLEN];

@@ -8,7 +8,7 @@
 #include "netio/trace.h"
 #include "urxe/opcode.h"
 
-static bool drop(struct urxe_lane *lane, enum urxe_counter why)
+static bool drop(struct urxe_lane *lane, enum urxe_counter why) URXE_REQUIRES(lane)
 {
 	if (lane->raw_taken)
 		return false; /* not lost */
@@ -65,6 +65,7 @@ static bool twice_summed_flush(const struct urxe_input *in, const uint8_t *bth, 
 
 static bool udp_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 		      const struct urxe_input *in, uint16_t vlan, struct urxe_packet *pkt)
+	URXE_REQUIRES(lane)
 {
 	const uint8_t *udp = in->l4;
 	uint8_t twice = 0;
@@ -128,6 +129,7 @@ static bool bad_v4_source(const uint8_t a[4])
 
 /* Is the destination for us? Fills in mcast and sgid_index. */
 static bool v4_for_us(struct urxe_lane *lane, struct urxe_input *in, uint8_t proto)
+	URXE_REQUIRES(lane)
 {
 	static const uint8_t all_hosts[4] = {224, 0, 0, 1};
 	const uint8_t *dst = in->l3 + 16;
@@ -146,7 +148,7 @@ static bool v4_for_us(struct urxe_lane *lane, struct urxe_input *in, uint8_t pro
 }
 
 static bool ipv4_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop, const uint8_t *l3,
-		       uint32_t len, uint16_t vlan, struct urxe_packet *pkt)
+		       uint32_t len, uint16_t vlan, struct urxe_packet *pkt) URXE_REQUIRES(lane)
 {
 	struct urxe_input in = {.eth = f->data, .l3 = l3, .ipv4 = true};
 	uint32_t ihl, total;
@@ -209,6 +211,7 @@ static bool nd_group(const struct urxe_port *port, const uint8_t dst[16])
 }
 
 static bool v6_for_us(struct urxe_lane *lane, struct urxe_input *in, uint8_t proto)
+	URXE_REQUIRES(lane)
 {
 	const uint8_t *dst = in->l3 + 24;
 
@@ -224,7 +227,7 @@ static bool v6_for_us(struct urxe_lane *lane, struct urxe_input *in, uint8_t pro
 }
 
 /* MLD is ICMPv6 behind a hop-by-hop header with the router alert (RFC 3810 5); nothing else is. */
-static bool hop_by_hop(struct urxe_lane *lane, struct urxe_input *in)
+static bool hop_by_hop(struct urxe_lane *lane, struct urxe_input *in) URXE_REQUIRES(lane)
 {
 	if (in->l4_len < 8 || in->l4[0] != PROTO_ICMPV6 || in->l4[1] != 0)
 		return drop(lane, URXE_CNT_rx_ip_options);
@@ -247,7 +250,7 @@ static bool bad_v6_source(const uint8_t a[16], uint8_t proto)
 }
 
 static bool ipv6_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop, const uint8_t *l3,
-		       uint32_t len, uint16_t vlan, struct urxe_packet *pkt)
+		       uint32_t len, uint16_t vlan, struct urxe_packet *pkt) URXE_REQUIRES(lane)
 {
 	struct urxe_input in = {.eth = f->data, .l3 = l3};
 

@@ -4,12 +4,13 @@
  */
 #include "netio/stack.h"
 
+/* Who has lane->lock has the lane: outside of here there is only that. */
 bool urxe_lane_trylock(struct urxe_lane *lane)
 {
 	return urxe_spin_trylock(&lane->lock);
 }
 
-void urxe_lane_lock(struct urxe_lane *lane)
+void urxe_lane_lock(struct urxe_lane *lane) URXE_UNCHECKED
 {
 	urxe_spin_lock(&lane->lock);
 }
@@ -20,7 +21,7 @@ static bool lane_ready(struct urxe_lane *lane)
 	       atomic_load_explicit(&lane->pend_count, memory_order_relaxed);
 }
 
-void urxe_lane_unlock(struct urxe_lane *lane)
+void urxe_lane_unlock(struct urxe_lane *lane) URXE_UNCHECKED
 {
 	struct urxe_port *port = lane->port;
 	bool ready;
@@ -36,7 +37,7 @@ void urxe_lane_unlock(struct urxe_lane *lane)
 /* ---- receive ---- */
 
 static void input_burst(struct urxe_lane *lane, struct urxe_frame *f, unsigned n, bool loop,
-			struct urxe_packet *pkts, unsigned *count)
+			struct urxe_packet *pkts, unsigned *count) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	struct urxe_frame done[RX_BURST];
@@ -54,6 +55,7 @@ static void input_burst(struct urxe_lane *lane, struct urxe_frame *f, unsigned n
 }
 
 static void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned max, unsigned *count)
+	URXE_REQUIRES(lane)
 {
 	unsigned have = atomic_load_explicit(&lane->loop_count, memory_order_relaxed);
 	struct urxe_frame f[RX_BURST];
@@ -70,6 +72,7 @@ static void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned m
 }
 
 static unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	uint64_t bytes = 0;
@@ -98,6 +101,7 @@ static void pend_add(struct urxe_lane *lane, const struct urxe_frame *f)
 
 /* Frames from the link go through fault injection into a queue, and come out of that. */
 static unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, unsigned max)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_frame out[FAULT_OUT];
 	unsigned have = atomic_load_explicit(&lane->pend_count, memory_order_relaxed);
@@ -121,6 +125,7 @@ static unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, unsigned
 }
 
 static void rx_wire(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned max, unsigned *count)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_frame f[RX_BURST];
 	unsigned n;
@@ -164,7 +169,7 @@ void urxe_lane_release(struct urxe_lane *lane, struct urxe_packet *pkts, unsigne
 
 /* ---- timers ---- */
 
-static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now)
+static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(lane)
 {
 	struct urxe_faults *x = &lane->faults;
 	uint64_t next = URXE_NEVER;
@@ -203,6 +208,7 @@ uint64_t urxe_port_next_tick(struct urxe_port *port)
 {
 	uint64_t next = atomic_load_explicit(&port->neigh.next_due, memory_order_relaxed), t;
 
+	/* Pairs with start_locked(): num_lanes and lanes are there. */
 	if (!atomic_load_explicit(&port->started, memory_order_acquire))
 		return URXE_NEVER;
 	for (unsigned i = 0; i < port->num_lanes; i++) {

@@ -61,7 +61,7 @@ static int on_lsc(uint16_t port, enum rte_eth_event_type type, void *arg, void *
 
 	if (rte_eth_link_get_nowait(port, &link))
 		return 0;
-	/* vhost forgets that we wanted interrupts: the waiter is to ask again. */
+	/* vhost forgets that we wanted interrupts: the waiter is to ask again. Pairs with arm(). */
 	__atomic_fetch_add(&e->generation, 1, __ATOMIC_RELEASE);
 	set_carrier(e, link.link_status == RTE_ETH_LINK_UP);
 	return 0;
@@ -358,6 +358,7 @@ int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
 	}
 	ethdev_hold(e, true);
 	e->present = true;
+	/* Pairs with arm(). */
 	__atomic_fetch_add(&e->generation, 1, __ATOMIC_RELEASE);
 	ethdev_hold(e, false);
 	e->was_up = false;
@@ -368,6 +369,7 @@ static void stop(struct ethdev *e)
 {
 	ethdev_hold(e, true);
 	e->present = false;
+	/* Pairs with arm(). */
 	__atomic_fetch_add(&e->generation, 1, __ATOMIC_RELEASE);
 	if (e->kind->gated)
 		urxe_gate_lock();

@@ -61,6 +61,7 @@ enum arm {
 
 static enum arm arm(struct ethdev *e, uint64_t ns)
 {
+	/* Pairs with the releases where it grows: a port that started or changed is seen so. */
 	uint32_t gen = __atomic_load_n(&e->generation, __ATOMIC_ACQUIRE);
 	enum arm state = ARM_NONE;
 
@@ -125,11 +126,14 @@ static uint64_t mono_ns(void)
 }
 
 #if defined(__x86_64__)
-static pthread_once_t tsc_once = PTHREAD_ONCE_INIT;
-static uint64_t tsc_base, tsc_base_ns, tsc_mult; /* ns per tick, 32.32; 0: use the system's clock */
+static struct {
+	pthread_once_t once;
+	uint64_t base, base_ns;
+	uint64_t mult; /* ns per tick, 32.32; 0: use the system's clock */
+} tsc = {.once = PTHREAD_ONCE_INIT};
 
 /* A reading of both clocks at one moment: the tightest of some tries. */
-static void tsc_pair(uint64_t *tsc, uint64_t *ns)
+static void tsc_pair(uint64_t *ticks, uint64_t *ns)
 {
 	uint64_t best = 0, a, b, t;
 
@@ -139,7 +143,7 @@ static void tsc_pair(uint64_t *tsc, uint64_t *ns)
 		b = __rdtsc();
 		if (!i || b - a < best) {
 			best = b - a;
-			*tsc = a + (b - a) / 2;
+			*ticks = a + (b - a) / 2;
 			*ns = t;
 		}
 	}
@@ -165,32 +169,34 @@ static bool tsc_trusted(void)
 
 static void tsc_calibrate(void)
 {
-	uint64_t tsc, ns;
+	uint64_t ticks, ns;
 
 	if (!tsc_trusted())
 		return;
-	tsc_pair(&tsc_base, &tsc_base_ns);
+	tsc_pair(&tsc.base, &tsc.base_ns);
 	/* 2 ms give some 10 ppm: enough for time-outs, which is what this clock is for. */
 	do
-		tsc_pair(&tsc, &ns);
-	while (ns - tsc_base_ns < 2000000);
+		tsc_pair(&ticks, &ns);
+	while (ns - tsc.base_ns < 2000000);
+	/* Pairs with urxe_link_ethdev_now(): the base is there with it. */
 	__atomic_store_n(
-		&tsc_mult,
-		(uint64_t)(((unsigned __int128)(ns - tsc_base_ns) << 32) / (tsc - tsc_base)),
+		&tsc.mult,
+		(uint64_t)(((unsigned __int128)(ns - tsc.base_ns) << 32) / (ticks - tsc.base)),
 		__ATOMIC_RELEASE);
 }
 
 uint64_t urxe_link_ethdev_now(void *arg)
 {
-	uint64_t mult = __atomic_load_n(&tsc_mult, __ATOMIC_ACQUIRE);
+	/* Pairs with tsc_calibrate(). */
+	uint64_t mult = __atomic_load_n(&tsc.mult, __ATOMIC_ACQUIRE);
 
 	if (__builtin_expect(!mult, 0)) {
-		pthread_once(&tsc_once, tsc_calibrate);
-		mult = tsc_mult;
+		pthread_once(&tsc.once, tsc_calibrate);
+		mult = tsc.mult;
 		if (!mult)
 			return mono_ns();
 	}
-	return tsc_base_ns + (uint64_t)((unsigned __int128)(__rdtsc() - tsc_base) * mult >> 32);
+	return tsc.base_ns + (uint64_t)((unsigned __int128)(__rdtsc() - tsc.base) * mult >> 32);
 }
 #else
 uint64_t urxe_link_ethdev_now(void *arg)

@@ -81,6 +81,7 @@ static void packet_free(void *link, unsigned lane, struct urxe_frame *f, unsigne
 	for (unsigned i = 0; i < n; i++) {
 		const uint8_t *buf = f[i].buf;
 
+		/* Pairs with the kernel: the slot is its own again when we have read it. */
 		if (buf >= ring && buf < end)
 			__atomic_store_n(&((struct tpacket2_hdr *)f[i].buf)->tp_status,
 					 TP_STATUS_KERNEL, __ATOMIC_RELEASE);
@@ -114,6 +115,7 @@ static unsigned packet_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 		return 0;
 	for (got = 0; got < n; got++) {
 		h = packet_ring_slot(r, r->next);
+		/* Pairs with the kernel, which writes the status last. */
 		if (!(__atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
 			break;
 		/* A frame that is too long loses its tail: the stack counts it as cut off. */

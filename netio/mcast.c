@@ -80,7 +80,7 @@ static unsigned filter_macs(struct urxe_port *port, uint8_t (*macs)[6])
 }
 
 /* With the filter lock held, so that filters reach the link in order. */
-static int filter_set(struct urxe_port *port)
+static int filter_set(struct urxe_port *port) URXE_REQUIRES(port->mcast.filter_lock)
 {
 	uint8_t macs[FILTER_MAX][6];
 	unsigned n;
@@ -148,7 +148,7 @@ int urxe_port_mcast_join(struct urxe_port *port, const uint8_t mgid[16])
 
 	if (!urxe_gid_is_mcast(mgid))
 		return EINVAL;
-	urxe_mutex_lock(&m->filter_lock);
+	urxe_mutex_lock(&port->mcast.filter_lock);
 	urxe_spin_lock(&m->lock);
 	g = find(m, mgid);
 	if (!g)
@@ -170,7 +170,7 @@ int urxe_port_mcast_join(struct urxe_port *port, const uint8_t mgid[16])
 			report_now(port);
 		}
 	}
-	urxe_mutex_unlock(&m->filter_lock);
+	urxe_mutex_unlock(&port->mcast.filter_lock);
 	return err;
 }
 
@@ -181,7 +181,7 @@ int urxe_port_mcast_leave(struct urxe_port *port, const uint8_t mgid[16])
 	bool last = false;
 	int err = 0;
 
-	urxe_mutex_lock(&m->filter_lock);
+	urxe_mutex_lock(&port->mcast.filter_lock);
 	urxe_spin_lock(&m->lock);
 	g = find(m, mgid);
 	if (!g || !g->members) {
@@ -195,13 +195,14 @@ int urxe_port_mcast_leave(struct urxe_port *port, const uint8_t mgid[16])
 		filter_set(port);
 		report_now(port);
 	}
-	urxe_mutex_unlock(&m->filter_lock);
+	urxe_mutex_unlock(&port->mcast.filter_lock);
 	return err;
 }
 
 /* ---- reports ---- */
 
 static void igmp_report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t type)
+	URXE_REQUIRES(lane)
 {
 	static const uint8_t to[16] = {[10] = 0xff, [11] = 0xff, 224, 0, 0, 22};
 	const uint8_t *own = urxe_port_asker(lane->port, 0, to);
@@ -237,6 +238,7 @@ static void igmp_report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t 
 }
 
 static void mld_report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t type)
+	URXE_REQUIRES(lane)
 {
 	static const uint8_t to[16] = {0xff, 0x02, [15] = 22};
 	static const uint8_t hop_opt[8] = {PROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0}; /* RFC 2711, PadN */
@@ -266,7 +268,7 @@ static void mld_report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t t
 	urxe_count(lane, URXE_CNT_group_reports, 1);
 }
 
-static void report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t type)
+static void report(struct urxe_lane *lane, const uint8_t mgid[16], uint8_t type) URXE_REQUIRES(lane)
 {
 	if (urxe_gid_is_v4(mgid))
 		igmp_report(lane, mgid, type);

@@ -28,7 +28,7 @@ void urxe_nd_group(const uint8_t gid[16], uint8_t group[16])
 /* A message with one link-layer address option, or none when @opt is 0. */
 static void nd_send(struct urxe_lane *lane, const uint8_t dmac[6], const uint8_t src[16],
 		    const uint8_t dst[16], uint8_t type, uint8_t flags, const uint8_t target[16],
-		    uint8_t opt)
+		    uint8_t opt) URXE_REQUIRES(lane)
 {
 	uint16_t len = ND_LEN + (opt ? ND_OPT : 0);
 	struct urxe_frame f;
@@ -101,7 +101,7 @@ static bool nd_options(const uint8_t *p, uint32_t len, uint8_t want, const uint8
 }
 
 static void ns_input(struct urxe_lane *lane, const struct urxe_input *in, const uint8_t *target,
-		     const uint8_t *mac)
+		     const uint8_t *mac) URXE_REQUIRES(lane)
 {
 	static const uint8_t sol_group[13] = {0xff, 0x02, [11] = 1, [12] = 0xff};
 	const uint8_t *src = in->l3 + 8;
@@ -132,7 +132,7 @@ static void ns_input(struct urxe_lane *lane, const struct urxe_input *in, const 
 }
 
 static void na_input(struct urxe_lane *lane, const struct urxe_input *in, const uint8_t *target,
-		     const uint8_t *mac)
+		     const uint8_t *mac) URXE_REQUIRES(lane)
 {
 	uint8_t flags = in->l4[4];
 	unsigned heard = 0;

@@ -91,7 +91,7 @@ static void set_word(struct urxe_neigh *n, enum urxe_neigh_state state, const ui
 }
 
 /* Something is to do at @due: no sleeper may sleep beyond. Under the lock. */
-static void schedule(struct urxe_port *port, uint64_t due)
+static void schedule(struct urxe_port *port, uint64_t due) URXE_REQUIRES(port->neigh.lock)
 {
 	if (due >= atomic_load_explicit(&port->neigh.next_due, memory_order_relaxed))
 		return;
@@ -107,7 +107,7 @@ void urxe_neigh_schedule(struct urxe_port *port, uint64_t due)
 }
 
 static void enter(struct urxe_port *port, struct urxe_neigh *n, enum urxe_neigh_state state,
-		  const uint8_t mac[6], uint64_t due)
+		  const uint8_t mac[6], uint64_t due) URXE_REQUIRES(port->neigh.lock)
 {
 	urxe_trace_neighbour(n->gid, state_of(n), state);
 	set_word(n, state, mac);
@@ -129,7 +129,7 @@ static void question_for(struct question *q, const struct urxe_neigh *n, bool un
 	urxe_neigh_word_mac(atomic_load_explicit(&n->word, memory_order_relaxed), q->mac);
 }
 
-static void ask(struct urxe_lane *lane, const struct question *q)
+static void ask(struct urxe_lane *lane, const struct question *q) URXE_REQUIRES(lane)
 {
 	const uint8_t *own = q->ask ? urxe_port_asker(lane->port, q->sgid_index, q->gid) : NULL;
 
@@ -239,10 +239,9 @@ void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n)
 }
 
 /* The state timed out. True: the entry is to be freed. */
-static bool timeout(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t now, struct question *q)
+static bool timeout(struct urxe_port *port, struct urxe_lane *lane, struct urxe_neigh *n,
+		    uint64_t now, struct question *q) URXE_REQUIRES(lane, port->neigh.lock)
 {
-	struct urxe_port *port = lane->port;
-
 	switch (state_of(n)) {
 	case NEIGH_INCOMPLETE:
 		if (++n->tries < ASK_TRIES) {
@@ -281,9 +280,9 @@ static bool timeout(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t now, 
 }
 
 /* Worth an entry: on one of our prefixes, and there is room. */
-static struct urxe_neigh *learn(struct urxe_lane *lane, const uint8_t gid[16])
+static struct urxe_neigh *learn(struct urxe_port *port, struct urxe_lane *lane,
+				const uint8_t gid[16]) URXE_REQUIRES(lane, port->neigh.lock)
 {
-	struct urxe_port *port = lane->port;
 	const struct urxe_gid_entry *own;
 
 	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
@@ -299,10 +298,10 @@ static struct urxe_neigh *learn(struct urxe_lane *lane, const uint8_t gid[16])
 }
 
 /* RFC 4861 7.2.3 and 7.2.5, for ARP as well. */
-static void heard_locked(struct urxe_lane *lane, struct urxe_neigh *n, const uint8_t mac[6],
-			 unsigned heard, uint64_t now)
+static void heard_locked(struct urxe_port *port, struct urxe_lane *lane, struct urxe_neigh *n,
+			 const uint8_t mac[6], unsigned heard, uint64_t now)
+	URXE_REQUIRES(lane, port->neigh.lock)
 {
-	struct urxe_port *port = lane->port;
 	enum urxe_neigh_state state = state_of(n);
 	bool known = state >= NEIGH_STALE, same;
 	uint8_t old[6];
@@ -341,16 +340,16 @@ void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8
 	urxe_spin_lock(&port->neigh.lock);
 	n = find(&port->neigh, gid);
 	if (!n && (heard & NEIGH_HEARD_CREATE))
-		n = learn(lane, gid);
+		n = learn(port, lane, gid);
 	if (n)
-		heard_locked(lane, n, mac, heard, urxe_port_now(port));
+		heard_locked(port, lane, n, mac, heard, urxe_port_now(port));
 	urxe_spin_unlock(&port->neigh.lock);
 }
 
 /* ---- time ---- */
 
 /* A link that comes (back) may have a new peer: announce ourselves, believe nothing old. Locked. */
-static void carrier_changed(struct urxe_port *port, uint64_t now)
+static void carrier_changed(struct urxe_port *port, uint64_t now) URXE_REQUIRES(port->neigh.lock)
 {
 	struct urxe_neigh_table *t = &port->neigh;
 
@@ -373,7 +372,7 @@ static void carrier_changed(struct urxe_port *port, uint64_t now)
 }
 
 /* Has the carrier come? Locked. */
-static bool watch_carrier(struct urxe_port *port, uint64_t now)
+static bool watch_carrier(struct urxe_port *port, uint64_t now) URXE_REQUIRES(port->neigh.lock)
 {
 	struct urxe_neigh_table *t = &port->neigh;
 	bool up = port->ops->up(port->link);
@@ -391,6 +390,7 @@ static bool watch_carrier(struct urxe_port *port, uint64_t now)
 
 /* One announcement is due: returns how many are left with this one, 0 for none. Locked. */
 static unsigned announce_due(struct urxe_port *port, uint64_t now, uint64_t *who)
+	URXE_REQUIRES(port->neigh.lock)
 {
 	struct urxe_neigh_table *t = &port->neigh;
 	bool up = atomic_load_explicit(&t->was_up, memory_order_relaxed);
@@ -408,7 +408,7 @@ static unsigned announce_due(struct urxe_port *port, uint64_t now, uint64_t *who
 	return t->announce_left--;
 }
 
-static void announce(struct urxe_lane *lane, uint64_t who, bool first)
+static void announce(struct urxe_lane *lane, uint64_t who, bool first) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	const struct urxe_gid_entry *own;
@@ -425,9 +425,10 @@ static void announce(struct urxe_lane *lane, uint64_t who, bool first)
 }
 
 /* The first entry that is due, dealt with. True while there may be more. Locked. */
-static bool expire_one(struct urxe_lane *lane, uint64_t now, struct question *q, uint64_t *next)
+static bool expire_one(struct urxe_port *port, struct urxe_lane *lane, uint64_t now,
+		       struct question *q, uint64_t *next) URXE_REQUIRES(lane, port->neigh.lock)
 {
-	struct urxe_neigh_table *t = &lane->port->neigh;
+	struct urxe_neigh_table *t = &port->neigh;
 
 	*next = URXE_NEVER;
 	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
@@ -438,7 +439,7 @@ static bool expire_one(struct urxe_lane *lane, uint64_t now, struct question *q,
 				pn = &n->next;
 				continue;
 			}
-			if (timeout(lane, n, now, q)) {
+			if (timeout(port, lane, n, now, q)) {
 				*pn = n->next;
 				t->count--;
 				free(n);
@@ -461,10 +462,10 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	if (now < next &&
 	    (atomic_load_explicit(&t->was_up, memory_order_relaxed) || !port->ops->up(port->link)))
 		return next;
-	urxe_spin_lock(&t->lock);
+	urxe_spin_lock(&port->neigh.lock);
 	came = watch_carrier(port, now);
 	left = announce_due(port, now, &who);
-	urxe_spin_unlock(&t->lock);
+	urxe_spin_unlock(&port->neigh.lock);
 	if (came)
 		urxe_mcast_report_all(port);
 	if (left)
@@ -473,8 +474,8 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	do {
 		struct question q = {false};
 
-		urxe_spin_lock(&t->lock);
-		more = expire_one(lane, now, &q, &next);
+		urxe_spin_lock(&port->neigh.lock);
+		more = expire_one(port, lane, now, &q, &next);
 		if (!more) {
 			if (t->announce_left && t->announce_due < next)
 				next = t->announce_due;
@@ -483,7 +484,7 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 				next = due;
 			atomic_store_explicit(&t->next_due, next, memory_order_relaxed);
 		}
-		urxe_spin_unlock(&t->lock);
+		urxe_spin_unlock(&port->neigh.lock);
 		ask(lane, &q);
 	} while (more);
 	return next;

@@ -132,6 +132,7 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 	int err;
 
 	if (attr->sgid_index < URXE_PORT_MAX_GIDS)
+		/* Pairs with publish(). */
 		own = atomic_load_explicit(&port->gids[attr->sgid_index], memory_order_acquire);
 	if (!own || is_zero(attr->dgid, 16))
 		return EINVAL;

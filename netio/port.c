@@ -66,6 +66,7 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
 {
 	struct pollfd pfd = {.fd = port->wake_fd, .events = POLLIN};
 	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
+	/* Pairs with start_locked(), as all acquires of it. */
 	bool started = atomic_load_explicit(&port->started, memory_order_acquire), none = false;
 	bool *wanted = interrupt ? interrupt : &none, prompt = *wanted;
 
@@ -301,7 +302,7 @@ static void capture_end(struct urxe_port *port)
 	port->capture = NULL;
 }
 
-static int start_locked(struct urxe_port *port)
+static int start_locked(struct urxe_port *port) URXE_REQUIRES(port->start_lock)
 {
 	struct urxe_link_info li;
 	int err;
@@ -329,6 +330,7 @@ static int start_locked(struct urxe_port *port)
 		capture_end(port);
 		return err;
 	}
+	/* Pairs with the acquires of it: who sees it sees link, lanes, MAC and capture. */
 	atomic_store_explicit(&port->started, true, memory_order_release);
 	urxe_neigh_announce(port, UINT64_MAX);
 	urxe_mcast_start(port);

@@ -17,8 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "urxe/thread_safety.h"
+
 struct urxe_port;
-struct urxe_lane;
+struct URXE_CAPABILITY("lane") urxe_lane;
 struct urxe_path;
 struct urxe_port_config;
 struct urxe_link_ops;
@@ -166,11 +168,11 @@ void urxe_port_wake(struct urxe_port *port);
 struct urxe_lane *urxe_port_lane(struct urxe_port *port, unsigned i);
 
 /** urxe_lane_trylock - take the lane if nobody has it. */
-bool urxe_lane_trylock(struct urxe_lane *lane);
+bool urxe_lane_trylock(struct urxe_lane *lane) URXE_TRY_ACQUIRE(true, lane);
 /** urxe_lane_lock - take the lane, waiting (spins, then yields). */
-void urxe_lane_lock(struct urxe_lane *lane);
+void urxe_lane_lock(struct urxe_lane *lane) URXE_ACQUIRE(lane);
 /** urxe_lane_unlock - flush what was committed, and give the lane back. */
-void urxe_lane_unlock(struct urxe_lane *lane);
+void urxe_lane_unlock(struct urxe_lane *lane) URXE_RELEASE(lane);
 
 /* ---- receive: all calls need the lane's lock ---- */
 
@@ -208,17 +210,19 @@ struct urxe_packet {
  * Handles everything that is not RoCEv2 itself (ARP, ND, ICMP, drops), so it may return 0
  * though frames came. Packets stay valid until urxe_lane_release(). @n <= 64.
  */
-unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n);
+unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n)
+	URXE_REQUIRES(lane);
 
 /** urxe_lane_release - give back borrowed packets. */
-void urxe_lane_release(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n);
+void urxe_lane_release(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n)
+	URXE_REQUIRES(lane);
 
 /**
  * urxe_lane_tick - timers of the lane, and the port's for neighbours and groups
  *
  * Cheap when nothing is due: for every turn of a lane. Returns the time of the next, or URXE_NEVER.
  */
-uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now);
+uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(lane);
 
 /** urxe_port_next_tick - when a urxe_lane_tick() has something to do at the earliest. Thread-safe.
  */
@@ -247,7 +251,8 @@ struct urxe_tx {
  * calls, at a bounded rate), or the own address was removed; EMSGSIZE: longer than the port
  * carries.
  */
-int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len);
+int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len)
+	URXE_REQUIRES(lane);
 
 /** urxe_tx_headers - the first @hdr_len bytes at tx->bth are written; starts the ICRC. Once a
  * frame. */
@@ -265,13 +270,13 @@ void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len);
 void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len);
 
 /** urxe_tx_commit - the frame is complete: all @len bytes of urxe_tx_begin() were given. */
-void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx);
+void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx) URXE_REQUIRES(lane);
 
 /** urxe_tx_abort - give the reserved frame back unsent. */
-void urxe_tx_abort(struct urxe_lane *lane, struct urxe_tx *tx);
+void urxe_tx_abort(struct urxe_lane *lane, struct urxe_tx *tx) URXE_REQUIRES(lane);
 
 /** urxe_lane_flush - hand what was committed to the link. Also done by unlock. */
-void urxe_lane_flush(struct urxe_lane *lane);
+void urxe_lane_flush(struct urxe_lane *lane) URXE_REQUIRES(lane);
 
 /* ---- raw frames: whole, as they are on the wire, without FCS ---- */
 
@@ -299,7 +304,7 @@ void urxe_port_raw_tap(struct urxe_port *port, urxe_raw_fn *fn, void *arg);
  * Needs the lane's lock, as what follows. 0; EAGAIN as above; EMSGSIZE: less than an Ethernet
  * header or longer than the port carries.
  */
-int urxe_raw_begin(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len);
+int urxe_raw_begin(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len) URXE_REQUIRES(lane);
 
 /**
  * urxe_raw_commit - send it, padded to Ethernet's least; to our own MAC: to the tap alone; to a
@@ -307,7 +312,7 @@ int urxe_raw_begin(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len);
  *
  * 0; EMSGSIZE: too long for a frame without VLAN tag, not sent.
  */
-int urxe_raw_commit(struct urxe_lane *lane, struct urxe_tx *tx);
+int urxe_raw_commit(struct urxe_lane *lane, struct urxe_tx *tx) URXE_REQUIRES(lane);
 
 /* ---- paths ---- */
 
@@ -337,7 +342,7 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
  * use: one that was learned wrongly, or has changed, heals before a QP's retries are used up. Needs
  * the lane's lock. With a path without a neighbour (own address, group) it does nothing.
  */
-void urxe_path_suspect(struct urxe_lane *lane, struct urxe_path *path);
+void urxe_path_suspect(struct urxe_lane *lane, struct urxe_path *path) URXE_REQUIRES(lane);
 
 /** urxe_path_destroy - free; the caller knows that no lane uses it. NULL is fine. */
 void urxe_path_destroy(struct urxe_path *path);

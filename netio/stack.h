@@ -116,18 +116,20 @@ void urxe_neigh_put(struct urxe_port *port, struct urxe_neigh *n);
 /** urxe_neigh_known - is there an L2 address of an on-link address? Asks nobody. */
 bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16]);
 /** urxe_neigh_use - slow path of a sender: *word is usable upon 0; EINPROGRESS, EHOSTUNREACH. */
-int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word);
+int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
+	URXE_REQUIRES(lane);
 /** urxe_neigh_suspect - ask everybody for the MAC, which stays in use; at a bounded rate. */
-void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n);
+void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n) URXE_REQUIRES(lane);
 void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6],
-		      unsigned heard);
-uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now);
+		      unsigned heard) URXE_REQUIRES(lane);
+uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(lane);
 /** urxe_neigh_announce - announce soon the own addresses at the GID indices in @who. */
 void urxe_neigh_announce(struct urxe_port *port, uint64_t who);
 void urxe_neigh_schedule(struct urxe_port *port, uint64_t due);
 void urxe_neigh_destroy(struct urxe_port *port);
 /** urxe_neigh_duplicate - somebody else uses our address: count, and warn now and then. */
-void urxe_neigh_duplicate(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6]);
+void urxe_neigh_duplicate(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6])
+	URXE_REQUIRES(lane);
 /** urxe_neigh_state - for tests and status: the state of an address, NEIGH_NONE if unknown. */
 enum urxe_neigh_state urxe_neigh_state(struct urxe_port *port, const uint8_t gid[16]);
 
@@ -158,8 +160,8 @@ void urxe_mcast_start(struct urxe_port *port);
 int urxe_mcast_refilter(struct urxe_port *port);
 /** urxe_mcast_report_all - the carrier has come: a switch there knows nothing of our groups. */
 void urxe_mcast_report_all(struct urxe_port *port);
-void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now);
-void urxe_mcast_query(struct urxe_lane *lane, bool ipv4);
+void urxe_mcast_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(lane);
+void urxe_mcast_query(struct urxe_lane *lane, bool ipv4) URXE_REQUIRES(lane);
 
 /* ---- paths in use (path.c), for ICMP errors (icmp_error.c) ---- */
 
@@ -201,7 +203,8 @@ void urxe_fault_init(struct urxe_lane *lane);
 /** urxe_fault_apply - what becomes of a RoCEv2 frame: 0..FAULT_OUT frames in order; returns how
  * many. */
 unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
-			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT]);
+			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
+	URXE_REQUIRES(lane);
 /** urxe_fault_due - the held frame, once its time is over: true and @out. */
 bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *out);
 
@@ -221,7 +224,7 @@ bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *o
 #define LINK_PATIENCE_FIRST (10 * URXE_SEC)
 #define LINK_PATIENCE	    (2 * URXE_SEC)
 
-struct urxe_lane {
+struct URXE_CAPABILITY("lane") urxe_lane {
 	struct urxe_spin lock;
 	unsigned index;
 	struct urxe_port *port;
@@ -258,6 +261,7 @@ struct urxe_lane {
 };
 
 static inline void urxe_count(struct urxe_lane *lane, enum urxe_counter c, uint64_t n)
+	URXE_REQUIRES(lane)
 {
 	/* One writer at a time: no locked instruction needed. */
 	uint64_t v = atomic_load_explicit(&lane->counters[c], memory_order_relaxed);
@@ -310,6 +314,7 @@ struct urxe_port {
 
 static inline unsigned urxe_port_gid_end(const struct urxe_port *port)
 {
+	/* Pairs with publish() in addr.c, as the acquire below. */
 	return atomic_load_explicit(&port->gid_end, memory_order_acquire);
 }
 
@@ -356,7 +361,7 @@ uint64_t urxe_random64(void);
 /** urxe_frame_input - a received frame: true when @pkt now borrows it, false when it is done with.
  */
 bool urxe_frame_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
-		      struct urxe_packet *pkt);
+		      struct urxe_packet *pkt) URXE_REQUIRES(lane);
 /** urxe_frame_roce - offset of the BTH if the frame looks like RoCEv2, else 0. */
 uint32_t urxe_frame_roce(const struct urxe_frame *f);
 
@@ -377,31 +382,34 @@ struct urxe_input {
 	int sgid_index;
 };
 
-void urxe_arp_input(struct urxe_lane *lane, const uint8_t *eth, const uint8_t *arp, uint32_t len);
-void urxe_icmp_input(struct urxe_lane *lane, const struct urxe_input *in);
-void urxe_icmpv6_input(struct urxe_lane *lane, const struct urxe_input *in);
+void urxe_arp_input(struct urxe_lane *lane, const uint8_t *eth, const uint8_t *arp, uint32_t len)
+	URXE_REQUIRES(lane);
+void urxe_icmp_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane);
+void urxe_icmpv6_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane);
 /** urxe_icmp_error_input - ICMP or ICMPv6 with a good checksum: true if it is an error. */
-bool urxe_icmp_error_input(struct urxe_lane *lane, const struct urxe_input *in);
-void urxe_nd_input(struct urxe_lane *lane, const struct urxe_input *in);
-void urxe_igmp_input(struct urxe_lane *lane, const struct urxe_input *in);
-void urxe_mld_input(struct urxe_lane *lane, const struct urxe_input *in);
+bool urxe_icmp_error_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane);
+void urxe_nd_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane);
+void urxe_igmp_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane);
+void urxe_mld_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane);
 
 /** urxe_raw_input - show a frame to the tap, if there is one; false: that was all it is for. */
-bool urxe_raw_input(struct urxe_lane *lane, const struct urxe_frame *f);
+bool urxe_raw_input(struct urxe_lane *lane, const struct urxe_frame *f) URXE_REQUIRES(lane);
 /** urxe_tx_reserve - a frame of @len bytes for the wire, taken from the lane's; 0, EAGAIN,
  * EMSGSIZE. */
-int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len);
+int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len) URXE_REQUIRES(lane);
 
 /* ---- questions and announcements ---- */
 
 /** urxe_arp_ask / urxe_nd_ask - who has @gid? asks @own. @mac: ask this one alone, or NULL: all. */
 void urxe_arp_ask(struct urxe_lane *lane, const uint8_t own[16], const uint8_t gid[16],
-		  const uint8_t *mac);
+		  const uint8_t *mac) URXE_REQUIRES(lane);
 void urxe_nd_ask(struct urxe_lane *lane, const uint8_t own[16], const uint8_t gid[16],
-		 const uint8_t *mac);
+		 const uint8_t *mac) URXE_REQUIRES(lane);
 /** urxe_arp_announce / urxe_nd_announce - here we are; @probe: and is anybody else? */
-void urxe_arp_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe);
-void urxe_nd_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe);
+void urxe_arp_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe)
+	URXE_REQUIRES(lane);
+void urxe_nd_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe)
+	URXE_REQUIRES(lane);
 /** urxe_nd_group - the solicited-node group of an address (RFC 4291 2.7.1). */
 void urxe_nd_group(const uint8_t gid[16], uint8_t group[16]);
 
@@ -409,13 +417,15 @@ void urxe_nd_group(const uint8_t gid[16], uint8_t group[16]);
 
 /* A frame of the stack's own: begin, write at the pointer returned, end with its length. */
 uint8_t *urxe_ctl_begin(struct urxe_lane *lane, struct urxe_frame *f, const uint8_t dmac[6],
-			uint16_t ethertype);
-void urxe_ctl_end(struct urxe_lane *lane, struct urxe_frame *f, const uint8_t *end);
+			uint16_t ethertype) URXE_REQUIRES(lane);
+void urxe_ctl_end(struct urxe_lane *lane, struct urxe_frame *f, const uint8_t *end)
+	URXE_REQUIRES(lane);
 /** urxe_frame_copy - a copy of a frame in a new one; false when there is none. */
-bool urxe_frame_copy(struct urxe_lane *lane, struct urxe_frame *to, const struct urxe_frame *from);
-void urxe_frame_free(struct urxe_lane *lane, struct urxe_frame *f);
+bool urxe_frame_copy(struct urxe_lane *lane, struct urxe_frame *to, const struct urxe_frame *from)
+	URXE_REQUIRES(lane);
+void urxe_frame_free(struct urxe_lane *lane, struct urxe_frame *f) URXE_REQUIRES(lane);
 /** urxe_lane_emit - a complete frame to the wire, or to ourselves. */
-void urxe_lane_emit(struct urxe_lane *lane, struct urxe_frame *f, bool loop);
+void urxe_lane_emit(struct urxe_lane *lane, struct urxe_frame *f, bool loop) URXE_REQUIRES(lane);
 /** urxe_tx_init/fini - the send half of a lane. */
 void urxe_tx_fini(struct urxe_lane *lane);
 

@@ -81,7 +81,7 @@ static bool carrier_given_up(struct urxe_port *port)
 	return now >= until;
 }
 
-static void queue_dropped(struct urxe_lane *lane)
+static void queue_dropped(struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 
@@ -153,7 +153,7 @@ void urxe_lane_emit(struct urxe_lane *lane, struct urxe_frame *f, bool loop)
 	}
 }
 
-static void emit_roce(struct urxe_lane *lane, struct urxe_frame *f, bool loop)
+static void emit_roce(struct urxe_lane *lane, struct urxe_frame *f, bool loop) URXE_REQUIRES(lane)
 {
 	struct urxe_frame out[FAULT_OUT];
 	unsigned n;
@@ -170,14 +170,14 @@ static void emit_roce(struct urxe_lane *lane, struct urxe_frame *f, bool loop)
 
 /* ---- RoCEv2 frames ---- */
 
-static int no_room(struct urxe_lane *lane, enum urxe_counter why)
+static int no_room(struct urxe_lane *lane, enum urxe_counter why) URXE_REQUIRES(lane)
 {
 	urxe_count(lane, why, 1);
 	urxe_trace_tx_wait(lane, why);
 	return EAGAIN;
 }
 
-static int reserve_wire(struct urxe_lane *lane)
+static int reserve_wire(struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
 	if (lane->tx_count + lane->reserved < TX_LIMIT)
 		return 0;
@@ -193,12 +193,12 @@ bool urxe_port_awaits_carrier(struct urxe_port *port)
 }
 
 /* For frames that go without anybody's answer: unicast ones wait for their neighbour's. */
-static int await_carrier(struct urxe_lane *lane)
+static int await_carrier(struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
 	return urxe_port_awaits_carrier(lane->port) ? no_room(lane, URXE_CNT_tx_no_carrier) : 0;
 }
 
-static int reserve_loop(struct urxe_lane *lane)
+static int reserve_loop(struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
 	if (loop_count(lane) + lane->loop_reserved < LOOP_LIMIT)
 		return 0;
@@ -207,7 +207,7 @@ static int reserve_loop(struct urxe_lane *lane)
 
 /* Where a frame on this path goes: MAC and TX_* flags; or why it cannot go now. */
 static int destination(struct urxe_lane *lane, struct urxe_path *path, uint8_t mac[6],
-		       uint32_t *flags)
+		       uint32_t *flags) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	uint64_t word;
@@ -463,7 +463,8 @@ void urxe_ctl_end(struct urxe_lane *lane, struct urxe_frame *f, const uint8_t *e
 	urxe_lane_emit(lane, f, false);
 }
 
-void urxe_tx_fini(struct urxe_lane *lane)
+/* Nobody else uses the lane any more: its lock is not taken. */
+void urxe_tx_fini(struct urxe_lane *lane) URXE_UNCHECKED
 {
 	struct urxe_port *port = lane->port;
 	struct urxe_frame f;

@@ -60,7 +60,7 @@ bool urxe_apm_migrate(struct urxe_qp *qp)
 	return true;
 }
 
-static bool accept_armed(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+static bool accept_armed(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock)
 {
 	bool known = is_from(pkt, qp->dgid);
 

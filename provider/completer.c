@@ -31,7 +31,7 @@ static struct urxe_swqe *oldest(struct urxe_qp *qp)
 }
 
 /* Everything before @una is done with: counters begin anew, the cursor does not lag. */
-static void progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
+static void progress(struct urxe_qp *qp, uint32_t una, uint64_t now) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_requester *r = &qp->req;
 
@@ -50,7 +50,7 @@ static void progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
 
 /* A response is missing (an implied NAK, IBTA 9.7.5.1.1): ask again, once until there is progress.
  */
-static void implied_nak(struct urxe_qp *qp, uint64_t now)
+static void implied_nak(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_requester *r = &qp->req;
 
@@ -66,7 +66,7 @@ static void implied_nak(struct urxe_qp *qp, uint64_t now)
  * All PSNs before @psn are acknowledged: complete what ends there. False when a READ or ATOMIC
  * stands in the way, whose response must have been lost.
  */
-static bool ack_before(struct urxe_qp *qp, uint32_t psn, uint64_t now)
+static bool ack_before(struct urxe_qp *qp, uint32_t psn, uint64_t now) URXE_REQUIRES(qp->lock)
 {
 	uint32_t una = qp->req.una;
 	struct urxe_swqe *wqe;
@@ -93,7 +93,7 @@ static bool ack_before(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	return clear;
 }
 
-static void fail(struct urxe_qp *qp, enum ibv_wc_status status)
+static void fail(struct urxe_qp *qp, enum ibv_wc_status status) URXE_REQUIRES(qp->lock)
 {
 	if (oldest(qp))
 		urxe_requester_complete(qp, status);
@@ -101,6 +101,7 @@ static void fail(struct urxe_qp *qp, enum ibv_wc_status status)
 }
 
 static void rnr_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_requester *r = &qp->req;
 	bool waiting = r->rnr_wait && psn == r->una;
@@ -124,6 +125,7 @@ static void rnr_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now
 }
 
 static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_requester *r = &qp->req;
 	uint32_t una = r->una;
@@ -169,6 +171,7 @@ static void note_nak(struct urxe_qp *qp, enum urxe_stat stat, uint8_t syndrome, 
 }
 
 static void acknowledge(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock)
 {
 	uint8_t syndrome = pkt->aeth.syndrome;
 	uint8_t value = syndrome & URXE_AETH_VAL_MASK;
@@ -192,6 +195,7 @@ static void acknowledge(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint
 
 /* The oldest WQE, if the response of PSN @psn is the next one due for it. */
 static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint64_t now)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_swqe *wqe;
 
@@ -217,6 +221,7 @@ static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint6
 }
 
 static void read_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock)
 {
 	uint32_t psn = pkt->psn, payload = pkt->length;
 	struct urxe_swqe *wqe = expect_response(qp, psn, now);
@@ -258,6 +263,7 @@ static void read_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, ui
 }
 
 static void atomic_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_swqe *wqe = expect_response(qp, pkt->psn, now);
 

@@ -9,6 +9,7 @@
 #include "decode.h"
 #include "qp.h"
 
-void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now);
+void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock);
 
 #endif

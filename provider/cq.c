@@ -238,8 +238,7 @@ int urxe_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-/* cq->lock held */
-static void cq_fire(struct urxe_cq *cq)
+static void cq_fire(struct urxe_cq *cq) URXE_REQUIRES(cq->lock)
 {
 	cq->mod_waiting = 0;
 	/* Counted before it can be read: destroy compares with what was acked. */
@@ -250,8 +249,7 @@ static void cq_fire(struct urxe_cq *cq)
 		cq->events_sent--;
 }
 
-/* cq->lock held */
-static void cq_set_timer(struct urxe_cq *cq, uint64_t when)
+static void cq_set_timer(struct urxe_cq *cq, uint64_t when) URXE_REQUIRES(cq->lock)
 {
 	struct urxe_sched *s = &cq->dev->sched;
 
@@ -263,8 +261,8 @@ static void cq_set_timer(struct urxe_cq *cq, uint64_t when)
 	urxe_spin_unlock(&s->lock);
 }
 
-/* An event is due for a completion; true: a timer was set. cq->lock held. */
-static bool cq_notify(struct urxe_cq *cq, bool urgent)
+/* An event is due for a completion; true: a timer was set. */
+static bool cq_notify(struct urxe_cq *cq, bool urgent) URXE_REQUIRES(cq->lock)
 {
 	/* One completion after which to tell is no moderation, a count of 0 no limit. */
 	if (urgent || !cq->mod_period || cq->mod_count == 1 ||
@@ -282,7 +280,7 @@ static bool cq_notify(struct urxe_cq *cq, bool urgent)
  * A completion is lost, and with it what the CQ was for: the QPs that use it fail (IBTA 11.6.3.2),
  * when no lock of one is held. True: for the first time. cq->lock held.
  */
-static bool cq_overrun(struct urxe_cq *cq)
+static bool cq_overrun(struct urxe_cq *cq) URXE_REQUIRES(cq->lock)
 {
 	bool first = !cq->overrun;
 
@@ -292,8 +290,8 @@ static bool cq_overrun(struct urxe_cq *cq)
 	return first;
 }
 
-/* Is there an unpolled completion of the kind that @arm waits for? cq->lock held. */
-static bool cq_left(const struct urxe_cq *cq, int arm)
+/* Is there an unpolled completion of the kind that @arm waits for? */
+static bool cq_left(const struct urxe_cq *cq, int arm) URXE_REQUIRES(cq->lock)
 {
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 

@@ -84,24 +84,25 @@ int urxe_destroy_cq(struct ibv_cq *cq);
 int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int urxe_resize_cq(struct ibv_cq *cq, int cqe);
 /** urxe_cq_pop - what ibv_poll_cq() does, without driving the device when the CQ is empty. */
-int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc);
+int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc) URXE_EXCLUDES(cq->lock);
 int urxe_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. False:
  * it is lost, and the QPs that use the CQ are about to fail. */
-bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited);
+bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
+	URXE_EXCLUDES(cq->lock);
 /** urxe_cq_push_raw - the same with what only raw packets have. */
 bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
-		      uint32_t flow_tag);
+		      uint32_t flow_tag) URXE_EXCLUDES(cq->lock);
 /** urxe_cq_timer - its timer has come: a moderated event is due, or one for completions that are
  * older than the request for it, or the QPs that use it fail. RCU at the most is held. */
-void urxe_cq_timer(struct urxe_cq *cq);
+void urxe_cq_timer(struct urxe_cq *cq) URXE_EXCLUDES(cq->lock);
 /** urxe_cq_take - one completion into cq->cur, driving the device if there is none. 0, ENOENT, EIO.
  */
-int urxe_cq_take(struct urxe_cq *cq, bool drive);
+int urxe_cq_take(struct urxe_cq *cq, bool drive) URXE_EXCLUDES(cq->lock);
 /** urxe_cq_ex_init - set the ibv_start_poll family up. */
 void urxe_cq_ex_init(struct urxe_cq *cq);
 /** urxe_cq_clean - forget the completions of a QP that is reset or destroyed. */
-void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn);
+void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn) URXE_EXCLUDES(cq->lock);
 
 #endif

@@ -126,6 +126,7 @@ int urxe_device_start(struct urxe_device *dev)
 
 	if (urxe_device_check(dev))
 		return EIO;
+	/* Pairs with the release below: dev->lanes and the port are there. */
 	if (atomic_load_explicit(&dev->started, memory_order_acquire))
 		return 0;
 	urxe_mutex_lock(&dev->mutex);
@@ -138,6 +139,7 @@ int urxe_device_start(struct urxe_device *dev)
 	dev->lanes = info.lanes;
 	err = urxe_service_start(dev);
 	if (!err) {
+		/* Pairs with the acquire above. */
 		atomic_store_explicit(&dev->started, true, memory_order_release);
 		urxe_status_add_device(dev);
 	}

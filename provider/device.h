@@ -94,7 +94,7 @@ struct urxe_service_thread {
 	atomic_bool gsi_due;
 	_Atomic uint64_t resolve_until;		    /* the GSI waits for a neighbour: look often */
 	struct urxe_mutex gsi_lock;		    /* held while the GSI's poll runs */
-	_Atomic(struct urxe_gsi_service *) gsi_svc; /* written under gsi_lock */
+	_Atomic(struct urxe_gsi_service *) gsi_svc; /* set when NULL; cleared under gsi_lock */
 	atomic_uint gsi_drivers;		    /* callers that run the GSI's poll themselves */
 	atomic_bool gsi_waits;			    /* the last of these sleeps now */
 };
@@ -300,9 +300,8 @@ extern const struct verbs_device_ops urxe_device_ops;
 
 /* ---- event.c: asynchronous events ---- */
 
-/** urxe_event_qp, _cq, _srq, _port - raise an event on the context of the object. Any lock may be
- * held; of a QP, its own is. */
-void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type);
+/** urxe_event_cq, _srq, _wq, _device - raise an event on the context of the object. Any lock may be
+ * held but async_lock. */
 void urxe_event_cq(struct urxe_cq *cq, enum ibv_event_type type);
 void urxe_event_srq(struct urxe_srq *srq, enum ibv_event_type type);
 void urxe_event_wq(struct urxe_context *ctx, struct ibv_wq *wq, uint32_t *counter);

@@ -11,8 +11,8 @@
 #include "provider.h"
 #include "trace.h"
 
-/* async_lock held */
 static bool event_write(struct urxe_context *ctx, const struct ib_uverbs_async_event_desc *d)
+	URXE_REQUIRES(ctx->async_lock)
 {
 	/* Shorter than PIPE_BUF: whole or not at all. */
 	if (write(ctx->async_wfd, d, sizeof(*d)) == (ssize_t)sizeof(*d))

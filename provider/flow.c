@@ -321,8 +321,8 @@ static int check_attr(const struct urxe_qp *qp, const struct ibv_flow_attr *attr
 	return 0;
 }
 
-/* By priority, behind its equals; dev->mutex held. */
-static void insert(struct urxe_device *dev, struct urxe_flow *f)
+/* By priority, behind its equals. */
+static void insert(struct urxe_device *dev, struct urxe_flow *f) URXE_REQUIRES(dev->mutex)
 {
 	struct urxe_rlist *at = &dev->flows, *l;
 

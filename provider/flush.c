@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "provider.h"
@@ -56,8 +55,8 @@ static bool sync_range(uint8_t *addr, uint64_t length)
 	return !msync((void *)from, (uintptr_t)addr + length - from, MS_SYNC);
 }
 
-/* The next job, if there is one; flusher.lock held, but not while it is carried out. */
-static bool run_one(struct urxe_device *dev)
+/* The next job, if there is one. The lock is given away while it is carried out. */
+static bool run_one(struct urxe_device *dev) URXE_REQUIRES(dev->flusher.lock)
 {
 	struct urxe_flusher *fl = &dev->flusher;
 	struct urxe_flush *f;
@@ -68,9 +67,9 @@ static bool run_one(struct urxe_device *dev)
 	f = cds_list_first_entry(&fl->jobs, struct urxe_flush, node);
 	cds_list_del(&f->node);
 	if (f->qp) {
-		urxe_mutex_unlock(&fl->lock);
+		urxe_mutex_unlock(&dev->flusher.lock);
 		good = sync_range(f->addr, f->length);
-		urxe_mutex_lock(&fl->lock);
+		urxe_mutex_lock(&dev->flusher.lock);
 		f->good = good;
 	}
 	f->done = true;
@@ -88,13 +87,12 @@ static void *flusher_main(void *arg)
 	struct urxe_device *dev = arg;
 	struct urxe_flusher *fl = &dev->flusher;
 
-	prctl(PR_SET_NAME, "urxe/flush");
-	urxe_mutex_lock(&fl->lock);
+	urxe_mutex_lock(&dev->flusher.lock);
 	while (!fl->stop) {
 		if (!run_one(dev))
-			urxe_mutex_wait(&fl->lock, &fl->work);
+			urxe_mutex_wait(&dev->flusher.lock, &fl->work);
 	}
-	urxe_mutex_unlock(&fl->lock);
+	urxe_mutex_unlock(&dev->flusher.lock);
 	return NULL;
 }
 
@@ -137,15 +135,15 @@ bool urxe_flush_run(struct urxe_device *dev)
 	return ran;
 }
 
-/* The first FLUSH starts the thread. flusher.lock held; 0 or errno. */
-static int flusher_start(struct urxe_device *dev)
+/* The first FLUSH starts the thread. 0 or errno. */
+static int flusher_start(struct urxe_device *dev) URXE_REQUIRES(dev->flusher.lock)
 {
 	struct urxe_flusher *fl = &dev->flusher;
 	int err;
 
 	if (fl->running || !dev->threaded)
 		return 0;
-	err = urxe_thread_start(&fl->thread, flusher_main, dev);
+	err = urxe_thread_start(&fl->thread, "urxe/flush", flusher_main, dev);
 	fl->running = !err;
 	return err;
 }
@@ -162,13 +160,13 @@ int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length)
 	f->addr = addr;
 	f->length = length;
 	f->last = &f->first;
-	urxe_mutex_lock(&fl->lock);
+	urxe_mutex_lock(&qp->dev->flusher.lock);
 	err = flusher_start(qp->dev);
 	if (!err) {
 		cds_list_add_tail(&f->node, &fl->jobs);
 		pthread_cond_signal(&fl->work);
 	}
-	urxe_mutex_unlock(&fl->lock);
+	urxe_mutex_unlock(&qp->dev->flusher.lock);
 	if (err)
 		free(f);
 	else

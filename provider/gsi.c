@@ -3,7 +3,6 @@
  * What the connection manager needs beyond verbs (gsi.h).
  */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "provider.h"
@@ -36,29 +35,22 @@ int urxe_gsi_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 int urxe_gsi_set_service(struct ibv_context *ctx, struct urxe_gsi_service *svc)
 {
 	struct urxe_service_thread *s = &to_urxe_dev(ctx)->service;
-	int err = 0;
+	struct urxe_gsi_service *none = NULL;
 
-	/*
-	 * To take a service away, wait until it does not run. To set one, do not: the caller holds
-	 * the lock that its poll() takes, and as long as there is none the lock is free in no time.
-	 */
 	if (!svc) {
+		/* Not while it runs. */
 		urxe_mutex_lock(&s->gsi_lock);
-	} else {
-		for (unsigned i = 0; !urxe_mutex_trylock(&s->gsi_lock); i++) {
-			if (i == 100000)
-				return EBUSY;
-			sched_yield();
-		}
+		atomic_store(&s->gsi_svc, NULL);
+		urxe_mutex_unlock(&s->gsi_lock);
+		return 0;
 	}
-	if (svc && atomic_load(&s->gsi_svc))
-		err = EBUSY;
-	else
-		atomic_store(&s->gsi_svc, svc);
-	urxe_mutex_unlock(&s->gsi_lock);
-	if (!err && svc)
-		urxe_service_gsi(to_urxe_dev(ctx));
-	return err;
+	/* Without the lock, for the caller holds the one that its poll() takes inside. */
+	if (!atomic_compare_exchange_strong(&s->gsi_svc, &none, svc))
+		return EBUSY;
+	/* Who looked for a service just before clears this first: it has to be set after. */
+	atomic_store(&s->gsi_due, true);
+	urxe_service_gsi(to_urxe_dev(ctx));
+	return 0;
 }
 
 void urxe_gsi_wake(struct ibv_context *ctx)

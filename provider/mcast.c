@@ -65,8 +65,9 @@ static struct urxe_mcast_member *find_member(const struct urxe_qp *qp, const uin
 	return NULL;
 }
 
-/* The group of @mgid, with the port joined; dev->mutex held. */
+/* The group of @mgid, with the port joined. */
 static int group_get(struct urxe_device *dev, const uint8_t mgid[16], struct urxe_mcast_group **out)
+	URXE_REQUIRES(dev->mutex)
 {
 	struct urxe_mcast_group *g = find_group(dev, mgid);
 	int err;
@@ -91,8 +92,8 @@ static int group_get(struct urxe_device *dev, const uint8_t mgid[16], struct urx
 	return 0;
 }
 
-/* A group whose last member has left; dev->mutex held. */
-static void group_put(struct urxe_device *dev, struct urxe_mcast_group *g)
+/* A group whose last member has left. */
+static void group_put(struct urxe_device *dev, struct urxe_mcast_group *g) URXE_REQUIRES(dev->mutex)
 {
 	if (g->num_members)
 		return;
@@ -102,9 +103,9 @@ static void group_put(struct urxe_device *dev, struct urxe_mcast_group *g)
 	urxe_rcu_call(&g->rcu, group_free);
 }
 
-static int attach(struct urxe_qp *qp, const uint8_t mgid[16])
+static int attach(struct urxe_device *dev, struct urxe_qp *qp, const uint8_t mgid[16])
+	URXE_REQUIRES(dev->mutex)
 {
-	struct urxe_device *dev = qp->dev;
 	struct urxe_mcast_group *g;
 	struct urxe_mcast_member *m;
 	int err;
@@ -131,36 +132,38 @@ static int attach(struct urxe_qp *qp, const uint8_t mgid[16])
 int urxe_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	struct urxe_device *dev = qp->dev;
 	int err;
 
-	if (urxe_device_check(qp->dev))
+	if (urxe_device_check(dev))
 		return EIO;
 	/* The MLID means nothing on RoCE (IBTA A16.5.7). */
 	if (qp->type != IBV_QPT_UD || qp->gsi || !urxe_gid_is_mcast(gid->raw))
 		return EINVAL;
-	urxe_mutex_lock(&qp->dev->mutex);
-	err = attach(qp, gid->raw);
-	urxe_mutex_unlock(&qp->dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
+	err = attach(dev, qp, gid->raw);
+	urxe_mutex_unlock(&dev->mutex);
 	return err;
 }
 
 int urxe_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	struct urxe_device *dev = qp->dev;
 	struct urxe_mcast_member *m;
 
 	if (qp->type != IBV_QPT_UD)
 		return EINVAL;
-	urxe_mutex_lock(&qp->dev->mutex);
+	urxe_mutex_lock(&dev->mutex);
 	m = find_member(qp, gid->raw);
 	if (m) {
 		cds_list_del(&m->qp_node);
 		urxe_rlist_del(&m->group->members, &m->node);
 		m->group->num_members--;
-		group_put(qp->dev, m->group);
+		group_put(dev, m->group);
 		urxe_rcu_call(&m->rcu, member_free);
 	}
-	urxe_mutex_unlock(&qp->dev->mutex);
+	urxe_mutex_unlock(&dev->mutex);
 	return m ? 0 : EINVAL;
 }
 

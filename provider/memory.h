@@ -124,7 +124,7 @@ void urxe_buf_free(struct urxe_buf *buf);
 /* ---- mkey.c ---- */
 
 /** urxe_mkey_publish - give an entry a key and make it known; dev->mutex held. 0 or ENOMEM. */
-int urxe_mkey_publish(struct urxe_device *dev, struct urxe_mkey *mk);
+int urxe_mkey_publish(struct urxe_device *dev, struct urxe_mkey *mk) URXE_REQUIRES(dev->mutex);
 /** urxe_mkey_set - another entry (or NULL) for a key that was published. */
 void urxe_mkey_set(struct urxe_device *dev, uint32_t key, struct urxe_mkey *mk);
 /** urxe_mkey_get - the entry of exactly this key, or NULL; RCU read-side. */

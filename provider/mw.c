@@ -57,12 +57,11 @@ fail:
 	return NULL;
 }
 
-/* mw_lock held */
-static void unbind(struct urxe_mw *mw)
+static void unbind(struct urxe_device *dev, struct urxe_mw *mw) URXE_REQUIRES(dev->mw_lock)
 {
 	if (!mw->bound)
 		return;
-	urxe_mkey_set(mw->dev, mw->idle.key, &mw->idle);
+	urxe_mkey_set(dev, mw->idle.key, &mw->idle);
 	urxe_mkey_free_later(mw->bound);
 	mw->bound = NULL;
 	mw->mr->windows--;
@@ -79,7 +78,7 @@ int urxe_dealloc_mw(struct ibv_mw *ibmw)
 
 	urxe_mutex_lock(&dev->mutex);
 	urxe_spin_lock(&dev->mw_lock);
-	unbind(mw);
+	unbind(dev, mw);
 	urxe_mkey_set(dev, mw->idle.key, NULL);
 	urxe_spin_unlock(&dev->mw_lock);
 	dev->mw_count--;
@@ -90,7 +89,7 @@ int urxe_dealloc_mw(struct ibv_mw *ibmw)
 	return 0;
 }
 
-/* May the window be bound so (IBTA 10.6.7.2.1)? mw_lock held. */
+/* May the window be bound so (IBTA 10.6.7.2.1)? */
 static int bind_check(const struct urxe_qp *qp, const struct urxe_mw *mw,
 		      const struct urxe_mkey *region, uint64_t addr, uint64_t length,
 		      unsigned access)
@@ -129,14 +128,14 @@ int urxe_mw_bind(struct urxe_qp *qp, uint32_t key, uint32_t lkey, uint64_t addr,
 	if (!length) {
 		err = mw->pd->root == qp->pd ? 0 : EACCES;
 		if (!err)
-			unbind(mw);
+			unbind(dev, mw);
 		goto out;
 	}
 	region = urxe_mkey_get(dev, lkey);
 	err = bind_check(qp, mw, region, addr, length, access);
 	if (err)
 		goto out;
-	unbind(mw);
+	unbind(dev, mw);
 	mk->key = key;
 	mk->kind = mw->idle.kind;
 	mk->flags = region->flags;
@@ -171,7 +170,7 @@ int urxe_mw_invalidate(struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t ke
 	urxe_spin_lock(&dev->mw_lock);
 	mk = urxe_mkey_get(dev, key);
 	if (mk && mk->kind == URXE_MKEY_MW2 && mk->pd == pd && mk->qpn == qp->qpn) {
-		unbind(mk->mw);
+		unbind(dev, mk->mw);
 		err = 0;
 	}
 	urxe_spin_unlock(&dev->mw_lock);
@@ -180,10 +179,11 @@ int urxe_mw_invalidate(struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t ke
 
 void urxe_mw_release_qp(struct urxe_qp *qp)
 {
+	struct urxe_device *dev = qp->dev;
 	struct urxe_mw *mw, *next;
 
-	urxe_spin_lock(&qp->dev->mw_lock);
+	urxe_spin_lock(&dev->mw_lock);
 	cds_list_for_each_entry_safe (mw, next, &qp->windows, node)
-		unbind(mw);
-	urxe_spin_unlock(&qp->dev->mw_lock);
+		unbind(dev, mw);
+	urxe_spin_unlock(&dev->mw_lock);
 }

@@ -11,6 +11,7 @@
 #include "wqe.h"
 
 static int post_data(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
+	URXE_REQUIRES(qp->lock)
 {
 	int err = 0;
 
@@ -29,6 +30,7 @@ static int post_data(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv
 
 /* What the operation needs besides data. */
 static int post_operation(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
+	URXE_REQUIRES(qp->lock)
 {
 	switch (wr->opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -61,8 +63,8 @@ static int post_operation(struct urxe_qp *qp, struct urxe_swqe *wqe, const struc
 	return 0;
 }
 
-/* qp->lock held */
 static int post_one(struct urxe_qp *qp, const struct ibv_send_wr *wr, uint32_t at)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_swqe *wqe;
 	int err;

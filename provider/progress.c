@@ -75,6 +75,7 @@ void urxe_progress_forget(struct urxe_qp *qp)
 /* ---- send ---- */
 
 static struct urxe_sent send_requests(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(lane, qp->lock)
 {
 	switch (qp->type) {
 	case IBV_QPT_UD:
@@ -92,6 +93,7 @@ static struct urxe_sent send_requests(struct urxe_qp *qp, struct urxe_lane *lane
  * both. @acks: a plain ACK, too, which may wait a turn.
  */
 static struct urxe_sent serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
+	URXE_REQUIRES(lane, qp->lock)
 {
 	struct urxe_sent sent = {0}, answers;
 
@@ -109,6 +111,7 @@ static struct urxe_sent serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64
 }
 
 static struct urxe_sent serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_sent sent;
 
@@ -126,6 +129,7 @@ static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
 {
 	struct urxe_qp *qp;
 
+	/* Pairs with the release in qp_publish(), as the table's acquire with its own. */
 	if (qpn == 1)
 		return atomic_load_explicit(&dev->gsi, memory_order_acquire);
 	qp = urxe_table_get(&dev->qps, qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1));
@@ -134,6 +138,7 @@ static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
 
 /* What a QP sent met congestion, its peer says (IBTA A17.9.3). */
 static enum urxe_stat receive_cnp(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock)
 {
 	/* A datagram's receiver is no peer of the QP, and there is nothing to slow down. */
 	if (!qp->path)
@@ -146,6 +151,7 @@ static enum urxe_stat receive_cnp(struct urxe_qp *qp, const struct urxe_decoded 
 }
 
 static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock)
 {
 	if (qp->destroyed)
 		return URXE_STAT_RX_NO_QP;
@@ -213,6 +219,7 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
  * then the application may have something to send that it can go with.
  */
 static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(lane)
 {
 	bool more;
 
@@ -226,6 +233,7 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 }
 
 static unsigned receive_burst(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_packet pkts[URXE_RX_BURST];
 	struct urxe_qp *touched[URXE_RX_BURST];
@@ -270,6 +278,7 @@ static struct urxe_qp *pop_pending(struct urxe_sched *s)
  * was sent.
  */
 static bool run_pending(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(lane)
 {
 	unsigned n = atomic_load_explicit(&dev->sched.npending, memory_order_relaxed);
 	unsigned stuck = 0;
@@ -302,6 +311,7 @@ static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_timer
 }
 
 static void run_qp_timer(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(lane)
 {
 	urxe_spin_lock(&qp->lock);
 	qp->timer_at = 0;
@@ -312,6 +322,7 @@ static void run_qp_timer(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t no
 }
 
 static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_timer *due[TIMER_BURST];
 	unsigned n = pop_timers(&dev->sched, now, due);
@@ -332,22 +343,23 @@ static uint64_t leftover_due(const struct urxe_device *dev)
 	return urxe_port_now(dev->port) + (dev->one_cpu ? LEFTOVER_ONE_CPU_NS : LEFTOVER_NS);
 }
 
-static struct urxe_lane *take_lane(struct urxe_device *dev)
+/* *@lane: one that is free, if any. */
+static bool take_lane(struct urxe_device *dev, struct urxe_lane **lane)
+	URXE_TRY_ACQUIRE(true, *lane)
 {
 	unsigned first = 0;
 
 	if (dev->lanes > 1)
 		first = atomic_fetch_add_explicit(&dev->lane_hint, 1, memory_order_relaxed);
 	for (unsigned i = 0; i < dev->lanes; i++) {
-		struct urxe_lane *lane = urxe_port_lane(dev->port, (first + i) % dev->lanes);
-
-		if (urxe_lane_trylock(lane))
-			return lane;
+		*lane = urxe_port_lane(dev->port, (first + i) % dev->lanes);
+		if (urxe_lane_trylock(*lane))
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
-static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane)
+static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
 	struct urxe_sched *s = &dev->sched;
 	uint64_t now = urxe_port_now(dev->port);
@@ -366,10 +378,10 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane)
 
 int urxe_progress_turn(struct urxe_device *dev)
 {
-	struct urxe_lane *lane = take_lane(dev);
+	struct urxe_lane *lane;
 	unsigned n;
 
-	if (!lane)
+	if (!take_lane(dev, &lane))
 		return -1;
 	n = turn(dev, lane);
 	urxe_lane_unlock(lane);
@@ -411,8 +423,7 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	urxe_spin_unlock(&qp->lock);
 	if (!due || atomic_load_explicit(&dev->dead, memory_order_relaxed))
 		return;
-	lane = take_lane(dev);
-	if (!lane) {
+	if (!take_lane(dev, &lane)) {
 		/* All are in use: it must be sent before we go on, so wait for one. */
 		lane = urxe_port_lane(dev->port, 0);
 		urxe_lane_lock(lane);
@@ -430,9 +441,9 @@ void urxe_progress_flush(struct urxe_qp *qp)
 
 void urxe_progress_finish(struct urxe_device *dev)
 {
-	struct urxe_lane *lane = take_lane(dev);
+	struct urxe_lane *lane;
 
-	if (!lane)
+	if (!take_lane(dev, &lane))
 		return; /* whoever has it goes on after us, or has been through the list */
 	urxe_rcu_read_lock();
 	run_pending(dev, lane, urxe_port_now(dev->port));
@@ -443,15 +454,14 @@ void urxe_progress_finish(struct urxe_device *dev)
 void urxe_progress_kick(struct urxe_qp *qp)
 {
 	struct urxe_device *dev = qp->dev;
-	struct urxe_lane *lane = take_lane(dev);
+	struct urxe_lane *lane;
 	bool more;
 
-	if (!lane) {
+	if (!take_lane(dev, &lane)) {
 		urxe_progress_defer(qp);
 		atomic_store(&dev->sched.contended, true);
 		/* Whoever held the lane may have looked just before. */
-		lane = take_lane(dev);
-		if (!lane)
+		if (!take_lane(dev, &lane))
 			return;
 	}
 	urxe_rcu_read_lock();

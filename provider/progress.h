@@ -8,18 +8,18 @@
 #include "qp.h"
 
 /** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if a lane is free. */
-void urxe_progress_kick(struct urxe_qp *qp);
+void urxe_progress_kick(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /**
  * urxe_progress_flush - send what is still due, before the QP goes or is reset
  * A NIC would have acknowledged by now what the application has seen, and sent what was posted to a
  * QP that waits for no ACK. No lock held.
  */
-void urxe_progress_flush(struct urxe_qp *qp);
+void urxe_progress_flush(struct urxe_qp *qp) URXE_EXCLUDES(qp->lock);
 /** urxe_progress_finish - the process ends: send what waits for a turn. */
 void urxe_progress_finish(struct urxe_device *dev);
 /** urxe_progress_defer - let the next turn of a lane serve @qp. Any lock but sched.lock may be
  * held. */
-void urxe_progress_defer(struct urxe_qp *qp);
+void urxe_progress_defer(struct urxe_qp *qp) URXE_EXCLUDES(qp->dev->sched.lock);
 /**
  * urxe_progress_poll - one turn of a lane, if one is free
  * Returns packets and timers handled, or -1 when others hold the lanes. No lock held.
@@ -28,8 +28,8 @@ int urxe_progress_poll(struct urxe_device *dev);
 /** urxe_progress_turn - the same for the service thread: it does not count as a caller. */
 int urxe_progress_turn(struct urxe_device *dev);
 /** urxe_progress_timer - have a turn run the timers of the QP by @when. */
-void urxe_progress_timer(struct urxe_qp *qp, uint64_t when);
+void urxe_progress_timer(struct urxe_qp *qp, uint64_t when) URXE_REQUIRES(qp->lock);
 /** urxe_progress_forget - take a QP off list and heap (destroy). */
-void urxe_progress_forget(struct urxe_qp *qp);
+void urxe_progress_forget(struct urxe_qp *qp) URXE_EXCLUDES(qp->dev->sched.lock);
 
 #endif

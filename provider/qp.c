@@ -104,10 +104,9 @@ static void qp_free_parts(struct urxe_qp *qp)
 	urxe_ring_fini(&qp->sq.ring);
 }
 
-/* dev->mutex held */
-static int qp_publish(struct urxe_qp *qp, uint32_t qpn)
+static int qp_publish(struct urxe_device *dev, struct urxe_qp *qp, uint32_t qpn)
+	URXE_REQUIRES(dev->mutex)
 {
-	struct urxe_device *dev = qp->dev;
 	struct urxe_ident *ident = urxe_port_ident(dev->port);
 	int err;
 
@@ -126,6 +125,7 @@ static int qp_publish(struct urxe_qp *qp, uint32_t qpn)
 	if (err)
 		return err;
 	if (qpn) {
+		/* Pairs with find_qp() and urxe_qp_flush_all(): they see it whole. */
 		atomic_store_explicit(&dev->gsi, qp, memory_order_release);
 		return 0;
 	}
@@ -211,7 +211,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 		goto fail;
 	qp->init = *attr;
 	urxe_mutex_lock(&dev->mutex);
-	err = qp_publish(qp, qpn);
+	err = qp_publish(dev, qp, qpn);
 	urxe_mutex_unlock(&dev->mutex);
 	if (err)
 		goto fail;
@@ -303,6 +303,7 @@ static void qp_unpublish(struct urxe_qp *qp)
 
 	urxe_mutex_lock(&dev->mutex);
 	if (qp->gsi) {
+		/* No new reader finds it; qp_stop() waits for the others. */
 		atomic_store_explicit(&dev->gsi, NULL, memory_order_release);
 	} else {
 		urxe_table_set(&dev->qps, qp->qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1), NULL);
@@ -399,7 +400,7 @@ void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
 	wc->qp_num = qp->qpn;
 }
 
-static void flush_sq(struct urxe_qp *qp)
+static void flush_sq(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_sq *sq = &qp->sq;
 
@@ -410,7 +411,7 @@ static void flush_sq(struct urxe_qp *qp)
 	qp->req.deadline = URXE_NEVER;
 }
 
-static void flush_rq(struct urxe_qp *qp)
+static void flush_rq(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_rq *rq = qp->rq;
 	struct ibv_wc wc;
@@ -520,6 +521,7 @@ void urxe_qp_flush_all(struct urxe_device *dev)
 	urxe_rcu_read_lock();
 	for (unsigned i = 0; (qp = urxe_table_next(&dev->qps, &i)); i++)
 		flush_one(qp);
+	/* Pairs with qp_publish(). */
 	qp = atomic_load_explicit(&dev->gsi, memory_order_acquire);
 	if (qp)
 		flush_one(qp);

@@ -373,7 +373,7 @@ static inline struct urxe_rwqe *urxe_rq_at(const struct urxe_rq *rq, uint32_t i)
 int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t max_wr,
 		 uint32_t max_sge);
 void urxe_rq_fini(struct urxe_rq *rq);
-int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr);
+int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr) URXE_REQUIRES(rq->lock);
 struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
 int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
@@ -399,14 +399,14 @@ void urxe_qp_destroy_common(struct urxe_qp *qp);
 /** urxe_qp_await_events - all @events raised for a handle are read and acknowledged, or gone. */
 void urxe_qp_await_events(struct ibv_qp *qp, struct urxe_context *ctx, uint32_t events);
 /** urxe_qp_enter - the one place where the state of a QP in use changes; qp->lock held. */
-void urxe_qp_enter(struct urxe_qp *qp, enum ibv_qp_state state);
+void urxe_qp_enter(struct urxe_qp *qp, enum ibv_qp_state state) URXE_REQUIRES(qp->lock);
 /** urxe_qp_error - to ERR, flushing both queues; qp->lock held. */
-void urxe_qp_error(struct urxe_qp *qp);
+void urxe_qp_error(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_qp_sq_error - to SQE: an error of the send queue alone, of all but connected reliable ones
  * (IBTA 10.3.1.6). What is posted is flushed, the receive queue lives on. qp->lock held. */
-void urxe_qp_sq_error(struct urxe_qp *qp);
+void urxe_qp_sq_error(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_qp_fatal - to ERR with an affiliated asynchronous error event; qp->lock held. */
-void urxe_qp_fatal(struct urxe_qp *qp, enum ibv_event_type event);
+void urxe_qp_fatal(struct urxe_qp *qp, enum ibv_event_type event) URXE_REQUIRES(qp->lock);
 /** urxe_qp_fail_users - the CQ lost a completion: all QPs that complete to it fail. Only RCU and no
  * lock of a QP or CQ may be held. */
 void urxe_qp_fail_users(struct urxe_cq *cq);
@@ -417,6 +417,25 @@ void urxe_qp_flush_all(struct urxe_device *dev);
 void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
 		enum ibv_wc_status status, enum ibv_wc_opcode opcode);
 /** urxe_qp_release_wqes - forget all WQEs (RESET, destroy); drops AH references. qp->lock held. */
-void urxe_qp_release_wqes(struct urxe_qp *qp);
+void urxe_qp_release_wqes(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+
+/* ---- what a QP does with windows (mw.c) ---- */
+/**
+ * urxe_mw_bind - carry out a bind; qp->lock held, RCU read-side
+ * @key: the window's new rkey; its upper 24 bits say which window
+ * @lkey, @addr, @length: of the region; @length 0 binds a type 1 window to nothing
+ * 0, or an errno: a bind error.
+ */
+int urxe_mw_bind(struct urxe_qp *qp, uint32_t key, uint32_t lkey, uint64_t addr, uint64_t length,
+		 unsigned access) URXE_REQUIRES(qp->lock);
+/** urxe_mw_invalidate - what LOCAL_INV and SEND_WITH_INV ask for. 0 or EINVAL. */
+int urxe_mw_invalidate(struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key)
+	URXE_REQUIRES(qp->lock);
+/** urxe_mw_release_qp - the windows that a dying QP has bound are bound no more. */
+void urxe_mw_release_qp(struct urxe_qp *qp);
+
+/* ---- event.c ---- */
+/** urxe_event_qp - raise an event on the contexts of those who have the QP; qp->lock held. */
+void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type) URXE_REQUIRES(qp->lock);
 
 #endif

@@ -170,6 +170,7 @@ static uint32_t port_mtu(const struct urxe_qp *qp)
 }
 
 static int check_values(const struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
+	URXE_REQUIRES(qp->lock)
 {
 	if (mask & A(PKEY_INDEX) && a->pkey_index)
 		return EINVAL;
@@ -298,7 +299,7 @@ static void install_resources(struct urxe_qp *qp, struct urxe_resource *res)
 	r->res_head = keep < n ? keep : 0;
 }
 
-static void reset_qp(struct urxe_qp *qp)
+static void reset_qp(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	urxe_qp_release_wqes(qp);
 	urxe_qp_clean_cqs(qp);
@@ -316,7 +317,7 @@ static void reset_qp(struct urxe_qp *qp)
 }
 
 /* Begin to drain: what has been started is finished, nothing new is begun (IBTA 10.3.1.5). */
-static void drain(struct urxe_qp *qp, bool notify)
+static void drain(struct urxe_qp *qp, bool notify) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_sq *sq = &qp->sq;
 
@@ -391,6 +392,7 @@ static void install_paths(struct urxe_qp *qp, const struct prepared *p)
 }
 
 static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
+	URXE_REQUIRES(qp->lock)
 {
 	uint8_t from = qp->state, to = mask & A(STATE) ? (uint8_t)a->qp_state : from;
 	struct prepared p;

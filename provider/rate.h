@@ -14,14 +14,15 @@
  * urxe_pace_wait - must the QP wait before it sends? Its timer is set then.
  * @kbps: a limit beside the QP's own, of congestion control (cc.h); 0: none
  */
-bool urxe_pace_wait(struct urxe_qp *qp, uint32_t kbps, uint64_t now);
+bool urxe_pace_wait(struct urxe_qp *qp, uint32_t kbps, uint64_t now) URXE_REQUIRES(qp->lock);
 /** urxe_pace_packets - how many of @bytes go out within @ns, within the same limit; UINT32_MAX
  * without one. */
 uint32_t urxe_pace_packets(const struct urxe_qp *qp, uint32_t kbps, uint32_t bytes, uint64_t ns);
 /** urxe_pace_sent - @bytes went out, within the same limit. */
-void urxe_pace_sent(struct urxe_qp *qp, uint32_t kbps, uint64_t now, uint32_t bytes);
+void urxe_pace_sent(struct urxe_qp *qp, uint32_t kbps, uint64_t now, uint32_t bytes)
+	URXE_REQUIRES(qp->lock);
 /** urxe_pace_set - the limit, 0 for none; @burst bytes at once, 0: as we like. */
-void urxe_pace_set(struct urxe_qp *qp, uint32_t kbps, uint32_t burst);
+void urxe_pace_set(struct urxe_qp *qp, uint32_t kbps, uint32_t burst) URXE_REQUIRES(qp->lock);
 int urxe_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 
 #endif

@@ -29,6 +29,7 @@ int urxe_raw_check_permission(void)
 
 /* 0; EAGAIN: later; EFAULT: bad lkey; EMSGSIZE. */
 static int raw_send(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe)
+	URXE_REQUIRES(lane)
 {
 	bool in_line = wqe->flags & URXE_WQE_INLINE;
 	struct urxe_tx tx;

@@ -49,19 +49,19 @@ void urxe_rcu_call(struct rcu_head *head, void (*fn)(struct rcu_head *head))
 	urcu_bp_set_thread_call_rcu_data(applications);
 }
 
-void urxe_rcu_fork_prepare(void)
+void urxe_rcu_fork_prepare(void) URXE_ACQUIRE(freeing.lock)
 {
 	urxe_mutex_lock(&freeing.lock);
 	urcu_bp_before_fork();
 }
 
-void urxe_rcu_fork_parent(void)
+void urxe_rcu_fork_parent(void) URXE_RELEASE(freeing.lock)
 {
 	urcu_bp_after_fork_parent();
 	urxe_mutex_unlock(&freeing.lock);
 }
 
-void urxe_rcu_fork_child(void)
+void urxe_rcu_fork_child(void) URXE_RELEASE(freeing.lock)
 {
 	urcu_bp_after_fork_child();
 	atomic_store(&freeing.thread, NULL);

@@ -28,7 +28,12 @@ extern char urxe_rcu_tsan_order;
 #define URXE_RCU_ACQUIRE() ((void)0)
 #endif
 
-/** urxe_rcu_read_lock - begin a look-up; what it finds stays until the unlock. */
+/**
+ * urxe_rcu_read_lock - begin a look-up; what it finds stays until the unlock
+ *
+ * Pairs with urxe_rcu_synchronize() and urxe_rcu_call(), which outlast it: who unpublished an
+ * object before these frees it after.
+ */
 static inline void urxe_rcu_read_lock(void)
 {
 	urcu_bp_read_lock();

@@ -76,7 +76,7 @@ static uint32_t rd_charge(const struct urxe_swqe *wqe)
 	return wqe->flags & URXE_WQE_PAIR ? 2 : 1;
 }
 
-static void complete_oldest(struct urxe_qp *qp, enum ibv_wc_status status)
+static void complete_oldest(struct urxe_qp *qp, enum ibv_wc_status status) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_sq *sq = &qp->sq;
 	struct urxe_swqe *wqe = urxe_sq_at(sq, sq->done);
@@ -140,7 +140,7 @@ static bool start_wqe(struct urxe_qp *qp, struct urxe_swqe *wqe)
 }
 
 /* The WQE at the cursor cannot be carried out: it fails when all before it are complete. */
-static void fail_local(struct urxe_qp *qp, enum ibv_wc_status status)
+static void fail_local(struct urxe_qp *qp, enum ibv_wc_status status) URXE_REQUIRES(qp->lock)
 {
 	if (qp->sq.done != qp->sq.cur)
 		return;
@@ -208,6 +208,7 @@ static bool wants_ack(struct urxe_qp *qp, const struct request *rq)
 
 static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
 			uint8_t opcode, const struct urxe_opcode_info *op, struct urxe_tx *tx)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_bth bth = {
 		.opcode = opcode,
@@ -272,6 +273,7 @@ static void put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 /* 0 sent (or lost: the timer sees to it); EAGAIN no room; EFAULT a bad lkey. */
 static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
 		       const struct request *rq, struct urxe_sent *sent)
+	URXE_REQUIRES(qp->lock, lane)
 {
 	uint8_t opcode = urxe_qp_service(qp) | rq->op;
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
@@ -311,7 +313,7 @@ static void advance(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struc
 }
 
 /* UC: nothing comes back; a message is complete when its last packet is out. */
-static void complete_unacked(struct urxe_qp *qp)
+static void complete_unacked(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	qp->req.una = qp->req.psn;
 	while (qp->sq.done != qp->sq.cur)
@@ -333,7 +335,7 @@ static bool parts_outstanding(const struct urxe_qp *qp, const struct urxe_swqe *
 }
 
 /* False: it has to wait. A failure stops the queue when all before it are complete. */
-static bool run_local(struct urxe_qp *qp, struct urxe_swqe *wqe)
+static bool run_local(struct urxe_qp *qp, struct urxe_swqe *wqe) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_sq *sq = &qp->sq;
 	int err;

@@ -9,11 +9,12 @@
 #include "qp.h"
 
 /** urxe_requester_run - a connected QP sends what requests it may. */
-struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(qp->lock, lane);
 /** urxe_requester_go_back - begin again at a PSN that was sent before. */
-void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn);
+void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
 /** urxe_requester_complete - complete the oldest WQE. */
-void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status);
+void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status) URXE_REQUIRES(qp->lock);
 /** urxe_requester_wc_opcode - of a send WR. */
 enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode);
 /** urxe_requester_answered - is it an operation with a response of its own, not just an ACK? */

@@ -148,7 +148,7 @@ static void message_done(struct urxe_responder *r)
 	r->state = URXE_RESP_EXPECT_FIRST;
 }
 
-static void rnr(struct urxe_qp *qp)
+static void rnr(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	urxe_stat_inc(qp->dev, URXE_STAT_TX_RNR_NAK);
 	urxe_responder_nak(qp, URXE_AETH_RNR | qp->attr.min_rnr_timer);
@@ -163,7 +163,7 @@ static bool good_length(const struct urxe_qp *qp, const struct urxe_decoded *pkt
 }
 
 /* Each returns true when the packet was executed. */
-static bool execute_send(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+static bool execute_send(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 
@@ -196,7 +196,7 @@ static bool execute_send(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	return true;
 }
 
-static bool begin_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+static bool begin_write(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 
@@ -236,6 +236,7 @@ bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 }
 
 static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 
@@ -279,7 +280,7 @@ static bool choose_srq(struct urxe_qp *qp, uint32_t srqn)
 	return true;
 }
 
-static void execute(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+static void execute(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 	bool done;
@@ -316,7 +317,7 @@ static void acknowledge_again(struct urxe_responder *r, uint32_t psn)
 	r->ack_due = URXE_ACK_DUPLICATES;
 }
 
-static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock)
 {
 	urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_DUPLICATE);
 	if (pkt->what & (URXE_OPF_SEND | URXE_OPF_WRITE))

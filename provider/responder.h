@@ -10,48 +10,57 @@
 #include "decode.h"
 #include "qp.h"
 
-void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now);
+void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock);
 /** urxe_responder_run - send responses that are due. */
-struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane);
+struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
+	URXE_REQUIRES(qp->lock, lane);
 /** urxe_responder_leaves - has a QP that goes more to send than what is due? */
-bool urxe_responder_leaves(const struct urxe_qp *qp);
+bool urxe_responder_leaves(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /**
  * urxe_responder_leave - the QP goes: send what is due, and the last ACK once more
  *
  * If that is lost the peer asks again, and is answered by nobody (quirks.md: retry-7).
  */
-struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane);
+struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane)
+	URXE_REQUIRES(qp->lock, lane);
 /** urxe_responder_urgent - is there more to send than a plain ACK, which may wait a turn? */
-static inline bool urxe_responder_urgent(const struct urxe_qp *qp)
+static inline bool urxe_responder_urgent(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	return qp->resp.res_pending || qp->resp.nak_due;
 }
 /** urxe_responder_nak - a NAK is due at the expected PSN. */
-void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome);
+void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome) URXE_REQUIRES(qp->lock);
 /** urxe_responder_fatal - a NAK that ends the QP; @status for the receive WQE in use, if any. */
-void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_wc_status status);
+void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_wc_status status)
+	URXE_REQUIRES(qp->lock);
 /** urxe_responder_execute_read - a READ, ATOMIC, ... of the expected PSN (responder_read.c). */
-void urxe_responder_execute_read(struct urxe_qp *qp, const struct urxe_decoded *pkt);
+void urxe_responder_execute_read(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock);
 /** urxe_responder_duplicate_read - a READ, ATOMIC, ... that was executed before. */
-void urxe_responder_duplicate_read(struct urxe_qp *qp, const struct urxe_decoded *pkt);
+void urxe_responder_duplicate_read(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock);
 /**
  * urxe_responder_take_rwqe - take a receive WQE into resp.rwqe
  * @min_length: leave it alone if it holds fewer bytes
  * Returns 0, ENOENT when there is none, EMSGSIZE when the next is too short.
  */
-int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length);
+int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length) URXE_REQUIRES(qp->lock);
 /**
  * urxe_responder_write - put a packet of a WRITE where that stands, and have it stand behind
  *
  * False, and nothing done, when its R_Key does not allow it (any more).
  */
-bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt);
+bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock);
 /** urxe_responder_push - the completion of a receive, to where it belongs. RCU read-side. */
-void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solicited);
+void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solicited)
+	URXE_REQUIRES(qp->lock);
 /** urxe_responder_finish_recv - complete the receive WQE in use; @len bytes came. */
 void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
-				const struct urxe_decoded *pkt, uint32_t len);
+				const struct urxe_decoded *pkt, uint32_t len)
+	URXE_REQUIRES(qp->lock);
 /** urxe_responder_flushed - the FLUSH of the expected PSN was carried out; did it succeed? */
-void urxe_responder_flushed(struct urxe_qp *qp, bool good);
+void urxe_responder_flushed(struct urxe_qp *qp, bool good) URXE_REQUIRES(qp->lock);
 
 #endif

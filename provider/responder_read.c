@@ -92,7 +92,7 @@ static void accept_read(struct urxe_qp *qp, struct urxe_resource *res, uint8_t k
 	resource_answer(r, res, res->psn, npsn, res->length);
 }
 
-static void execute_read(struct urxe_qp *qp, const struct urxe_reth *reth)
+static void execute_read(struct urxe_qp *qp, const struct urxe_reth *reth) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_resource *res;
 	if (reth->length > URXE_MAX_MSG_SZ) {
@@ -124,6 +124,7 @@ static uint64_t atomic_on(uint64_t *word, bool cas, uint64_t swap_add, uint64_t 
 }
 
 static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock)
 {
 	const struct urxe_atomic_eth *eth = &pkt->atomic;
 	struct urxe_resource *res;
@@ -152,6 +153,7 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 
 /* Eight bytes that appear at once (IBTA A19.4.2). */
 static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock)
 {
 	uint64_t va = pkt->reth.va, value;
 	struct urxe_resource *res;
@@ -178,6 +180,7 @@ static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_decoded *
 }
 
 static void execute_flush(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock)
 {
 	uint8_t placement = pkt->placement, level = pkt->level;
 	uint64_t va = pkt->reth.va, length = pkt->reth.length;
@@ -207,7 +210,8 @@ static void execute_flush(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
 	}
-	/* Everybody sees what we wrote with the processor, once it is written. */
+	/* Everybody sees what we wrote with the processor, once it is written. Pairs with whatever
+	 * the application reads it by: that is the FLUSH's meaning (IBTA A19.4.1). */
 #ifndef URXE_TSAN /* which knows no fences */
 	atomic_thread_fence(memory_order_seq_cst);
 #endif

@@ -16,7 +16,7 @@
 #define READ_BURST 64 /* response packets in one turn: others want the lane too */
 
 static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, uint32_t psn,
-		 uint32_t payload, struct urxe_tx *tx)
+		 uint32_t payload, struct urxe_tx *tx) URXE_REQUIRES(qp->lock, lane)
 {
 	uint8_t opcode = urxe_qp_service(qp) | operation;
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
@@ -46,7 +46,7 @@ static int outcome(struct urxe_qp *qp, int err)
 }
 
 static int send_ack(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t syndrome, uint32_t psn,
-		    struct urxe_sent *sent)
+		    struct urxe_sent *sent) URXE_REQUIRES(lane, qp->lock)
 {
 	struct urxe_tx tx;
 	int err = begin(qp, lane, URXE_OP_ACKNOWLEDGE, psn, 0, &tx);
@@ -62,7 +62,7 @@ static int send_ack(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t syndrome
 }
 
 static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
-			   struct urxe_sent *sent)
+			   struct urxe_sent *sent) URXE_REQUIRES(qp->lock, lane)
 {
 	const uint8_t opcode = urxe_qp_service(qp) | URXE_OP_ATOMIC_ACKNOWLEDGE;
 	const struct urxe_opcode_info *op = &urxe_opcode_table[opcode];
@@ -82,7 +82,7 @@ static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct ur
 
 /* One response packet at res->cur. EFAULT: the region has gone, or lost a right, meanwhile. */
 static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
-			    bool first, struct urxe_sent *sent)
+			    bool first, struct urxe_sent *sent) URXE_REQUIRES(qp->lock, lane)
 {
 	uint32_t at = ((res->cur - res->psn) & URXE_PSN_MASK) << qp->mtu_shift;
 	uint32_t left = res->stop - at, payload = left < qp->mtu ? left : qp->mtu;
@@ -122,7 +122,7 @@ static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct u
 }
 
 static int send_read(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
-		     unsigned *budget, struct urxe_sent *sent)
+		     unsigned *budget, struct urxe_sent *sent) URXE_REQUIRES(lane, qp->lock)
 {
 	while (((res->cur - res->psn) & URXE_PSN_MASK) < res->end) {
 		int err;
@@ -141,7 +141,7 @@ static int send_read(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_res
 
 /* Oldest first; returns 0 when all are out. */
 static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *budget,
-			  struct urxe_sent *sent)
+			  struct urxe_sent *sent) URXE_REQUIRES(qp->lock, lane)
 {
 	struct urxe_responder *r = &qp->resp;
 
@@ -184,7 +184,7 @@ static uint32_t ack_psn(const struct urxe_responder *r)
 						 : urxe_psn_add(r->epsn, URXE_PSN_MASK);
 }
 
-static void nak_sent(struct urxe_qp *qp)
+static void nak_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 

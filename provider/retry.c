@@ -203,14 +203,14 @@ void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
 /* ---- silence ---- */
 
 /* @again: congestion control has been told of this silence. */
-static void begin_again(struct urxe_qp *qp, bool again, uint64_t now)
+static void begin_again(struct urxe_qp *qp, bool again, uint64_t now) URXE_REQUIRES(qp->lock)
 {
 	qp->req.cc.ops->timeout(&qp->req.cc, again, now);
 	qp->req.gone_back = false;
 	urxe_requester_go_back(qp, qp->req.una);
 }
 
-static void probe(struct urxe_qp *qp, uint64_t now)
+static void probe(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_requester *r = &qp->req;
 	uint64_t patience = probe_timeout(qp);

@@ -13,18 +13,20 @@ struct urxe_peer *urxe_peer_of(struct urxe_device *dev, const uint8_t gid[16]);
 /** urxe_peer_heard - a packet has come from it. */
 void urxe_peer_heard(struct urxe_peer *p, uint64_t now);
 /** urxe_requester_arm - (re)start or stop the retransmission timer after progress. */
-void urxe_requester_arm(struct urxe_qp *qp, uint64_t now);
+void urxe_requester_arm(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
 /** urxe_requester_timeout - the timer of the QP has come. */
-void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(qp->lock, lane);
 /** urxe_requester_measure - the packet at the cursor asks for an ACK: how long will it take? */
 void urxe_requester_measure(struct urxe_requester *r, uint64_t now);
 /** urxe_requester_progress - all before PSN @una is acknowledged, and more than before. */
-void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now);
+void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
+	URXE_REQUIRES(qp->lock);
 /**
  * urxe_requester_marked - there is congestion on the way of what the QP sent, or of what it asked
  * for; any state and type of QP
  */
-void urxe_requester_marked(struct urxe_qp *qp, uint64_t now);
+void urxe_requester_marked(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
 /** urxe_requester_lost - the peer misses a packet. */
 void urxe_requester_lost(struct urxe_requester *r, uint64_t now);
 

@@ -18,6 +18,7 @@ struct urxe_rlist {
 
 static inline struct urxe_rlist *urxe_rlist_next(const struct urxe_rlist *l)
 {
+	/* Pairs with the releases below: a link that is found is whole, and leads on. */
 	return atomic_load_explicit(&l->next, memory_order_acquire);
 }
 
@@ -25,6 +26,7 @@ static inline struct urxe_rlist *urxe_rlist_next(const struct urxe_rlist *l)
 static inline void urxe_rlist_add(struct urxe_rlist *at, struct urxe_rlist *l)
 {
 	atomic_store_explicit(&l->next, urxe_rlist_next(at), memory_order_relaxed);
+	/* Pairs with urxe_rlist_next(). */
 	atomic_store_explicit(&at->next, l, memory_order_release);
 }
 
@@ -33,6 +35,7 @@ static inline void urxe_rlist_del(struct urxe_rlist *head, struct urxe_rlist *l)
 {
 	while (urxe_rlist_next(head) != l)
 		head = urxe_rlist_next(head);
+	/* Pairs with urxe_rlist_next(), now for what stood behind. */
 	atomic_store_explicit(&head->next, urxe_rlist_next(l), memory_order_release);
 }
 

@@ -23,7 +23,6 @@ void urxe_rq_fini(struct urxe_rq *rq)
 	urxe_ring_fini(&rq->ring);
 }
 
-/* rq->lock held */
 int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr)
 {
 	struct urxe_rwqe *wqe;

@@ -38,6 +38,10 @@ void urxe_service_nudge(struct urxe_device *dev)
 {
 	struct urxe_service_thread *s = &dev->service;
 
+	/*
+	 * Pairs with service_sleep(), which writes asleep and then reads nudged (until, gsi_due):
+	 * in the one order of these seq_cst accesses it sees what we ask, or we see that it sleeps.
+	 */
 	if (!atomic_load_explicit(&s->nudged, memory_order_relaxed))
 		atomic_store(&s->nudged, true);
 	if (atomic_load(&s->asleep))
@@ -48,6 +52,7 @@ void urxe_service_by(struct urxe_device *dev, uint64_t when)
 {
 	struct urxe_service_thread *s = &dev->service;
 
+	/* Pairs as in urxe_service_nudge(), with next_timer or svc->next as what was asked. */
 	if (atomic_load(&s->asleep) && when < atomic_load(&s->until))
 		urxe_port_wake(dev->port);
 }
@@ -303,7 +308,7 @@ static void service_sleep(struct urxe_device *dev, struct service_state *st, uin
 
 	atomic_store(&s->until, until);
 	atomic_store(&s->asleep, true);
-	/* Who asked before it could see that we sleep. */
+	/* Who asked before it could see that we sleep (urxe_service_nudge()). */
 	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop) &&
 	    (ns < 10 * SLACK_NS || st->others ||
 	     (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS &&
@@ -339,10 +344,7 @@ static void *service_main(void *arg)
 	struct service_state st = {.sleep = SLEEP_MIN_NS,
 				   .backoff = GATHER_HOLDOFF,
 				   .prompt = urxe_port_prompt(dev->port)};
-	char name[16];
 
-	snprintf(name, sizeof(name), "urxe/%.10s", dev->cfg.name);
-	prctl(PR_SET_NAME, name);
 	prctl(PR_SET_TIMERSLACK, 1000ul);
 	while (!atomic_load_explicit(&dev->service.stop, memory_order_relaxed)) {
 		int n = urxe_progress_turn(dev);
@@ -364,11 +366,13 @@ static void *service_main(void *arg)
 int urxe_service_start(struct urxe_device *dev)
 {
 	struct urxe_service_thread *s = &dev->service;
+	char name[URXE_THREAD_NAME_LEN];
 	int err;
 
 	if (s->running)
 		return 0;
-	err = urxe_thread_start(&s->thread, service_main, dev);
+	snprintf(name, sizeof(name), "urxe/%.10s", dev->cfg.name);
+	err = urxe_thread_start(&s->thread, name, service_main, dev);
 	s->running = !err;
 	return err;
 }

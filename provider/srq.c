@@ -111,8 +111,8 @@ struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_
 	return ibsrq;
 }
 
-/* The same WQEs in a ring of another size; rq.lock held. */
-static int srq_resize(struct urxe_srq *srq, uint32_t max_wr)
+/* The same WQEs in a ring of another size. */
+static int srq_resize(struct urxe_srq *srq, uint32_t max_wr) URXE_REQUIRES(srq->rq.lock)
 {
 	struct urxe_rq *rq = &srq->rq;
 

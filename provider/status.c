@@ -30,19 +30,19 @@ static struct {
 
 /* ---- who is there ---- */
 
-void urxe_status_fork_prepare(void)
+void urxe_status_fork_prepare(void) URXE_ACQUIRE(status.lock)
 {
 	urxe_status_server_hold();
 	urxe_mutex_lock(&status.lock);
 }
 
-void urxe_status_fork_parent(void)
+void urxe_status_fork_parent(void) URXE_RELEASE(status.lock)
 {
 	urxe_mutex_unlock(&status.lock);
 	urxe_status_server_release(false);
 }
 
-void urxe_status_fork_child(void)
+void urxe_status_fork_child(void) URXE_RELEASE(status.lock)
 {
 	struct urxe_device *dev, *next;
 

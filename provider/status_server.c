@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -210,7 +209,6 @@ static void *server_main(void *arg)
 	struct client *room;
 	uint64_t now;
 
-	prctl(PR_SET_NAME, "urxe-status");
 	for (;;) {
 		if (poll(fds, MAX_CLIENTS + 1, plan(fds, now_ms())) < 0 && errno != EINTR)
 			return arg;
@@ -244,7 +242,7 @@ static int make_dir(char *dir, size_t len)
 }
 
 /* 0 or errno, and no path then. */
-static int listen_at(void)
+static int listen_at(void) URXE_REQUIRES(server.lock)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	char dir[sizeof(sun.sun_path) - 16];
@@ -268,15 +266,14 @@ static int listen_at(void)
 	return 0;
 }
 
-/* Lock held. */
-static void end(bool child)
+static void end(bool child) URXE_REQUIRES(server.lock)
 {
 	if (server.path[0] && !child && server.pid == getpid())
 		unlink(server.path);
 	server.path[0] = '\0';
 }
 
-static int start(void)
+static int start(void) URXE_REQUIRES(server.lock)
 {
 	pthread_t t;
 	int err;
@@ -288,7 +285,7 @@ static int start(void)
 	err = listen_at();
 	if (err)
 		return err;
-	err = urxe_thread_start(&t, server_main, NULL);
+	err = urxe_thread_start(&t, "urxe/status", server_main, NULL);
 	if (!err) {
 		pthread_detach(t);
 		return 0;
@@ -311,12 +308,12 @@ void urxe_status_server_start(void)
 		urxe_info("no answer to `urxe status`: %s", strerror(err));
 }
 
-void urxe_status_server_hold(void)
+void urxe_status_server_hold(void) URXE_ACQUIRE(server.lock)
 {
 	urxe_mutex_lock(&server.lock);
 }
 
-void urxe_status_server_release(bool child)
+void urxe_status_server_release(bool child) URXE_RELEASE(server.lock)
 {
 	if (child && server.path[0]) {
 		close(server.listener);

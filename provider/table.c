@@ -39,6 +39,7 @@ int urxe_table_set(struct urxe_table *t, unsigned index, void *obj)
 		leaf = calloc(URXE_TABLE_LEAF, sizeof(*leaf));
 		if (!leaf)
 			return ENOMEM;
+		/* Both releases pair with an acquire in urxe_table_get(). */
 		atomic_store_explicit(&t->leaves[hi], leaf, memory_order_release);
 	}
 	atomic_store_explicit(&leaf[index & (URXE_TABLE_LEAF - 1)], obj, memory_order_release);

@@ -33,6 +33,7 @@ static inline void *urxe_table_get(const struct urxe_table *t, unsigned index)
 
 	if (index >= t->size)
 		return NULL;
+	/* Both acquires pair with a release in urxe_table_set(). */
 	leaf = atomic_load_explicit(&t->leaves[index >> URXE_TABLE_LEAF_BITS],
 				    memory_order_acquire);
 	if (!leaf)

@@ -26,12 +26,12 @@ static bool uc_in_message(const struct urxe_responder *r, const struct urxe_deco
 	return pkt->what & URXE_OPF_FIRST || (in_order && r->state == want);
 }
 
-static bool uc_recv_ready(struct urxe_qp *qp)
+static bool uc_recv_ready(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	return qp->resp.in_recv || !urxe_responder_take_rwqe(qp, 0);
 }
 
-static bool uc_send(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+static bool uc_send(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 
@@ -60,7 +60,7 @@ static bool uc_send(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	return true;
 }
 
-static bool uc_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+static bool uc_write(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 

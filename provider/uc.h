@@ -9,6 +9,6 @@
 #include "decode.h"
 #include "qp.h"
 
-void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt);
+void urxe_uc_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock);
 
 #endif

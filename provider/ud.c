@@ -15,7 +15,7 @@
 
 /* 0: sent or dropped, either way complete; EAGAIN: later; EFAULT: bad lkey. */
 static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe *wqe,
-		   struct urxe_sent *sent)
+		   struct urxe_sent *sent) URXE_REQUIRES(lane)
 {
 	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
 	uint8_t opcode = URXE_SVC_UD | (imm ? URXE_OP_SEND_ONLY_IMM : URXE_OP_SEND_ONLY);

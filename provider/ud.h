@@ -10,8 +10,9 @@
 #include "qp.h"
 
 /** urxe_ud_run - send what datagrams may be sent. */
-struct urxe_sent urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now);
+struct urxe_sent urxe_ud_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+	URXE_REQUIRES(qp->lock, lane);
 /** urxe_ud_receive - a datagram for the QP: into a receive WQE if there is one. */
-void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt);
+void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock);
 
 #endif

@@ -75,8 +75,7 @@ static bool wq_wc(struct urxe_wq *wq, const struct urxe_rwqe *wqe, enum ibv_wc_s
 	return urxe_cq_push(wq->cq, &wc, true);
 }
 
-/* rq.lock held */
-static void wq_error(struct urxe_wq *wq)
+static void wq_error(struct urxe_wq *wq) URXE_REQUIRES(wq->rq.lock)
 {
 	struct urxe_rq *rq = &wq->rq;
 
@@ -255,7 +254,7 @@ static void wq_receive(struct urxe_wq *wq, const uint8_t *frame, uint32_t len)
 	uint32_t room = 0;
 	bool good;
 
-	urxe_spin_lock(&rq->lock);
+	urxe_spin_lock(&wq->rq.lock);
 	if (wq->state != IBV_WQS_RDY || rq->head == rq->tail) {
 		urxe_stat_inc(wq->dev, URXE_STAT_RX_UD_NO_RECV);
 		goto out;
@@ -274,7 +273,7 @@ static void wq_receive(struct urxe_wq *wq, const uint8_t *frame, uint32_t len)
 		urxe_event_wq(to_urxe_ctx(wq->wq.context), &wq->wq, &wq->async_events);
 	}
 out:
-	urxe_spin_unlock(&rq->lock);
+	urxe_spin_unlock(&wq->rq.lock);
 }
 
 /* ---- tables ---- */

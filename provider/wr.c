@@ -16,8 +16,13 @@ static struct urxe_qp *of(struct ibv_qp_ex *qpx)
 	return to_urxe_qp(&qpx->qp_base);
 }
 
+/*
+ * Between wr_start() and wr_complete() or wr_abort() the application's thread has qp->lock: what it
+ * calls in between assumes so.
+ */
+
 /* Finish the work request under construction, if there is one. */
-static void end(struct urxe_qp *qp)
+static void end(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_builder *b = &qp->wr;
 
@@ -37,6 +42,7 @@ static struct urxe_swqe *begin(struct ibv_qp_ex *qpx, unsigned opcode, uint64_t 
 	struct urxe_qp *qp = of(qpx);
 	struct urxe_builder *b = &qp->wr;
 
+	urxe_spin_assume(&qp->lock);
 	end(qp);
 	if (!b->err && !(qp->send_ops & op))
 		b->err = EINVAL;
@@ -181,6 +187,7 @@ static void wr_bind_mw(struct ibv_qp_ex *qpx, struct ibv_mw *mw, uint32_t rkey,
 		struct urxe_qp *qp = of(qpx);              \
 		struct urxe_builder *b = &qp->wr;          \
                                                            \
+		urxe_spin_assume(&qp->lock);               \
 		if (!b->err)                               \
 			b->err = b->wqe ? (call) : EINVAL; \
 	} while (0)
@@ -229,7 +236,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *qpx, size_t n,
 
 /* ---- start, complete, abort ---- */
 
-static void wr_start(struct ibv_qp_ex *qpx)
+static void wr_start(struct ibv_qp_ex *qpx) URXE_UNCHECKED
 {
 	struct urxe_qp *qp = of(qpx);
 	struct urxe_builder *b = &qp->wr;
@@ -242,7 +249,7 @@ static void wr_start(struct ibv_qp_ex *qpx)
 						       : 0;
 }
 
-static void drop_all(struct urxe_qp *qp)
+static void drop_all(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	if (qp->wr.wqe)
 		urxe_wqe_drop(qp->wr.wqe);
@@ -256,6 +263,7 @@ static int wr_complete(struct ibv_qp_ex *qpx)
 	struct urxe_qp *qp = of(qpx);
 	int err;
 
+	urxe_spin_assume(&qp->lock);
 	end(qp);
 	err = qp->wr.err;
 	if (err)
@@ -270,6 +278,7 @@ static void wr_abort(struct ibv_qp_ex *qpx)
 {
 	struct urxe_qp *qp = of(qpx);
 
+	urxe_spin_assume(&qp->lock);
 	drop_all(qp);
 	urxe_spin_unlock(&qp->lock);
 }

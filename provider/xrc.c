@@ -38,9 +38,10 @@ static struct urxe_xrcd *to_urxe_xrcd(struct ibv_xrcd *xrcd)
 	return urxe_container_of(xrcd, struct urxe_xrcd, vxrcd.xrcd);
 }
 
-/* ---- domains; dev->mutex held ---- */
+/* ---- domains ---- */
 
 static struct urxe_xrcd_domain *domain_find(struct urxe_device *dev, const struct stat *st)
+	URXE_REQUIRES(dev->mutex)
 {
 	struct urxe_xrcd_domain *d;
 
@@ -51,7 +52,7 @@ static struct urxe_xrcd_domain *domain_find(struct urxe_device *dev, const struc
 }
 
 static int domain_get(struct urxe_device *dev, const struct stat *st, int oflags,
-		      struct urxe_xrcd_domain **out)
+		      struct urxe_xrcd_domain **out) URXE_REQUIRES(dev->mutex)
 {
 	struct urxe_xrcd_domain *d = st ? domain_find(dev, st) : NULL;
 

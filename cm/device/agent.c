@@ -64,7 +64,7 @@ static uint32_t cm_comm_id(void *arg)
 	return urxe_ident_comm_id(urxe_gsi_ident(((struct urxe_agent *)arg)->dev->verbs));
 }
 
-static int cm_own_gid(void *arg, const union ibv_gid *gid)
+static int cm_own_gid(void *arg, const union ibv_gid *gid) URXE_REQUIRES(urxe_cma_lock)
 {
 	return urxe_agent_own_gid(((struct urxe_agent *)arg)->dev, gid);
 }
@@ -112,7 +112,7 @@ void urxe_agent_resolve_cancel(struct urxe_agent_query *q)
 }
 
 /* Ids that wait for the same neighbour mostly follow each other: it is asked for once. */
-static uint64_t run_queries(struct urxe_agent *a, uint64_t now)
+static uint64_t run_queries(struct urxe_agent *a, uint64_t now) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_agent_query *q, *next;
 	const union ibv_gid *last = NULL;
@@ -144,7 +144,7 @@ static uint64_t run_queries(struct urxe_agent *a, uint64_t now)
 }
 
 /* The port is gone for good: the client is called once. */
-static void lose(struct urxe_cma_dev *dev)
+static void lose(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock)
 {
 	const struct urxe_device_client *client = urxe_cma_get_client();
 
@@ -210,7 +210,7 @@ static void agent_free(struct urxe_agent *a)
 	free(a);
 }
 
-static int qp_up(struct urxe_agent *a)
+static int qp_up(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -236,7 +236,7 @@ static int fail(void)
 	return errno ? errno : ENOMEM;
 }
 
-static int create_qp(struct urxe_agent *a)
+static int create_qp(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock)
 {
 	size_t size = URXE_AGENT_RECVS * URXE_AGENT_ROOM;
 	struct ibv_qp_init_attr init = {
@@ -317,7 +317,8 @@ int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent)
 	return 0;
 }
 
-void urxe_agent_stop(struct urxe_cma_dev *dev)
+/* The process ends, and no call enters any more: the lock is not needed, nor could it be had. */
+void urxe_agent_stop(struct urxe_cma_dev *dev) URXE_UNCHECKED
 {
 	struct urxe_agent *a = dev->agent;
 	struct timespec pause = {0, 1000000};

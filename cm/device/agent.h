@@ -66,20 +66,22 @@ struct urxe_agent {
 /* ---- agent_send.c ---- */
 
 /** urxe_agent_send - a MAD, now or once its neighbour is known (struct urxe_cm_ops). */
-void urxe_agent_send(void *arg, const struct urxe_cm_path *path, const uint8_t *mad);
+void urxe_agent_send(void *arg, const struct urxe_cm_path *path, const uint8_t *mad)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_send_deferred - those whose neighbour is known by now; others are given up in time.
  */
-void urxe_agent_send_deferred(struct urxe_agent *a, uint64_t now);
+void urxe_agent_send_deferred(struct urxe_agent *a, uint64_t now) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_reap - take completions of sends. */
-void urxe_agent_reap(struct urxe_agent *a);
+void urxe_agent_reap(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- agent_recv.c ---- */
 
 /** urxe_agent_post - give receive buffers to QP1. 0 or errno. */
-int urxe_agent_post(struct urxe_agent *a, const uint64_t *slots, unsigned n);
+int urxe_agent_post(struct urxe_agent *a, const uint64_t *slots, unsigned n)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_recv - take what QP1 has received. */
-void urxe_agent_recv(struct urxe_agent *a);
+void urxe_agent_recv(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_recv_held - MADs whose sender is known by now. When the first is to be given up. */
-uint64_t urxe_agent_recv_held(struct urxe_agent *a, uint64_t now);
+uint64_t urxe_agent_recv_held(struct urxe_agent *a, uint64_t now) URXE_REQUIRES(urxe_cma_lock);
 
 #endif

@@ -95,7 +95,7 @@ uint64_t urxe_agent_recv_held(struct urxe_agent *a, uint64_t now)
 	return left ? a->held[0].until : UINT64_MAX;
 }
 
-static void receive(struct urxe_agent *a, const struct ibv_wc *wc)
+static void receive(struct urxe_agent *a, const struct ibv_wc *wc) URXE_REQUIRES(urxe_cma_lock)
 {
 	const uint8_t *buf = a->buf + wc->wr_id * URXE_AGENT_ROOM;
 	struct urxe_cm_source src;

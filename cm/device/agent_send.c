@@ -55,6 +55,7 @@ static struct ibv_ah *get_ah(struct urxe_agent *a, const struct urxe_cm_path *pa
 }
 
 static void post(struct urxe_agent *a, const struct urxe_cm_path *path, const uint8_t *mad)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct ibv_sge sge = {(uintptr_t)mad, URXE_MAD_LEN, 0};
 	struct ibv_send_wr wr =

@@ -74,25 +74,25 @@ struct urxe_device_client {
 
 extern struct urxe_mutex urxe_cma_lock;
 /** urxe_cma_hold, urxe_cma_release - take and give the lock; no thread is cancelled in between. */
-void urxe_cma_hold(void);
-void urxe_cma_release(void);
+void urxe_cma_hold(void) URXE_ACQUIRE(urxe_cma_lock);
+void urxe_cma_release(void) URXE_RELEASE(urxe_cma_lock);
 /**
  * urxe_cma_enter - take the lock, with the devices known
  *
  * 0, or an errno without the lock: ENODEV when no urxe device is configured, in a child forked
  * after the CM was started, and when the process is exiting.
  */
-int urxe_cma_enter(void);
+int urxe_cma_enter(void) URXE_TRY_ACQUIRE(0, urxe_cma_lock);
 /** urxe_cma_leave - give what urxe_cma_enter() took. */
-void urxe_cma_leave(void);
+void urxe_cma_leave(void) URXE_RELEASE(urxe_cma_lock);
 /** urxe_cma_num_devices - how many devices there are. Locked. */
-unsigned urxe_cma_num_devices(void);
+unsigned urxe_cma_num_devices(void) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_device_peek - device by index, opened or not; NULL beyond the last. Locked. */
-struct urxe_cma_dev *urxe_cma_device_peek(unsigned i);
+struct urxe_cma_dev *urxe_cma_device_peek(unsigned i) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_device - device by index, opened. Locked. NULL and *err when it cannot be opened. */
-struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err);
+struct urxe_cma_dev *urxe_cma_device(unsigned i, int *err) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_xrcd - the device's own XRC domain. NULL and *err when it cannot be opened. */
-struct ibv_xrcd *urxe_cma_xrcd(struct urxe_cma_dev *dev, int *err);
+struct ibv_xrcd *urxe_cma_xrcd(struct urxe_cma_dev *dev, int *err) URXE_EXCLUDES(urxe_cma_lock);
 /** Devices with an agent, for a thread that drives them while it waits. */
 struct urxe_cma_drive {
 	struct ibv_context *verbs[URXE_CMA_MAX_DEVICES];
@@ -100,30 +100,32 @@ struct urxe_cma_drive {
 };
 
 /** urxe_cma_drive_begin - the calling thread takes turns from now on (drives). Locked. */
-void urxe_cma_drive_begin(struct urxe_cma_drive *d);
+void urxe_cma_drive_begin(struct urxe_cma_drive *d) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_drive_turn - one turn of each device; true if there was something to do. Not locked. */
-bool urxe_cma_drive_turn(const struct urxe_cma_drive *d);
+bool urxe_cma_drive_turn(const struct urxe_cma_drive *d) URXE_EXCLUDES(urxe_cma_lock);
 /** urxe_cma_drive_end - the thread drives no more; @sleeps: because it goes to sleep. */
 void urxe_cma_drive_end(const struct urxe_cma_drive *d, bool sleeps);
 
 /** urxe_cma_device_of - the device of an application's context; ENODEV when it is not ours. Locked.
  */
-struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err);
+struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err)
+	URXE_REQUIRES(urxe_cma_lock);
 /**
  * urxe_cma_set_client - call the functions of @client for all devices from now on. Locked.
  *
  * To be called before its first id. There is one client: rdma_cm. (ib_cm learns by its calls.)
  */
-void urxe_cma_set_client(const struct urxe_device_client *client);
+void urxe_cma_set_client(const struct urxe_device_client *client) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_get_client - it, or NULL: no id of its own so far. Locked. */
-const struct urxe_device_client *urxe_cma_get_client(void);
+const struct urxe_device_client *urxe_cma_get_client(void) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_say_ready - make $URXE_READY_FILE, for scripts that start a server and wait for it. */
 void urxe_cma_say_ready(void);
 
 /* ---- agent.c: the GSI of a device ---- */
 
 /** urxe_agent_get - the device's agent, started. Locked. 0 or errno. */
-int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent);
+int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_cm - its IB CM, whose calls need the lock. As long as the agent lives. */
 struct urxe_cm *urxe_agent_cm(struct urxe_agent *agent);
 /**
@@ -131,15 +133,17 @@ struct urxe_cm *urxe_agent_cm(struct urxe_agent *agent);
  *
  * @q, with all but its private fields set, stays until then, or until it is cancelled.
  */
-void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_agent_query *q);
+void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_agent_query *q)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_resolve_cancel - it need not be under way. Locked. */
-void urxe_agent_resolve_cancel(struct urxe_agent_query *q);
+void urxe_agent_resolve_cancel(struct urxe_agent_query *q) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_kick - timers may have become earlier. Locked. */
-void urxe_agent_kick(struct urxe_agent *agent);
+void urxe_agent_kick(struct urxe_agent *agent) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_own_gid - index of an own GID, or -1. Locked. */
-int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid);
+int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_readdress - own addresses have come or gone. Locked. */
-void urxe_agent_readdress(struct urxe_agent *agent);
+void urxe_agent_readdress(struct urxe_agent *agent) URXE_REQUIRES(urxe_cma_lock);
 /** What an agent itself lost of MADs. */
 struct urxe_agent_drops {
 	uint64_t received;  /* broken, or not ours */
@@ -147,17 +151,18 @@ struct urxe_agent_drops {
 	uint64_t strangers; /* from an address that no neighbour has */
 };
 /** urxe_agent_get_drops - as counted so far. Locked. */
-void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops);
+void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_stop - disconnect all peers and free everything. Not locked; at exit. */
-void urxe_agent_stop(struct urxe_cma_dev *dev);
+void urxe_agent_stop(struct urxe_cma_dev *dev) URXE_EXCLUDES(urxe_cma_lock);
 
 /* ---- readdress.c: addresses that come and go, `urxe ip` ---- */
 
 /** urxe_cma_ip_list - the devices and their addresses: a member of an object. Locked. */
-void urxe_cma_ip_list(struct urxe_json *j);
+void urxe_cma_ip_list(struct urxe_json *j) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_ip_change - add an address or remove it; @args as provider/status_path.h says. NULL, or
  * what is wrong. Locked. */
-const char *urxe_cma_ip_change(bool add, const char *args);
+const char *urxe_cma_ip_change(bool add, const char *args) URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- report.c: the answer to `urxe status --cm` ---- */
 
@@ -172,7 +177,7 @@ struct urxe_report_row {
 /** urxe_report_put - one row more. */
 void urxe_report_put(struct urxe_report *r, const struct urxe_report_row *row);
 /** urxe_report_start - answer `urxe status --cm` and `urxe ip` from now on. Locked. */
-void urxe_report_start(void);
+void urxe_report_start(void) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_report_log - an agent's counters, as a log line (info). Locked, or at exit. */
 void urxe_report_log(const struct urxe_cma_dev *dev);
 

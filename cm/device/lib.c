@@ -49,17 +49,17 @@ void urxe_cma_release(void)
  * A child has the parent's memory, but none of its threads, and the port is the parent's. What
  * was not started in the parent may be started in the child.
  */
-static void fork_prepare(void)
+static void fork_prepare(void) URXE_ACQUIRE(urxe_cma_lock)
 {
 	urxe_mutex_lock(&urxe_cma_lock);
 }
 
-static void fork_parent(void)
+static void fork_parent(void) URXE_RELEASE(urxe_cma_lock)
 {
 	urxe_mutex_unlock(&urxe_cma_lock);
 }
 
-static void fork_child(void)
+static void fork_child(void) URXE_RELEASE(urxe_cma_lock)
 {
 	for (unsigned i = 0; i < lib.n; i++) {
 		if (lib.devices[i].agent)

@@ -13,7 +13,7 @@
 #include "urxe/json.h"
 
 static int readdress(struct urxe_cma_dev *dev, bool add, const union ibv_gid *gid,
-		     unsigned prefix_len)
+		     unsigned prefix_len) URXE_REQUIRES(urxe_cma_lock)
 {
 	const struct urxe_device_client *client = urxe_cma_get_client();
 	int err = dev->lost ? ENODEV : urxe_gsi_addr(dev->verbs, add, gid, prefix_len);
@@ -62,7 +62,7 @@ void urxe_cma_ip_list(struct urxe_json *j)
 	urxe_json_end(j);
 }
 
-static struct urxe_cma_dev *find_device(const char *name)
+static struct urxe_cma_dev *find_device(const char *name) URXE_REQUIRES(urxe_cma_lock)
 {
 	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {
 		int err;

@@ -48,7 +48,7 @@ void urxe_report_put(struct urxe_report *r, const struct urxe_report_row *row)
 }
 
 /* Those of the IB CM that are not the client's. */
-static void put_ib_id(const struct urxe_cm_info *info, void *arg)
+static void put_ib_id(const struct urxe_cm_info *info, void *arg) URXE_REQUIRES(urxe_cma_lock)
 {
 	const struct urxe_device_client *client = urxe_cma_get_client();
 	struct urxe_report *r = arg;
@@ -111,6 +111,7 @@ static void put_mads(struct urxe_json *j, const struct urxe_cm_counters *c)
 }
 
 static void put_counters(struct urxe_json *j, const struct urxe_cma_dev *dev)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	const struct urxe_cm_counters *c = urxe_cm_get_counters(urxe_agent_cm(dev->agent));
 	struct urxe_agent_drops own;
@@ -133,7 +134,8 @@ static void put_counters(struct urxe_json *j, const struct urxe_cma_dev *dev)
 	urxe_json_end(j);
 }
 
-void urxe_report_log(const struct urxe_cma_dev *dev)
+/* With the lock, or at exit, when nobody else is there. */
+void urxe_report_log(const struct urxe_cma_dev *dev) URXE_UNCHECKED
 {
 	const struct urxe_cm_counters *c = urxe_cm_get_counters(urxe_agent_cm(dev->agent));
 	struct urxe_agent_drops own;
@@ -174,7 +176,7 @@ void urxe_report_log(const struct urxe_cma_dev *dev)
 
 /* ---- the whole ---- */
 
-static void put_ids(struct urxe_report *r)
+static void put_ids(struct urxe_report *r) URXE_REQUIRES(urxe_cma_lock)
 {
 	const struct urxe_device_client *client = urxe_cma_get_client();
 	struct urxe_cma_dev *dev;
@@ -239,18 +241,19 @@ static void del_ip(struct urxe_json *j, const char *args)
 	change_ip(j, false, args);
 }
 
-static struct urxe_status_word words[] = {
-	{.word = URXE_STATUS_CM, .section = true, .put = put_cm},
-	{.word = URXE_STATUS_IP, .put = put_ip},
-	{.word = URXE_STATUS_IP_ADD, .put = add_ip},
-	{.word = URXE_STATUS_IP_DEL, .put = del_ip},
+static struct {
+	bool added; /* guarded by urxe_cma_lock; the words are the provider's then */
+	struct urxe_status_word words[4];
+} report = {
+	.words = {{.word = URXE_STATUS_CM, .section = true, .put = put_cm},
+		  {.word = URXE_STATUS_IP, .put = put_ip},
+		  {.word = URXE_STATUS_IP_ADD, .put = add_ip},
+		  {.word = URXE_STATUS_IP_DEL, .put = del_ip}},
 };
 
 void urxe_report_start(void)
 {
-	static bool added;
-
-	if (!added)
-		urxe_status_add_words(words, sizeof(words) / sizeof(words[0]));
-	added = true;
+	if (!report.added)
+		urxe_status_add_words(report.words, sizeof(report.words) / sizeof(report.words[0]));
+	report.added = true;
 }

@@ -55,12 +55,12 @@ void urxe_ibcm_publish(struct urxe_ibcm_id *id)
 }
 
 /* Around each call: lock, and what the consumer sees. */
-static int begin(struct ib_cm_id *cm_id)
+static int begin(struct ib_cm_id *cm_id) URXE_TRY_ACQUIRE(0, urxe_cma_lock)
 {
 	return cm_id ? urxe_cma_enter() : EINVAL;
 }
 
-static int end(struct ib_cm_id *cm_id, int err)
+static int end(struct ib_cm_id *cm_id, int err) URXE_RELEASE(urxe_cma_lock)
 {
 	struct urxe_ibcm_id *id = to_ibcm(cm_id);
 
@@ -81,7 +81,7 @@ static int end(struct ib_cm_id *cm_id, int err)
 		return end(cm_id, cm ? (expr) : EINVAL); \
 	} while (0)
 
-static int create(struct urxe_ibcm_id *id)
+static int create(struct urxe_ibcm_id *id) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_agent *agent;
 	int err = 0;
@@ -194,7 +194,7 @@ int ib_cm_listen(struct ib_cm_id *cm_id, __be64 service_id, __be64 service_mask)
 
 /* A path that begins here. */
 static int read_path(const struct urxe_ibcm_id *id, const struct ibv_sa_path_rec *rec,
-		     struct urxe_cm_path *p)
+		     struct urxe_cm_path *p) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct ibv_port_attr port;
 	int own = urxe_agent_own_gid(id->dev, &rec->sgid);
@@ -232,6 +232,7 @@ static int read_path(const struct urxe_ibcm_id *id, const struct ibv_sa_path_rec
 	.private_data = (p)->private_data, .private_len = (p)->private_data_len
 
 static int send_req(struct urxe_ibcm_id *id, const struct ib_cm_req_param *p)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cm_path alternate;
 	struct urxe_cm_req req = {
@@ -343,7 +344,7 @@ int ib_cm_init_qp_attr(struct ib_cm_id *cm_id, struct ibv_qp_attr *qp_attr, int 
 }
 
 static int send_lap(struct urxe_ibcm_id *id, const struct ibv_sa_path_rec *rec, const void *data,
-		    uint8_t len)
+		    uint8_t len) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cm_path path;
 	int err = read_path(id, rec, &path);
@@ -367,6 +368,7 @@ int ib_send_cm_apr(struct ib_cm_id *cm_id, enum ib_cm_apr_status status, void *i
 }
 
 static int send_sidr_req(struct urxe_ibcm_id *id, const struct ib_cm_sidr_req_param *p)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cm_path path;
 	int err = p->path ? read_path(id, p->path, &path) : EINVAL;

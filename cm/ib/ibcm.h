@@ -36,33 +36,34 @@ static inline struct urxe_ibcm_id *to_ibcm(struct ib_cm_id *id)
 /* ---- ibcm.c ---- */
 
 /** urxe_ibcm_publish - what the consumer may look at in its id, as it is now. Locked. */
-void urxe_ibcm_publish(struct urxe_ibcm_id *id);
+void urxe_ibcm_publish(struct urxe_ibcm_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_ibcm_end - the CM's id is destroyed, its events forgotten. Locked; free it then. */
-void urxe_ibcm_end(struct urxe_ibcm_id *id);
+void urxe_ibcm_end(struct urxe_ibcm_id *id) URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- ibcm_event.c ---- */
 
 /** urxe_ibcm_handler - what the IB CM calls; @context: struct urxe_ibcm_id. */
-int urxe_ibcm_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
+int urxe_ibcm_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_ibcm_path_rec - a path as consumers see it. */
 void urxe_ibcm_path_rec(const struct urxe_cm_path *p, struct ibv_sa_path_rec *rec);
 
 /* ---- ibcm_thread.c: the one thread that calls consumers ---- */
 
 /** urxe_ibcm_start - have the thread. Locked. 0 or errno. */
-int urxe_ibcm_start(void);
+int urxe_ibcm_start(void) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_ibcm_post - queue an event. Locked. */
-void urxe_ibcm_post(struct urxe_ibcm_event *e);
+void urxe_ibcm_post(struct urxe_ibcm_event *e) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_ibcm_purge - forget the events of ids that are gone. Locked. */
-void urxe_ibcm_purge(void);
+void urxe_ibcm_purge(void) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_ibcm_children - ids of requests that wait for @listener's callback, linked by next_gone.
  * Locked. */
-struct urxe_ibcm_id *urxe_ibcm_children(struct urxe_ibcm_id *listener);
+struct urxe_ibcm_id *urxe_ibcm_children(struct urxe_ibcm_id *listener) URXE_REQUIRES(urxe_cma_lock);
 /**
  * urxe_ibcm_wait - until no callback uses the id. Locked; gives the lock away meanwhile.
  *
  * False from within the id's own callback: the id is freed when that returns, not by the caller.
  */
-bool urxe_ibcm_wait(const struct urxe_ibcm_id *id);
+bool urxe_ibcm_wait(const struct urxe_ibcm_id *id) URXE_REQUIRES(urxe_cma_lock);
 
 #endif

@@ -193,7 +193,7 @@ static struct urxe_ibcm_event *new_event(struct urxe_ibcm_id *id, struct urxe_ib
 
 /* A request: it gets an id, which the consumer first sees in its callback. */
 static int request(struct urxe_ibcm_id *listener, struct urxe_cm_id *cm,
-		   const struct urxe_cm_event *ev)
+		   const struct urxe_cm_event *ev) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_ibcm_event *e = NULL;
 	struct urxe_ibcm_id *id = NULL;

@@ -86,7 +86,7 @@ int urxe_ibcm_start(void)
 
 	if (caller.started)
 		return 0;
-	err = urxe_thread_start(&caller.thread, run, NULL);
+	err = urxe_thread_start(&caller.thread, "urxe/ib_cm", run, NULL);
 	if (err)
 		return err;
 	pthread_detach(caller.thread);

@@ -68,6 +68,7 @@ static int claim_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev, const unio
 }
 
 static int claim_on_all(struct urxe_cma_id *id, const union ibv_gid *gid, uint16_t *port)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	uint16_t wanted = *port;
 	int err = 0;
@@ -112,6 +113,7 @@ int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid)
 
 /* The device of an own address, or of a loopback address: any with an address of the family. */
 static int find_device(struct urxe_cma_id *id, const struct sockaddr *addr, union ibv_gid *gid)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	bool loopback = urxe_cma_addr_loopback(addr);
 	union ibv_gid wanted;
@@ -179,7 +181,7 @@ int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr)
 
 URXE_CMA_API int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	int err = urxe_cma_addr_len(addr) ? urxe_cma_begin(id) : EINVAL;
+	int err = urxe_cma_begin(urxe_cma_addr_len(addr) ? id : NULL);
 
 	if (!err)
 		err = urxe_cma_end(urxe_cma_bind(to_cma_id(id), addr));

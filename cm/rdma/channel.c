@@ -327,7 +327,7 @@ void urxe_cma_wait(const unsigned *events_out)
 }
 
 /* Locked. Take the first event off the channel; NULL when there is none. */
-static struct urxe_cma_event *take(struct urxe_cma_channel *ch)
+static struct urxe_cma_event *take(struct urxe_cma_channel *ch) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_event *ev;
 

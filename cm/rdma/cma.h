@@ -175,8 +175,8 @@ static inline struct urxe_cma_channel *to_cma_channel(struct rdma_event_channel 
 int urxe_cma_ret(int err);
 /** urxe_cma_begin, urxe_cma_end - around the locked part of a call on an id: enter (EINVAL for
  * NULL), and leave, passing on the part's errno. */
-int urxe_cma_begin(const struct rdma_cm_id *id);
-int urxe_cma_end(int err);
+int urxe_cma_begin(const struct rdma_cm_id *id) URXE_TRY_ACQUIRE(0, urxe_cma_lock);
+int urxe_cma_end(int err) URXE_RELEASE(urxe_cma_lock);
 
 /* ---- devices.c: what befalls the devices under the ids ---- */
 
@@ -197,20 +197,23 @@ struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_e
 void urxe_cma_event_data(struct urxe_cma_event *ev, const void **data, uint8_t *data_len,
 			 const void *src, uint8_t len);
 /** urxe_cma_event_post - queue it on its owner's channel. Locked. */
-void urxe_cma_event_post(struct urxe_cma_event *ev);
+void urxe_cma_event_post(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_tell - an event without parameters. Locked. */
-void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int status);
+void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int status)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_events_move - pending events of @id go to another channel. Locked. */
-void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to);
+void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_events_purge - forget pending events of @id; requests among them are put in @orphans.
  */
-void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans);
+void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_events_purge_mcast - forget pending events of a multicast group. Locked. */
-void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc);
+void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_wait - wait until a number of events is 0; gives the lock away meanwhile. Locked. */
-void urxe_cma_wait(const unsigned *events_out);
+void urxe_cma_wait(const unsigned *events_out) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_complete - a synchronous id waits for its next event and keeps it. Not locked. */
-int urxe_cma_complete(struct rdma_cm_id *id);
+int urxe_cma_complete(struct rdma_cm_id *id) URXE_EXCLUDES(urxe_cma_lock);
 
 /* ---- addr.c ---- */
 
@@ -245,19 +248,20 @@ extern struct cds_list_head urxe_cma_ids;
 struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 				    enum rdma_port_space ps, enum ibv_qp_type qp_type);
 /** urxe_cma_id_end - take it out of everything; what is left is memory. Locked. */
-void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans);
+void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
+	URXE_REQUIRES(urxe_cma_lock);
 void urxe_cma_id_free(struct urxe_cma_id *id);
 /** urxe_cma_id_quiesce - nothing happens on it any more. Locked. */
-void urxe_cma_id_quiesce(struct urxe_cma_id *id);
+void urxe_cma_id_quiesce(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_attach - bind the id to a device. Locked. */
-void urxe_cma_attach(struct urxe_cma_id *id, struct urxe_cma_dev *dev);
+void urxe_cma_attach(struct urxe_cma_id *id, struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock);
 int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		       enum rdma_port_space ps, enum ibv_qp_type qp_type);
 
 /* ---- bind.c ---- */
 
 /** urxe_cma_bind - bind to an address (wildcard allowed) and port (0: ephemeral). Locked. */
-int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr);
+int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr) URXE_REQUIRES(urxe_cma_lock);
 /**
  * urxe_cma_service_id - of an own or a peer's address of the id
  *
@@ -272,35 +276,41 @@ uint64_t urxe_cma_service_id(const struct urxe_cma_id *id, const struct sockaddr
  *
  * On the id's device or, unbound, on all. Locked. Also EPROTONOSUPPORT.
  */
-int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid);
-void urxe_cma_release_port(struct urxe_cma_id *id);
+int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid)
+	URXE_REQUIRES(urxe_cma_lock);
+void urxe_cma_release_port(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_reuse_port - id->reuse has changed: others may, or may not, share its number. Locked.
  */
-void urxe_cma_reuse_port(struct urxe_cma_id *id);
+void urxe_cma_reuse_port(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- resolve.c ---- */
 
 /** urxe_cma_set_path_rec - id->route.path_rec of the path as it stands. Locked. */
-int urxe_cma_set_path_rec(struct urxe_cma_id *id);
+int urxe_cma_set_path_rec(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 uint32_t urxe_cma_flow_label(const struct urxe_cma_id *id);
 
 /* ---- listen.c ---- */
 
-void urxe_cma_unlisten(struct urxe_cma_id *id);
-int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
+void urxe_cma_unlisten(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
+int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
+	URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- backlog.c ---- */
 
 /** urxe_cma_backlog_init - for an id that is about to listen. 0 or ENOMEM. */
 int urxe_cma_backlog_init(struct urxe_cma_id *listener);
 /** urxe_cma_backlog_full - is there no room for one more request of @sender's? Locked. */
-bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_gid *sender);
+bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_gid *sender)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_backlog_owed - are so many RTUs of this REQ's sender missing that it waits? Locked. */
-bool urxe_cma_backlog_owed(const struct urxe_cma_id *listener, const struct urxe_cm_id *cm);
+bool urxe_cma_backlog_owed(const struct urxe_cma_id *listener, const struct urxe_cm_id *cm)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_backlog_count - request @child became pending (1), or was taken (-1). Locked. */
-void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_id *child, int n);
+void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_id *child, int n)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_backlog_refuses - is a REQ for a full listener rejected, or passed over? Locked. */
-bool urxe_cma_backlog_refuses(struct urxe_cma_dev *dev, const struct urxe_cm_id *cm);
+bool urxe_cma_backlog_refuses(struct urxe_cma_dev *dev, const struct urxe_cm_id *cm)
+	URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- conn.c ---- */
 
@@ -310,8 +320,10 @@ bool urxe_cma_backlog_refuses(struct urxe_cma_dev *dev, const struct urxe_cm_id 
  *
  * As seen from here: what the peer can answer is what we may ask, and the other way. Locked.
  */
-void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c, uint8_t skip);
-int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context);
+void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c, uint8_t skip)
+	URXE_REQUIRES(urxe_cma_lock);
+int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_hdr_len - of the RDMA IP CM header (A11.4.3); 0: AF_IB ids have none. */
 uint8_t urxe_cma_hdr_len(const struct urxe_cma_id *id);
 /**
@@ -321,38 +333,44 @@ uint8_t urxe_cma_hdr_len(const struct urxe_cma_id *id);
  * 0, or EINVAL when they are more. Locked.
  */
 int urxe_cma_put_private(const struct urxe_cma_id *id, const struct rdma_conn_param *p,
-			 unsigned room, uint8_t *out, uint8_t *out_len);
+			 unsigned room, uint8_t *out, uint8_t *out_len)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_path - the path as it goes to the IB CM. Locked. */
-void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path);
+void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
+	URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- mcast.c ---- */
 
 /** urxe_cma_mcast_taken - the application takes a group's event: attach the QP. Locked. */
-void urxe_cma_mcast_taken(struct urxe_cma_event *ev);
+void urxe_cma_mcast_taken(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_mcast_lost - MULTICAST_ERROR for all groups of the id. Locked. */
-void urxe_cma_mcast_lost(struct urxe_cma_id *id, int err);
+void urxe_cma_mcast_lost(struct urxe_cma_id *id, int err) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_mcast_detach_all - the id's QP leaves its groups, and is about to go. Locked. */
-void urxe_cma_mcast_detach_all(struct urxe_cma_id *id);
+void urxe_cma_mcast_detach_all(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_mcast_end - free the groups; none of their events is left. */
 void urxe_cma_mcast_end(struct urxe_cma_id *id);
 
 /* ---- sidr.c: RDMA_PS_UDP ---- */
 
-int urxe_cma_sidr_connect(struct urxe_cma_id *id, const struct rdma_conn_param *param);
-int urxe_cma_sidr_accept(struct urxe_cma_id *id, const struct rdma_conn_param *param);
-int urxe_cma_sidr_reject(struct urxe_cma_id *id, const void *data, uint8_t len);
+int urxe_cma_sidr_connect(struct urxe_cma_id *id, const struct rdma_conn_param *param)
+	URXE_REQUIRES(urxe_cma_lock);
+int urxe_cma_sidr_accept(struct urxe_cma_id *id, const struct rdma_conn_param *param)
+	URXE_REQUIRES(urxe_cma_lock);
+int urxe_cma_sidr_reject(struct urxe_cma_id *id, const void *data, uint8_t len)
+	URXE_REQUIRES(urxe_cma_lock);
 int urxe_cma_sidr_request(struct urxe_cma_id *id, struct urxe_cma_event *event,
-			  const struct urxe_cm_event *ev);
+			  const struct urxe_cm_event *ev) URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- qp.c ---- */
 
 /** urxe_cma_qp_to_rts - the QP on the id, if any, to RTR and RTS. Locked. */
-int urxe_cma_qp_to_rts(struct urxe_cma_id *id);
+int urxe_cma_qp_to_rts(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_qp_load_alternate - the path of a LAP, to the QP on the id. Locked. EOPNOTSUPP: none.
  */
-int urxe_cma_qp_load_alternate(struct urxe_cma_id *id);
+int urxe_cma_qp_load_alternate(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_qp_to_err - the QP on the id, if any, to ERR. Locked. */
-int urxe_cma_qp_to_err(struct urxe_cma_id *id);
-int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int *mask);
+int urxe_cma_qp_to_err(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
+int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+	URXE_REQUIRES(urxe_cma_lock);
 
 #endif

@@ -105,6 +105,7 @@ int urxe_cma_put_private(const struct urxe_cma_id *id, const struct rdma_conn_pa
 }
 
 static int send_req(struct urxe_cma_id *id, const struct urxe_cm_req *req)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_agent *agent;
 	int err = urxe_agent_get(id->dev, &agent);
@@ -126,6 +127,7 @@ static int send_req(struct urxe_cma_id *id, const struct urxe_cm_req *req)
 }
 
 static int start_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	const struct ibv_device_attr *attr;
 	struct urxe_cm_req *req;
@@ -183,6 +185,7 @@ URXE_CMA_API int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *con
 }
 
 static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	const struct ibv_device_attr *attr;
 	struct urxe_cm_conn conn;
@@ -240,6 +243,7 @@ URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn
 }
 
 static int start_reject(struct urxe_cma_id *id, uint16_t reason, const void *data, uint8_t len)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	int err;
 
@@ -275,7 +279,7 @@ URXE_CMA_API int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data
 	return reject(id, URXE_CM_REJ_VENDOR_OPTION, private_data, private_data_len);
 }
 
-static int start_disconnect(struct urxe_cma_id *id)
+static int start_disconnect(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 {
 	int err;
 
@@ -382,6 +386,7 @@ void urxe_cma_event_conn(struct urxe_cma_event *e, const struct urxe_cm_conn *c,
 
 /* The REP: with a QP on the id everything is done here, and the peer answered at once. */
 static void on_rep(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	enum rdma_cm_event_type type = RDMA_CM_EVENT_CONNECT_RESPONSE;
 	struct urxe_cma_event *e;
@@ -410,6 +415,7 @@ static void on_rep(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
 
 /* REJ 26 names the MTU that would do: ask again with it. */
 static bool retry_with_mtu(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cm_id *old = id->cm;
 
@@ -427,7 +433,7 @@ static bool retry_with_mtu(struct urxe_cma_id *id, const struct urxe_cm_event *e
 	return true;
 }
 
-static void on_disconnect(struct urxe_cma_id *id, int status)
+static void on_disconnect(struct urxe_cma_id *id, int status) URXE_REQUIRES(urxe_cma_lock)
 {
 	id->state = URXE_CMA_DISCONNECT;
 	id->disconnect_told = true;
@@ -435,6 +441,7 @@ static void on_disconnect(struct urxe_cma_id *id, int status)
 }
 
 static void on_rej(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_event *e;
 
@@ -457,6 +464,7 @@ static void on_rej(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
 }
 
 static void on_sidr_rep(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_event *e;
 	struct rdma_ud_param *ud;

@@ -46,7 +46,7 @@ URXE_CMA_API void rdma_free_devices(struct ibv_context **list)
 }
 
 /* All ids on the device get DEVICE_REMOVAL. */
-static void lost(struct urxe_cma_dev *dev)
+static void lost(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_id *id;
 
@@ -79,6 +79,7 @@ static bool wants_change(const struct urxe_cma_id *id)
 }
 
 static void readdressed(struct urxe_cma_dev *dev, bool add, const union ibv_gid *gid)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_id *id;
 

@@ -73,26 +73,30 @@ int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **i
 {
 	struct urxe_cma_channel *ch = channel ? to_cma_channel(channel) : NULL;
 	struct urxe_cma_id *p;
-	int err;
+	int err = ENOMEM;
 
 	if (!ch)
 		ch = urxe_cma_channel_create();
 	if (!ch)
 		return errno;
 	p = urxe_cma_id_new(ch, context, ps, qp_type);
-	err = p ? urxe_cma_enter() : ENOMEM;
-	if (err) {
-		free(p);
-		if (!channel)
-			urxe_cma_channel_free(ch);
-		return err;
-	}
+	if (!p)
+		goto fail;
+	err = urxe_cma_enter();
+	if (err)
+		goto fail;
 	p->sync = !channel;
 	urxe_cma_set_client(&urxe_cma_client);
 	cds_list_add_tail(&p->all, &urxe_cma_ids);
 	urxe_cma_leave();
 	*id = &p->id;
 	return 0;
+
+fail:
+	free(p);
+	if (!channel)
+		urxe_cma_channel_free(ch);
+	return err;
 }
 
 URXE_CMA_API int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
@@ -222,6 +226,7 @@ URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channe
 }
 
 static int set_id_option(struct urxe_cma_id *id, int optname, const void *optval, size_t optlen)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	int on;
 
@@ -265,6 +270,7 @@ static int set_id_option(struct urxe_cma_id *id, int optname, const void *optval
 
 /* A path of the application's own: what RoCE can use of it, and the route is resolved by that. */
 static int set_ib_path(struct urxe_cma_id *id, const void *optval, size_t optlen)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct ibv_path_data path;
 	int err;
@@ -286,7 +292,7 @@ static int set_ib_path(struct urxe_cma_id *id, const void *optval, size_t optlen
 }
 
 static int set_option(struct urxe_cma_id *id, int level, int optname, const void *optval,
-		      size_t optlen)
+		      size_t optlen) URXE_REQUIRES(urxe_cma_lock)
 {
 	if (level == RDMA_OPTION_ID)
 		return set_id_option(id, optname, optval, optlen);
@@ -298,7 +304,7 @@ static int set_option(struct urxe_cma_id *id, int level, int optname, const void
 URXE_CMA_API int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 				 size_t optlen)
 {
-	int err = optval ? urxe_cma_begin(id) : EINVAL;
+	int err = urxe_cma_begin(optval ? id : NULL);
 
 	if (!err)
 		err = urxe_cma_end(set_option(to_cma_id(id), level, optname, optval, optlen));

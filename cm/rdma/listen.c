@@ -18,7 +18,7 @@ struct request {
 
 /* How well does a listener suit a request? 0: not at all. */
 static unsigned suits(const struct urxe_cma_id *id, const struct urxe_cma_dev *dev,
-		      const struct request *r)
+		      const struct request *r) URXE_REQUIRES(urxe_cma_lock)
 {
 	bool v4 = urxe_cma_addr_v4(&id->id.route.addr.src_addr);
 	bool r4 = urxe_gid_is_v4(r->path->sgid.raw);
@@ -35,7 +35,7 @@ static unsigned suits(const struct urxe_cma_id *id, const struct urxe_cma_dev *d
 }
 
 static struct urxe_cma_id *find_listener(const struct urxe_cma_service *svc,
-					 const struct request *r)
+					 const struct request *r) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_binding *b;
 	struct urxe_cma_id *best = NULL;
@@ -77,7 +77,7 @@ static void set_addresses(struct urxe_cma_id *id, const struct urxe_cma_id *list
 }
 
 static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_cma_id *listener,
-				     const struct request *r)
+				     const struct request *r) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_id *id = urxe_cma_id_new(listener->channel, listener->id.context,
 						 listener->id.ps, listener->id.qp_type);
@@ -194,6 +194,7 @@ static struct urxe_cma_listening *listening(struct urxe_cma_dev *dev)
 }
 
 static struct urxe_cma_service *get_service(struct urxe_cma_dev *dev, uint64_t service_id, int *err)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_service *svc;
 	struct urxe_agent *agent;
@@ -238,7 +239,7 @@ static void put_service(struct urxe_cma_service *svc)
 	free(svc);
 }
 
-static int listen_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev)
+static int listen_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock)
 {
 	uint64_t service_id = urxe_cma_service_id(id, &id->id.route.addr.src_addr);
 	struct urxe_cma_service *svc;
@@ -276,7 +277,7 @@ void urxe_cma_unlisten(struct urxe_cma_id *id)
 	}
 }
 
-static int start_listening(struct urxe_cma_id *id, int backlog)
+static int start_listening(struct urxe_cma_id *id, int backlog) URXE_REQUIRES(urxe_cma_lock)
 {
 	int err = 0;
 

@@ -69,6 +69,7 @@ void urxe_cma_mcast_taken(struct urxe_cma_event *ev)
 }
 
 static void fill_joined(const struct urxe_cma_mcast *mc, struct rdma_ud_param *ud)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cm_path path;
 
@@ -80,6 +81,7 @@ static void fill_joined(const struct urxe_cma_mcast *mc, struct rdma_ud_param *u
 }
 
 static int tell(struct urxe_cma_mcast *mc, enum rdma_cm_event_type type, int status)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_event *ev = urxe_cma_event_new(mc->id, type, status);
 
@@ -106,7 +108,7 @@ struct join {
 	void *context;
 };
 
-static int join(struct urxe_cma_id *id, const struct join *j)
+static int join(struct urxe_cma_id *id, const struct join *j) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_mcast *mc;
 	int err;
@@ -136,7 +138,7 @@ static int join(struct urxe_cma_id *id, const struct join *j)
 
 static int join_multicast(struct rdma_cm_id *id, const struct join *j)
 {
-	int err = urxe_cma_addr_len(j->addr) ? urxe_cma_begin(id) : EINVAL;
+	int err = urxe_cma_begin(urxe_cma_addr_len(j->addr) ? id : NULL);
 
 	if (!err)
 		err = urxe_cma_end(join(to_cma_id(id), j));
@@ -167,7 +169,7 @@ URXE_CMA_API int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_jo
 		    });
 }
 
-static int leave(struct urxe_cma_id *id, const struct sockaddr *addr)
+static int leave(struct urxe_cma_id *id, const struct sockaddr *addr) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_mcast *mc;
 	union ibv_gid mgid;
@@ -186,7 +188,7 @@ static int leave(struct urxe_cma_id *id, const struct sockaddr *addr)
 
 URXE_CMA_API int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	int err = urxe_cma_addr_len(addr) ? urxe_cma_begin(id) : EINVAL;
+	int err = urxe_cma_begin(urxe_cma_addr_len(addr) ? id : NULL);
 
 	if (!err)
 		err = urxe_cma_end(leave(to_cma_id(id), addr));

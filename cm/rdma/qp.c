@@ -48,7 +48,7 @@ int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int 
 URXE_CMA_API int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
 				   int *qp_attr_mask)
 {
-	int err = qp_attr && qp_attr_mask ? urxe_cma_begin(id) : EINVAL;
+	int err = urxe_cma_begin(qp_attr && qp_attr_mask ? id : NULL);
 
 	if (!err)
 		err = urxe_cma_end(urxe_cma_init_qp_attr(to_cma_id(id), qp_attr, qp_attr_mask));
@@ -56,6 +56,7 @@ URXE_CMA_API int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp
 }
 
 static int to_state(struct urxe_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state, int *extra)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 	int mask, err = urxe_cma_init_qp_attr(id, &attr, &mask);
@@ -156,7 +157,7 @@ static int create_cqs(struct rdma_cm_id *id, uint32_t send_size, uint32_t recv_s
 }
 
 /* A new QP is ready for receives; a datagram QP for sends as well. */
-static int init_qp(struct urxe_cma_id *id, struct ibv_qp *qp)
+static int init_qp(struct urxe_cma_id *id, struct ibv_qp *qp) URXE_REQUIRES(urxe_cma_lock)
 {
 	int err = to_state(id, qp, IBV_QPS_INIT, NULL);
 

@@ -12,7 +12,7 @@
 
 /* How near a destination is by a device; -1: cannot be reached by it. */
 static int nearness(struct urxe_cma_dev *dev, const union ibv_gid *dgid, unsigned *index,
-		    union ibv_gid *next)
+		    union ibv_gid *next) URXE_REQUIRES(urxe_cma_lock)
 {
 	bool v4 = urxe_gid_is_v4(dgid->raw);
 	unsigned bit = v4 ? 96 : 0, len;
@@ -35,7 +35,7 @@ static int nearness(struct urxe_cma_dev *dev, const union ibv_gid *dgid, unsigne
 }
 
 /* The device and own address for the destination; respects what the id is bound to. */
-static int route(struct urxe_cma_id *id, const struct sockaddr *dst)
+static int route(struct urxe_cma_id *id, const struct sockaddr *dst) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_dev *best = NULL;
 	unsigned best_index = 0;
@@ -124,6 +124,7 @@ int urxe_cma_set_path_rec(struct urxe_cma_id *id)
 
 /* Ephemeral port and public addresses of an id whose way is known. */
 static int fill_addresses(struct urxe_cma_id *id, const struct sockaddr *dst)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct rdma_addr *a = &id->id.route.addr;
 	uint16_t port = urxe_cma_addr_port(&a->src_addr);
@@ -140,7 +141,7 @@ static int fill_addresses(struct urxe_cma_id *id, const struct sockaddr *dst)
 	return err;
 }
 
-static void resolve_done(struct urxe_cma_id *id, int err)
+static void resolve_done(struct urxe_cma_id *id, int err) URXE_REQUIRES(urxe_cma_lock)
 {
 	if (err) {
 		id->state = URXE_CMA_BOUND;
@@ -151,13 +152,13 @@ static void resolve_done(struct urxe_cma_id *id, int err)
 	urxe_cma_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 
-static void query_done(struct urxe_agent_query *q, int err)
+static void query_done(struct urxe_agent_query *q, int err) URXE_REQUIRES(urxe_cma_lock)
 {
 	resolve_done(caa_container_of(q, struct urxe_cma_id, query), err);
 }
 
 static int resolve(struct urxe_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		   int timeout_ms)
+		   int timeout_ms) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_agent *agent;
 	uint8_t mac[6];
@@ -209,7 +210,7 @@ URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_a
 }
 
 /* On RoCE a route is known with the address: there is nobody to ask. */
-static int resolve_route(struct urxe_cma_id *id)
+static int resolve_route(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 {
 	int err = id->state == URXE_CMA_ADDR_RESOLVED ? urxe_cma_set_path_rec(id) : EINVAL;
 

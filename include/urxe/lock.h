@@ -70,6 +70,12 @@ static inline void urxe_spin_unlock(struct urxe_spin *l) URXE_RELEASE(l) URXE_UN
 	atomic_store_explicit(&l->held, false, memory_order_release);
 }
 
+/** urxe_spin_assume - it is held, by a call that this one comes after. Does nothing. */
+static inline void urxe_spin_assume(struct urxe_spin *l) URXE_ASSUMES(l)
+{
+	(void)l;
+}
+
 struct URXE_CAPABILITY("mutex") urxe_mutex {
 	pthread_mutex_t m;
 };

@@ -32,6 +32,8 @@
 #define URXE_TRY_ACQUIRE(...) URXE_THREAD_ATTR(try_acquire_capability(__VA_ARGS__))
 /** The caller holds the locks, and has them no more afterwards. */
 #define URXE_RELEASE(...) URXE_THREAD_ATTR(release_capability(__VA_ARGS__))
+/** From here on the caller is taken to hold the locks: it got them where clang could not see it. */
+#define URXE_ASSUMES(...) URXE_THREAD_ATTR(assert_capability(__VA_ARGS__))
 /** The inside of the function is not checked; a comment beside it says why. */
 #define URXE_UNCHECKED URXE_THREAD_ATTR(no_thread_safety_analysis)
 

@@ -10,6 +10,7 @@
 
 #include "harness.h"
 #include "forge.h"
+#include "provider/service.h"
 
 static atomic_uint frames[2], sleepers; /* frames to a, to b */
 static _Atomic(void *) end_a;
@@ -101,4 +102,35 @@ static void test_room_wakes(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes))
+static void count_polls(void *arg, uint64_t now)
+{
+	++*(unsigned *)arg;
+}
+
+/* Who sets a service does not wait for a turn that is on without one, and gets a turn of its own.
+ */
+static void test_gsi_service(void)
+{
+	struct pair_params pp = {.link = {.latency = 1000}};
+	unsigned polls = 0;
+	struct urxe_gsi_service one = {.poll = count_polls, .arg = &polls, .next = UINT64_MAX};
+	struct urxe_gsi_service other = {.poll = count_polls, .arg = &polls, .next = UINT64_MAX};
+	struct pair p;
+
+	pair_open(&p, &pp, IBV_QPT_RC);
+	urxe_mutex_lock(&p.a.dev->service.gsi_lock);
+	CU_ASSERT_EQUAL(urxe_gsi_set_service(p.a.ctx, &one), 0);
+	urxe_mutex_unlock(&p.a.dev->service.gsi_lock);
+	CU_ASSERT_EQUAL(urxe_gsi_set_service(p.a.ctx, &other), EBUSY);
+	CU_ASSERT(urxe_service_run_gsi(p.a.dev, 0, true));
+	CU_ASSERT_EQUAL(polls, 1);
+	CU_ASSERT_EQUAL(urxe_gsi_set_service(p.a.ctx, NULL), 0);
+	CU_ASSERT_FALSE(urxe_service_run_gsi(p.a.dev, 0, true));
+	CU_ASSERT_EQUAL(urxe_gsi_set_service(p.a.ctx, &other), 0);
+	CU_ASSERT(urxe_service_run_gsi(p.a.dev, 0, true));
+	CU_ASSERT_EQUAL(polls, 2);
+	CU_ASSERT_EQUAL(urxe_gsi_set_service(p.a.ctx, NULL), 0);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes), T(test_gsi_service))

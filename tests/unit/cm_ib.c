@@ -5,16 +5,20 @@
  */
 #include "harness.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -864,6 +868,80 @@ static void after_fork(void)
 	ib_destroy_cm_id(id);
 }
 
+static unsigned threads_named(const char *name)
+{
+	char path[sizeof("/proc/self/task//comm") + NAME_MAX], comm[32];
+	DIR *dir = opendir("/proc/self/task");
+	unsigned n = 0;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
+	for (struct dirent *d; (d = readdir(dir));) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", d->d_name);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		if (fgets(comm, sizeof(comm), f))
+			n += !strcmp(strtok(comm, "\n"), name);
+		fclose(f);
+	}
+	closedir(dir);
+	return n;
+}
+
+/* Those of ours that a program finds in itself say whose they are. */
+static void names_of_threads(void)
+{
+	CU_ASSERT_EQUAL(threads_named("urxe/urxe0"), 1);
+	CU_ASSERT_EQUAL(threads_named("urxe/ib_cm"), 1);
+}
+
+static atomic_int forked;
+static sem_t has_forked;
+
+/* Returns twice. */
+static int forking_handler(struct ib_cm_id *id, const struct ib_cm_event *ev)
+{
+	pid_t pid = fork();
+
+	if (pid) {
+		atomic_store(&forked, pid);
+		sem_post(&has_forked);
+	}
+	return 0;
+}
+
+/* In the child the CM is no more: the thread that called back has nothing to go on with, and ends.
+ */
+static void fork_in_callback(void)
+{
+	struct ibv_sa_path_rec path = path_to(0, 1);
+	struct ib_cm_req_param req = req_param(&path, NULL);
+	struct ib_cm_id *id = ib_create_cm_id(ctx, forking_handler, NULL);
+	struct pollfd gone = {.events = POLLIN};
+	int status = -1;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(id);
+	sem_init(&has_forked, 0, 0);
+	fflush(NULL);
+	/* Nobody listens there: REJ is the event. */
+	req.service_id = htobe64(SERVICE + 0x1000);
+	CU_ASSERT_EQUAL_FATAL(ib_send_cm_req(id, &req), 0);
+	sem_wait(&has_forked);
+	CU_ASSERT_FATAL(atomic_load(&forked) > 0);
+	gone.fd = pidfd_open(atomic_load(&forked), 0);
+	CU_ASSERT_FATAL(gone.fd >= 0);
+	CU_ASSERT_EQUAL(poll(&gone, 1, 20000), 1);
+	if (!gone.revents)
+		kill(atomic_load(&forked), SIGKILL);
+	CU_ASSERT_EQUAL(waitpid(atomic_load(&forked), &status, 0), atomic_load(&forked));
+	CU_ASSERT_EQUAL(status, 0);
+	close(gone.fd);
+	ib_destroy_cm_id(id);
+	sem_destroy(&has_forked);
+}
+
 static int open_all(void)
 {
 	int n;
@@ -889,4 +967,4 @@ static void device(void)
 URXE_TEST_MAIN("cm_ib", T(device), T(bad_calls), T(connection), T(load_alternate_path),
 	       T(alternate_path_in_req), T(lap_to_rdma_cm), T(peer_to_peer), T(rejections),
 	       T(slow_and_early), T(service_ids), T(sidr), T(no_answer), T(destroy_waits),
-	       T(destroy_in_callback), T(after_fork))
+	       T(destroy_in_callback), T(names_of_threads), T(after_fork), T(fork_in_callback))
