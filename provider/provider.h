@@ -2,9 +2,9 @@
 /*
  * The provider's objects. Internal to this folder (and to its tests).
  *
- * Lock order: device->mutex -> lane -> qp->lock -> rq->lock -> cq->lock -> channel->lock,
- * and dev->sched.lock and dev->gsi_errors.lock innermost beside them. Post paths take qp->lock
- * first and then only try the lane.
+ * Lock order: device->mutex -> lane -> qp->lock -> rq->lock -> cq->lock -> channel->lock; the whole
+ * of it, and the threads, are in threads.md. Post paths take qp->lock first and then only try the
+ * lane.
  */
 #ifndef URXE_PROVIDER_H
 #define URXE_PROVIDER_H
