@@ -8,6 +8,7 @@
  * urxe_rcu_call() does.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "rcu.h"
@@ -22,6 +23,21 @@ static struct {
 	_Atomic(struct call_rcu_data *) thread; /* NULL: not started in this process */
 } freeing = {.lock = URXE_MUTEX_INIT};
 
+/* As urxe_thread_start() does it: liburcu 0.13 would leave the application's signals to the thread.
+ */
+static struct call_rcu_data *start_thread(void)
+{
+	struct call_rcu_data *thread;
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	thread = urcu_bp_create_call_rcu_data(0, -1);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_setname_np(urcu_bp_get_call_rcu_thread(thread), "urxe/rcu");
+	return thread;
+}
+
 static struct call_rcu_data *freeing_thread(void)
 {
 	struct call_rcu_data *thread = atomic_load(&freeing.thread);
@@ -31,8 +47,7 @@ static struct call_rcu_data *freeing_thread(void)
 	urxe_mutex_lock(&freeing.lock);
 	thread = atomic_load(&freeing.thread);
 	if (!thread) {
-		thread = urcu_bp_create_call_rcu_data(0, -1);
-		pthread_setname_np(urcu_bp_get_call_rcu_thread(thread), "urxe/rcu");
+		thread = start_thread();
 		atomic_store(&freeing.thread, thread);
 	}
 	urxe_mutex_unlock(&freeing.lock);
