@@ -179,18 +179,6 @@ struct ibv_dm *urxe_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *
 int urxe_free_dm(struct ibv_dm *dm);
 struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int urxe_dealloc_mw(struct ibv_mw *mw);
-/**
- * urxe_mw_bind - carry out a bind; qp->lock held, RCU read-side
- * @key: the window's new rkey; its upper 24 bits are those of the window
- * @lkey, @addr, @length: of the region; @length 0 binds a type 1 window to nothing
- * 0, or an errno: a bind error.
- */
-int urxe_mw_bind(struct urxe_qp *qp, uint32_t key, uint32_t lkey, uint64_t addr, uint64_t length,
-		 unsigned access);
-/** urxe_mw_invalidate - what LOCAL_INV and SEND_WITH_INV ask for. 0 or EINVAL. */
-int urxe_mw_invalidate(struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key);
-/** urxe_mw_release_qp - the windows that a dying QP has bound are bound no more. */
-void urxe_mw_release_qp(struct urxe_qp *qp);
 
 /* ---- ah.c ---- */
 struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);

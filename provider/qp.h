@@ -422,7 +422,7 @@ void urxe_qp_release_wqes(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /* ---- what a QP does with windows (mw.c) ---- */
 /**
  * urxe_mw_bind - carry out a bind; qp->lock held, RCU read-side
- * @key: the window's new rkey; its upper 24 bits say which window
+ * @key: the window's new rkey; its upper 24 bits are those of the window
  * @lkey, @addr, @length: of the region; @length 0 binds a type 1 window to nothing
  * 0, or an errno: a bind error.
  */

@@ -48,8 +48,11 @@ int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int 
 URXE_CMA_API int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
 				   int *qp_attr_mask)
 {
-	int err = urxe_cma_begin(qp_attr && qp_attr_mask ? id : NULL);
+	int err;
 
+	if (!qp_attr || !qp_attr_mask)
+		return urxe_cma_ret(EINVAL);
+	err = urxe_cma_begin(id);
 	if (!err)
 		err = urxe_cma_end(urxe_cma_init_qp_attr(to_cma_id(id), qp_attr, qp_attr_mask));
 	return urxe_cma_ret(err);
