@@ -89,8 +89,14 @@ class RxeEnd(End):
         self.guest, self.name = guest, guest.name
         self.address = self.tcp = '10.9.0.%d' % number
         self.gid = rxe_gid(guest, '0000:0000:0000:0000:0000:ffff:0a09:%04x' % number)
+        self.frames = FRAMES
 
     def start(self, command, ready=None, mtu=1024, more=()):
+        # The kernel asks for the path MTU that its interface allows: a smaller one rejects it (REJ 26).
+        frames = FRAMES if mtu > 1024 else 1500
+        if frames != self.frames:
+            self.guest.check('ip link set eth0 mtu %d' % frames)
+            self.frames = frames
         job = self.guest.start(command)
         if ready:
             job.until(LISTENS[ready], 30)
