@@ -78,6 +78,16 @@ def run_case(lab, case, urxe_side, family):
                          client=client_cmd + '\n' + client_out)
 
 
+def seeded(group, seeds):
+    """The cases, each with the seeds 1 to @seeds of what is lost; as they are for 0"""
+    for case in group:
+        for seed in range(1, seeds + 1):
+            options = [str(seed) if before == '--seed' else o for before, o in zip((None,) + case.options, case.options)]
+            yield case._replace(name='%s, seed %d' % (case.name, seed), options=tuple(options))
+        if not seeds:
+            yield case
+
+
 def rows(group, prefix):
     """(name, case, side of urxe, family)"""
     for case in group:
@@ -92,26 +102,26 @@ def run_group(lab, results, group, prefix=''):
         results.run(name, lambda r=row: run_case(lab, *r))
 
 
-def run_lossy_wire(lab, results):
+def run_lossy_wire(lab, results, seeds):
     """Both sides lose frames: urxe by its options, the kernel by tc."""
-    prefix = '1 % loss both ways: '
-    if not results.any(name for name, *_ in rows(cases.LOSSY_WIRE, prefix)):
+    prefix, group = '1 % loss both ways: ', list(seeded(cases.LOSSY_WIRE, seeds))
+    if not results.any(name for name, *_ in rows(group, prefix)):
         return
     L.guest_loss(lab.guest, 100)
     try:
-        run_group(lab, results, cases.LOSSY_WIRE, prefix)
+        run_group(lab, results, group, prefix)
         results.run(prefix + 'frames were lost [s]', lambda: None if L.guest_dropped(lab.guest) else 'none was',
                     always=True)
     finally:
         L.guest_loss(lab.guest, 0)
 
 
-def run_all(lab, results):
+def run_all(lab, results, seeds):
     for name, side, function in special.TESTS:
         results.run('%s [%s]' % (name, side), lambda f=function: f(lab))
     run_group(lab, results, cases.CASES)
-    run_group(lab, results, cases.LOSSY, '2 % loss: ')
-    run_lossy_wire(lab, results)
+    run_group(lab, results, seeded(cases.LOSSY, seeds), '2 % loss: ')
+    run_lossy_wire(lab, results, seeds)
     if results.any(name for name, *_ in rows(cases.JUMBO, '4500: ')):
         L.net_mtu(lab.guest, 4500)
         lab.mtu = 4500
@@ -126,6 +136,7 @@ def main():
     p.add_argument('--folder', required=True, help='for what does not stay')
     p.add_argument('--pcap', help='captures to PCAP.N.pcapng')
     p.add_argument('--only', help='names that match this ("name [s]": urxe is server, [c]: client)')
+    p.add_argument('--seeds', type=int, default=0, metavar='N', help='the checks with loss by the seeds 1 to N')
     p.add_argument('--shell', action='store_true', help='set all up, then a shell')
     args = p.parse_args()
     results = Table(args.only)
@@ -138,7 +149,7 @@ def main():
         lab.find_gids()
         if args.shell:
             return shell(guest, args.folder)
-        run_all(lab, results)
+        run_all(lab, results, args.seeds)
     except L.Failed as e:
         results.add('laboratory', 'FAIL', str(e))
     finally:
