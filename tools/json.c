@@ -61,7 +61,8 @@ struct json_object *tool_json_parse(const char *text, size_t len)
 
 	if (!t)
 		return NULL;
-	json_tokener_set_flags(t, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	/* Not JSON_TOKENER_STRICT: json-c 0.18 then rejects all that is not ASCII. */
+	json_tokener_set_flags(t, JSON_TOKENER_VALIDATE_UTF8);
 	o = json_tokener_parse_ex(t, text, (int)len);
 	whole = json_tokener_get_error(t) == json_tokener_success;
 	for (at = json_tokener_get_parse_end(t); whole && at < len; at++)
