@@ -4,3 +4,7 @@
 
 class Failed(Exception):
     """Something that a machine needs is missing or does not work; the text says what."""
+
+
+class Broken(Failed):
+    """QEMU has ended by an assertion in its own device model: nothing is known of what ran in the machine."""

@@ -4,13 +4,14 @@ import base64
 import concurrent.futures
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import stat
 import subprocess
 import time
 
-from . import Failed, accel, archive
+from . import Broken, Failed, accel, archive
 from .console import Agent, Qmp
 
 # Bytes of a command (a line of the console has 4,096, and base64 adds a third), and of a file in one.
@@ -128,6 +129,14 @@ class Guest:
     def logs(self):
         return (text_of(self.path('qemu.log')) + text_of(self.path('console.log'))).strip()
 
+    def ended(self, what):
+        """The exception for it: Broken when QEMU's own device model failed, else Failed"""
+        logs = self.logs()
+        own = re.search(r'hw/\S+: .*Assertion .* failed', logs)
+        if own:
+            return Broken('%s: %s: %s' % (self.name, what, own.group(0)))
+        return Failed('%s: %s\n%s' % (self.name, what, logs))
+
     def report(self):
         """The lines of the console that tell how it came up: NET, RXE, READY"""
         return [l[2:] for l in text_of(self.path('console.log'), 20000).splitlines() if l.startswith('@@')]
@@ -139,7 +148,7 @@ class Guest:
         """(exit status, output) of a shell command; 124 when it was killed because it did not end in
         time, with all of its session. Processes that it leaves in the background go on."""
         if not self.alive():
-            raise Failed('%s: QEMU has ended\n%s' % (self.name, self.logs()))
+            raise self.ended('QEMU has ended')
         began = time.monotonic()
         try:
             if len(command) > LINE:
@@ -147,7 +156,7 @@ class Guest:
                 command = '. /tmp/.long'
             status, out = self.agent.run(command, timeout)
         except Failed as e:
-            raise Failed('%s: %s\n%s' % (self.name, e, self.logs())) from e
+            raise self.ended(e) from e
         if status == 137 and time.monotonic() - began >= timeout:
             status = 124
         return status, out.decode(errors='replace')

@@ -4,7 +4,7 @@ must have said."""
 import re
 import time
 
-from . import Failed
+from . import Broken, Failed
 
 
 class Skipped(Exception):
@@ -16,6 +16,7 @@ class Table:
 
     def __init__(self, only):
         self.only, self.rows, self.start = only, [], time.monotonic()
+        self.broken = set()  # what ran when an emulator broke
 
     def wanted(self, name):
         return not self.only or re.search(self.only, name)
@@ -31,8 +32,9 @@ class Table:
             print('       ' + line, flush=True)
 
     def run(self, name, function, always=False):
-        """If it is wanted, or always; the function returns what is wrong, or nothing"""
-        if not always and not self.wanted(name):
+        """If it is wanted, or always, and has no result yet; the function returns what is wrong, or nothing.
+        Broken, when it comes for the first time, goes to the caller, who can begin again."""
+        if (not always and not self.wanted(name)) or any(name == n for n, _ in self.rows):
             return
         start = time.monotonic()
         try:
@@ -40,6 +42,11 @@ class Table:
         except Skipped as e:
             self.add(name, 'skip', str(e))
             return
+        except Broken as e:
+            if name not in self.broken:
+                self.broken.add(name)
+                raise
+            wrong = str(e)
         except Failed as e:
             wrong = str(e)
         self.add(name, 'FAIL' if wrong else 'ok', wrong or '', time.monotonic() - start + 0.001)
