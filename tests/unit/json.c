@@ -115,10 +115,13 @@ static void all_bytes(void)
 
 			urxe_json_string(&j, NULL, in);
 			fclose(j.out);
-			json_tokener_set_flags(t, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+			/* Not JSON_TOKENER_STRICT, which rejects UTF-8 in json-c 0.18. */
+			json_tokener_set_flags(t, JSON_TOKENER_VALIDATE_UTF8);
 			o = json_tokener_parse_ex(t, text, (int)len + 1);
 			CU_ASSERT_EQUAL(json_tokener_get_error(t), json_tokener_success);
 			CU_ASSERT(json_object_is_type(o, json_type_string));
+			for (size_t i = 0; i < len; i++)
+				CU_ASSERT((unsigned char)text[i] >= 0x20);
 			json_object_put(o);
 			json_tokener_free(t);
 			free(text);
