@@ -40,7 +40,8 @@ def sanitizer_env(folder):
         # Programs that were not built with a sanitizer leak, threads too (rping), as they always did.
         'ASAN_OPTIONS': 'detect_leaks=0:' + log,
         'UBSAN_OPTIONS': 'print_stacktrace=1:' + log,
-        'TSAN_OPTIONS': 'report_thread_leaks=0:' + log + (':suppressions=' + supp if os.path.exists(supp) else ''),
+        # perftest's handler of SIGALRM opens files.
+        'TSAN_OPTIONS': 'report_thread_leaks=0:report_signal_unsafe=0:' + log + (':suppressions=' + supp if os.path.exists(supp) else ''),
     }
 
 

@@ -450,7 +450,7 @@ ask() {
 	LD_PRELOAD= {urxe} "$@"
 }
 until ask status --json $pid 2>&1 | grep -q '"una": [1-9]'; do kill -0 $pid || exit 1; sleep 0.02; done
-ask stat --json -i 0.3 -c 3 $pid || exit 1
+ask stat --json -i 0.3 -c {samples} $pid || exit 1
 ask stat -i 0.1 -c 1 || exit 1
 ask status $pid || exit 1
 echo JSON
@@ -487,7 +487,8 @@ def wrong_status(text, lossy):
         requester = qp['requester']
     except (ValueError, KeyError, IndexError) as e:
         return 'no status: %r' % e
-    if len(sent) < 2 or min(sent) < 10:
+    # A sanitized peer on a busy machine may stand still for a whole sample, or for three.
+    if sum(1 for s in sent if s >= 10) < 2:
         return 'rates: %s' % rates
     if (qp['type'], qp['state'], qp['peer']) != ('RC', 'RTS', '10.0.0.1') or not qp['peer_qpn']:
         return 'QP: %s' % qp
@@ -511,6 +512,7 @@ def status(report, _kind, why_not):
             continue
         command = '%s -d urxe0 -p {p} -D %d -s 65536' % (program, 12 if node.sanitized() else 4)
         client = STATUS_CLIENT.replace('{client}', command + ' 127.0.0.1') + STATUS_KILLED
+        client = client.replace('{samples}', '12' if node.sanitized() else '6')
         result = node.two_node('export URXE_STATUS_DIR={dir}; ' + command,
                                client.replace('{urxe}', node.BUILD + '/tools/urxe'), link, options=options)
         report.result(title, verdict(result) or wrong_status(result.b, bool(options)), result)
