@@ -17,7 +17,6 @@
 /* After so many empty polls in a row a spinning caller yields: its peer may share the core. Where
  * there is but one processor it does so at once: nothing can have come meanwhile. */
 #define CQ_YIELD_AFTER 32
-#define LEFT_NS	       100000000ull /* who has just asked for an event is given so long to poll */
 
 static uint32_t cq_round_up(uint32_t n)
 {
@@ -164,6 +163,9 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 	if (atomic_load(&cq->users))
 		return EBUSY;
 	cq_stop_timer(cq);
+	/* Who is about to send one is within a read-side section. */
+	if (atomic_load(&cq->events_held))
+		urxe_rcu_synchronize();
 	/* Events that nobody has read point at us; those that were read must be acknowledged. */
 	comp = cq->events_sent;
 	if (comp)
@@ -238,44 +240,6 @@ int urxe_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-static void cq_fire(struct urxe_cq *cq) URXE_REQUIRES(cq->lock)
-{
-	cq->mod_waiting = 0;
-	/* Counted before it can be read: destroy compares with what was acked. */
-	cq->events_sent++;
-	if (urxe_channel_notify(cq->vcq.cq.channel, &cq->vcq.cq))
-		atomic_store_explicit(&cq->armed, URXE_CQ_UNARMED, memory_order_relaxed);
-	else
-		cq->events_sent--;
-}
-
-static void cq_set_timer(struct urxe_cq *cq, uint64_t when) URXE_REQUIRES(cq->lock)
-{
-	struct urxe_sched *s = &cq->dev->sched;
-
-	cq->timer_used = true;
-	urxe_spin_lock(&s->lock);
-	urxe_timer_set(&s->timers, &cq->timer, when);
-	atomic_store_explicit(&s->next_timer, urxe_timer_first(&s->timers)->when,
-			      memory_order_relaxed);
-	urxe_spin_unlock(&s->lock);
-}
-
-/* An event is due for a completion; true: a timer was set. */
-static bool cq_notify(struct urxe_cq *cq, bool urgent) URXE_REQUIRES(cq->lock)
-{
-	/* One completion after which to tell is no moderation, a count of 0 no limit. */
-	if (urgent || !cq->mod_period || cq->mod_count == 1 ||
-	    (++cq->mod_waiting >= cq->mod_count && cq->mod_count)) {
-		cq_fire(cq);
-		return false;
-	}
-	if (cq->mod_waiting > 1)
-		return false;
-	cq_set_timer(cq, urxe_port_now(cq->dev->port) + cq->mod_period);
-	return true;
-}
-
 /*
  * A completion is lost, and with it what the CQ was for: the QPs that use it fail (IBTA 11.6.3.2),
  * when no lock of one is held. True: for the first time. cq->lock held.
@@ -286,38 +250,8 @@ static bool cq_overrun(struct urxe_cq *cq) URXE_REQUIRES(cq->lock)
 
 	cq->overrun = true;
 	cq->failing = true;
-	cq_set_timer(cq, 0);
+	urxe_cq_set_timer(cq, 0);
 	return first;
-}
-
-/* Is there an unpolled completion of the kind that @arm waits for? */
-static bool cq_left(const struct urxe_cq *cq, int arm) URXE_REQUIRES(cq->lock)
-{
-	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-
-	if (arm == URXE_CQ_ARM_ANY)
-		return cq->tail != head;
-	for (uint32_t i = cq->tail; arm == URXE_CQ_ARM_SOLICITED && i != head; i++)
-		if (cq->ring[i & (cq->size - 1)].solicited)
-			return true;
-	return false;
-}
-
-void urxe_cq_timer(struct urxe_cq *cq)
-{
-	bool failing;
-	int armed;
-
-	urxe_spin_lock(&cq->lock);
-	failing = cq->failing;
-	cq->failing = false;
-	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
-	/* Still armed: what is there, and no moderation holds it back, was there before. */
-	if (armed != URXE_CQ_UNARMED && (cq->mod_waiting || cq_left(cq, armed)))
-		cq_fire(cq);
-	urxe_spin_unlock(&cq->lock);
-	if (failing)
-		urxe_qp_fail_users(cq);
 }
 
 bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
@@ -344,7 +278,7 @@ bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicite
 		atomic_store_explicit(&cq->head, head + 1, memory_order_relaxed);
 		armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 		if (armed == URXE_CQ_ARM_ANY || (armed == URXE_CQ_ARM_SOLICITED && e->solicited))
-			timer = cq_notify(cq, error);
+			timer = urxe_cq_notify(cq, error);
 	}
 	urxe_spin_unlock(&cq->lock);
 	if (timer || lost)
@@ -438,35 +372,6 @@ int urxe_cq_take(struct urxe_cq *cq, bool drive)
 	got = cq_take(cq);
 	cq_yield(cq, got);
 	return got ? 0 : ENOENT;
-}
-
-int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
-{
-	struct urxe_cq *cq = to_urxe_cq(ibcq);
-
-	if (urxe_device_check(cq->dev))
-		return EIO;
-	if (!ibcq->channel)
-		return EINVAL;
-	urxe_spin_lock(&cq->lock);
-	/* The stronger request stays (IBTA 11.4.2.2). */
-	if (!solicited_only ||
-	    atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED)
-		atomic_store_explicit(&cq->armed,
-				      solicited_only ? URXE_CQ_ARM_SOLICITED : URXE_CQ_ARM_ANY,
-				      memory_order_relaxed);
-	/*
-	 * Of what came before the request the standard promises no event, and some programs count
-	 * one for each completion. Others poll once for an event, or ask when their peer may have
-	 * begun (perftest -e), and wait for ever when all has come already: they are told, late.
-	 */
-	if (!cq->mod_waiting && cq_left(cq, atomic_load_explicit(&cq->armed, memory_order_relaxed)))
-		cq_set_timer(cq, urxe_port_now(cq->dev->port) + LEFT_NS);
-	urxe_spin_unlock(&cq->lock);
-	/* From now on the caller may sleep: somebody else must drive. */
-	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
-		urxe_service_nudge(cq->dev);
-	return 0;
 }
 
 void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn)

@@ -46,7 +46,8 @@ struct urxe_cq {
 	bool failing; /* and those who use it are yet to fail for it; under lock */
 	bool gsi;     /* completions are for the GSI service */
 	_Atomic uint32_t empty_polls;
-	uint32_t events_sent;
+	uint32_t events_sent;	 /* under lock */
+	atomic_uint events_held; /* of them, by turns that are about to send them */
 	uint32_t async_events;
 	/* moderation of events, under lock: after so many completions, or so long after the first
 	 */
@@ -86,7 +87,6 @@ int urxe_resize_cq(struct ibv_cq *cq, int cqe);
 /** urxe_cq_pop - what ibv_poll_cq() does, without driving the device when the CQ is empty. */
 int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc) URXE_EXCLUDES(cq->lock);
 int urxe_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. False:
  * it is lost, and the QPs that use the CQ are about to fail. */
 bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
@@ -94,9 +94,6 @@ bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
 /** urxe_cq_push_raw - the same with what only raw packets have. */
 bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
 		      uint32_t flow_tag) URXE_EXCLUDES(cq->lock);
-/** urxe_cq_timer - its timer has come: a moderated event is due, or one for completions that are
- * older than the request for it, or the QPs that use it fail. RCU at the most is held. */
-void urxe_cq_timer(struct urxe_cq *cq) URXE_EXCLUDES(cq->lock);
 /** urxe_cq_take - one completion into cq->cur, driving the device if there is none. 0, ENOENT, EIO.
  */
 int urxe_cq_take(struct urxe_cq *cq, bool drive) URXE_EXCLUDES(cq->lock);
@@ -104,5 +101,40 @@ int urxe_cq_take(struct urxe_cq *cq, bool drive) URXE_EXCLUDES(cq->lock);
 void urxe_cq_ex_init(struct urxe_cq *cq);
 /** urxe_cq_clean - forget the completions of a QP that is reset or destroyed. */
 void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn) URXE_EXCLUDES(cq->lock);
+
+/* ---- cq_event.c ---- */
+#define URXE_CQ_EVENTS 32 /* that a turn holds back; more are sent at once */
+
+/* On the stack of who holds them. */
+struct urxe_cq_events {
+	unsigned count;
+	struct {
+		struct urxe_cq *cq;
+		int armed; /* what it was for */
+	} of[URXE_CQ_EVENTS];
+};
+
+/**
+ * urxe_cq_events_hold - keep this thread's completion events back until urxe_cq_events_send()
+ *
+ * False: the thread does so already, and need not send. A read-side section of RCU lies between the
+ * two, so that the CQs stay.
+ */
+bool urxe_cq_events_hold(struct urxe_cq_events *e);
+/** urxe_cq_events_hold_of - the same, where only @cq (or NULL) can have some. */
+static inline bool urxe_cq_events_hold_of(const struct urxe_cq *cq, struct urxe_cq_events *e)
+{
+	return cq && cq->vcq.cq.channel && urxe_cq_events_hold(e);
+}
+/** urxe_cq_events_send - send them; the thread has let go of all locks. */
+void urxe_cq_events_send(struct urxe_cq_events *e);
+/** urxe_cq_notify - an event is due for a completion; true: a timer was set instead. */
+bool urxe_cq_notify(struct urxe_cq *cq, bool urgent) URXE_REQUIRES(cq->lock);
+/** urxe_cq_set_timer - have urxe_cq_timer() called @when (port's clock, ns). */
+void urxe_cq_set_timer(struct urxe_cq *cq, uint64_t when) URXE_REQUIRES(cq->lock);
+/** urxe_cq_timer - its timer has come: a moderated event is due, or one for completions that are
+ * older than the request for it, or the QPs that use it fail. RCU at the most is held. */
+void urxe_cq_timer(struct urxe_cq *cq) URXE_EXCLUDES(cq->lock);
+int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 #endif

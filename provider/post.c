@@ -87,13 +87,16 @@ static int post_one(struct urxe_qp *qp, const struct ibv_send_wr *wr, uint32_t a
 int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
+	struct urxe_cq_events events;
 	uint32_t post;
+	bool held;
 	int err = 0;
 
 	if (urxe_device_check(qp->dev)) {
 		*bad = wr;
 		return EIO;
 	}
+	held = urxe_cq_events_hold_of(qp->scq, &events);
 	urxe_spin_lock(&qp->lock);
 	if (qp->state < IBV_QPS_RTS || !qp->scq) {
 		*bad = wr;
@@ -110,6 +113,8 @@ int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 	urxe_wqe_publish(qp, post); /* those before the bad one are posted */
 out:
 	urxe_spin_unlock(&qp->lock);
+	if (held)
+		urxe_cq_events_send(&events);
 	return err;
 }
 

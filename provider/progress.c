@@ -378,13 +378,18 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUI
 
 int urxe_progress_turn(struct urxe_device *dev)
 {
+	struct urxe_cq_events events;
 	struct urxe_lane *lane;
+	bool held;
 	unsigned n;
 
 	if (!take_lane(dev, &lane))
 		return -1;
+	held = urxe_cq_events_hold(&events);
 	n = turn(dev, lane);
 	urxe_lane_unlock(lane);
+	if (held)
+		urxe_cq_events_send(&events);
 	return (int)n;
 }
 

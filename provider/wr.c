@@ -261,6 +261,8 @@ static void drop_all(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 static int wr_complete(struct ibv_qp_ex *qpx)
 {
 	struct urxe_qp *qp = of(qpx);
+	struct urxe_cq_events events;
+	bool held = urxe_cq_events_hold_of(qp->scq, &events);
 	int err;
 
 	urxe_spin_assume(&qp->lock);
@@ -271,6 +273,8 @@ static int wr_complete(struct ibv_qp_ex *qpx)
 	else
 		urxe_wqe_publish(qp, qp->wr.next);
 	urxe_spin_unlock(&qp->lock);
+	if (held)
+		urxe_cq_events_send(&events);
 	return err;
 }
 

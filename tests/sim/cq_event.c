@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Completion events: the thread that waits for one runs as soon as it is written, so the writer has
+ * no lock then that this thread needs; and a channel without room loses no request for an event.
+ */
+#include <fcntl.h>
+#include <string.h>
+
+#include "harness.h"
+#include "pair.h"
+
+/* The linker sends notifications here (--wrap). */
+bool __real_urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
+bool __wrap_urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
+
+static struct pair p;
+static unsigned sent, locked;
+static bool full;
+
+static bool spin_free(struct urxe_spin *l)
+{
+	bool got = urxe_spin_trylock(l);
+
+	if (got)
+		urxe_spin_unlock(l);
+	return got;
+}
+
+static bool side_free(struct side *s)
+{
+	struct urxe_lane *lane = urxe_port_lane(s->dev->port, 0);
+	bool got = urxe_lane_trylock(lane);
+
+	if (got)
+		urxe_lane_unlock(lane);
+	return got && spin_free(&to_urxe_qp(s->qp)->lock) && spin_free(&to_urxe_cq(s->cq)->lock);
+}
+
+bool __wrap_urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq)
+{
+	sent++;
+	locked += !side_free(ch == p.a.channel ? &p.a : &p.b);
+	return !full && __real_urxe_channel_notify(ch, cq);
+}
+
+static void open_pair(enum ibv_qp_type type)
+{
+	const struct pair_params params = {.seed = 3, .channel = true, .link = {.latency = 1000}};
+
+	pair_open(&p, &params, type);
+	fcntl(p.a.channel->fd, F_SETFL, O_NONBLOCK);
+	fcntl(p.b.channel->fd, F_SETFL, O_NONBLOCK);
+	sent = locked = 0;
+}
+
+static unsigned events(struct side *s)
+{
+	struct ibv_cq *cq;
+	unsigned n = 0;
+	void *ctx;
+
+	while (!ibv_get_cq_event(s->channel, &cq, &ctx)) {
+		CU_ASSERT_PTR_EQUAL(cq, s->cq);
+		ibv_ack_cq_events(cq, 1);
+		n++;
+	}
+	return n;
+}
+
+static void send_one(void)
+{
+	struct ibv_wc wc;
+
+	CU_ASSERT_EQUAL(pair_recv(&p.b, 1, 0x1000, 64), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 2, 0, 8, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	CU_ASSERT(pair_wait(&p, p.b.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+}
+
+/* Of a receive and of what the peer acknowledged: a turn found both. */
+static void test_turn(void)
+{
+	open_pair(IBV_QPT_RC);
+	for (unsigned i = 1; i <= 3; i++) {
+		CU_ASSERT_EQUAL(ibv_req_notify_cq(p.a.cq, 0), 0);
+		CU_ASSERT_EQUAL(ibv_req_notify_cq(p.b.cq, 0), 0);
+		send_one();
+		CU_ASSERT_EQUAL(events(&p.a), 1);
+		CU_ASSERT_EQUAL(events(&p.b), 1);
+		CU_ASSERT_EQUAL(sent, 2 * i);
+	}
+	CU_ASSERT_EQUAL(locked, 0);
+	pair_close(&p);
+}
+
+/* A QP of @a's on which both ways to post work. */
+static struct ibv_qp_ex *qp_ex(void)
+{
+	const struct pair_params params = {0};
+	struct ibv_qp_init_attr_ex attr = {.send_cq = p.a.cq,
+					   .recv_cq = p.a.cq,
+					   .cap = {8, 8, 1, 1, 0},
+					   .qp_type = IBV_QPT_UC,
+					   .comp_mask = IBV_QP_INIT_ATTR_PD |
+							IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					   .pd = p.a.pd,
+					   .send_ops_flags = IBV_QP_EX_WITH_SEND};
+	struct ibv_qp *qp = ibv_create_qp_ex(p.a.ctx, &attr);
+
+	CU_ASSERT_FATAL(qp != NULL);
+	pair_connect(&p, &p.a, qp, &p.b, p.b.qp, &params);
+	return ibv_qp_to_qp_ex(qp);
+}
+
+/* Nobody acknowledges: the sender itself completes what it has just posted. */
+static void test_sender(void)
+{
+	struct ibv_qp_ex *qpx;
+	struct ibv_wc wc;
+
+	open_pair(IBV_QPT_UC);
+	pair_meet(&p);
+	ibv_destroy_qp(p.a.qp);
+	pair_modify(p.b.qp, IBV_QPS_RESET);
+	qpx = qp_ex();
+	p.a.qp = &qpx->qp_base;
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(p.a.cq, 0), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 1, 0, 8, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	CU_ASSERT_EQUAL(sent, 1);
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(p.a.cq, 0), 0);
+	ibv_wr_start(qpx);
+	qpx->wr_id = 2;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qpx);
+	ibv_wr_set_sge(qpx, p.a.mr->lkey, (uintptr_t)p.a.buf, 8);
+	CU_ASSERT_EQUAL(ibv_wr_complete(qpx), 0);
+	CU_ASSERT_EQUAL(sent, 2);
+	CU_ASSERT_EQUAL(locked, 0);
+	CU_ASSERT_EQUAL(events(&p.a), 2);
+	for (unsigned i = 1; i <= 2; i++)
+		CU_ASSERT(ibv_poll_cq(p.a.cq, 1, &wc) == 1 && wc.wr_id == i);
+	pair_close(&p);
+}
+
+/* No room: the CQ stays armed, as strongly as it was, and counts nothing that must be acked. */
+static void test_full(void)
+{
+	open_pair(IBV_QPT_RC);
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(p.b.cq, 0), 0);
+	full = true;
+	send_one();
+	send_one();
+	CU_ASSERT_EQUAL(sent, 2);
+	CU_ASSERT_EQUAL(events(&p.b), 0);
+	/* Weaker than what is asked for already. */
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(p.b.cq, 1), 0);
+	full = false;
+	send_one();
+	CU_ASSERT_EQUAL(events(&p.b), 1);
+	send_one();
+	CU_ASSERT_EQUAL(events(&p.b), 0);
+	CU_ASSERT_EQUAL(to_urxe_cq(p.b.cq)->events_sent, 1);
+	CU_ASSERT_EQUAL(to_urxe_cq(p.b.cq)->events_held, 0);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("cq_event", T(test_turn), T(test_sender), T(test_full))
