@@ -103,31 +103,8 @@ void urxe_cq_ex_init(struct urxe_cq *cq);
 void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn) URXE_EXCLUDES(cq->lock);
 
 /* ---- cq_event.c ---- */
-#define URXE_CQ_EVENTS 32 /* that a turn holds back; more are sent at once */
-
-/* On the stack of who holds them. */
-struct urxe_cq_events {
-	unsigned count;
-	struct {
-		struct urxe_cq *cq;
-		int armed; /* what it was for */
-	} of[URXE_CQ_EVENTS];
-};
-
-/**
- * urxe_cq_events_hold - keep this thread's completion events back until urxe_cq_events_send()
- *
- * False: the thread does so already, and need not send. A read-side section of RCU lies between the
- * two, so that the CQs stay.
- */
-bool urxe_cq_events_hold(struct urxe_cq_events *e);
-/** urxe_cq_events_hold_of - the same, where only @cq (or NULL) can have some. */
-static inline bool urxe_cq_events_hold_of(const struct urxe_cq *cq, struct urxe_cq_events *e)
-{
-	return cq && cq->vcq.cq.channel && urxe_cq_events_hold(e);
-}
-/** urxe_cq_events_send - send them; the thread has let go of all locks. */
-void urxe_cq_events_send(struct urxe_cq_events *e);
+/** urxe_cq_event_send - one that was held back (wake.h); without room the CQ is @armed again. */
+void urxe_cq_event_send(struct urxe_cq *cq, int armed) URXE_EXCLUDES(cq->lock);
 /** urxe_cq_notify - an event is due for a completion; true: a timer was set instead. */
 bool urxe_cq_notify(struct urxe_cq *cq, bool urgent) URXE_REQUIRES(cq->lock);
 /** urxe_cq_set_timer - have urxe_cq_timer() called @when (port's clock, ns). */

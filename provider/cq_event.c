@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Completion events: when a CQ sends one to its channel, moderation, and the request for the next.
- *
- * A thread that waits for the event runs as soon as it is written, often in place of the writer.
- * If the writer has locks then (the CQ's, the QP's, the lane), the waiter runs into each of them,
- * and its own turn of the processor is over before it has done anything. So a turn of a lane holds
- * its events back until it has let go of all locks; what it sends on the link is on its way then,
- * too.
  */
 #include "provider.h"
 #include "cq.h"
-#include "rcu.h"
 #include "service.h"
+#include "wake.h"
 
 #define LEFT_NS 100000000ull /* who has just asked for an event is given so long to poll */
-
-static _Thread_local struct urxe_cq_events *held;
 
 static bool send_event(struct urxe_cq *cq)
 {
@@ -33,45 +25,22 @@ static void take_back(struct urxe_cq *cq, int armed) URXE_REQUIRES(cq->lock)
 static void cq_fire(struct urxe_cq *cq) URXE_REQUIRES(cq->lock)
 {
 	int armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
-	struct urxe_cq_events *e = held;
 
 	cq->mod_waiting = 0;
 	/* Counted before it can be read: destroy compares with what was acked. */
 	cq->events_sent++;
 	atomic_store_explicit(&cq->armed, URXE_CQ_UNARMED, memory_order_relaxed);
-	if (e && e->count < URXE_CQ_EVENTS) {
-		e->of[e->count].cq = cq;
-		e->of[e->count++].armed = armed;
-		atomic_fetch_add_explicit(&cq->events_held, 1, memory_order_relaxed);
-	} else if (!send_event(cq)) {
+	if (!urxe_wakes_add(cq, armed) && !send_event(cq))
 		take_back(cq, armed);
-	}
 }
 
-bool urxe_cq_events_hold(struct urxe_cq_events *e)
+void urxe_cq_event_send(struct urxe_cq *cq, int armed)
 {
-	if (held)
-		return false;
-	urxe_rcu_read_lock();
-	e->count = 0;
-	held = e;
-	return true;
-}
-
-void urxe_cq_events_send(struct urxe_cq_events *e)
-{
-	held = NULL;
-	for (unsigned i = 0; i < e->count; i++) {
-		struct urxe_cq *cq = e->of[i].cq;
-
-		if (!send_event(cq)) {
-			urxe_spin_lock(&cq->lock);
-			take_back(cq, e->of[i].armed);
-			urxe_spin_unlock(&cq->lock);
-		}
-		atomic_fetch_sub(&cq->events_held, 1);
-	}
-	urxe_rcu_read_unlock();
+	if (send_event(cq))
+		return;
+	urxe_spin_lock(&cq->lock);
+	take_back(cq, armed);
+	urxe_spin_unlock(&cq->lock);
 }
 
 void urxe_cq_set_timer(struct urxe_cq *cq, uint64_t when)

@@ -9,6 +9,7 @@
 #include "post.h"
 #include "trace.h"
 #include "wqe.h"
+#include "wake.h"
 
 static int post_data(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
 	URXE_REQUIRES(qp->lock)
@@ -87,7 +88,7 @@ static int post_one(struct urxe_qp *qp, const struct ibv_send_wr *wr, uint32_t a
 int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct urxe_qp *qp = to_urxe_qp(ibqp);
-	struct urxe_cq_events events;
+	struct urxe_wakes wakes;
 	uint32_t post;
 	bool held;
 	int err = 0;
@@ -96,7 +97,7 @@ int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 		*bad = wr;
 		return EIO;
 	}
-	held = urxe_cq_events_hold_of(qp->scq, &events);
+	held = urxe_wakes_hold_for(qp, &wakes);
 	urxe_spin_lock(&qp->lock);
 	if (qp->state < IBV_QPS_RTS || !qp->scq) {
 		*bad = wr;
@@ -114,7 +115,7 @@ int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 out:
 	urxe_spin_unlock(&qp->lock);
 	if (held)
-		urxe_cq_events_send(&events);
+		urxe_wakes_send(&wakes);
 	return err;
 }
 

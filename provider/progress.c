@@ -22,6 +22,7 @@
 #include "uc.h"
 #include "ud.h"
 #include "rcu.h"
+#include "wake.h"
 
 #define TIMER_BURST	    32
 #define STUCK_QPS	    16 /* that find no room, one after the other, before a turn goes on */
@@ -378,18 +379,18 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUI
 
 int urxe_progress_turn(struct urxe_device *dev)
 {
-	struct urxe_cq_events events;
+	struct urxe_wakes wakes;
 	struct urxe_lane *lane;
 	bool held;
 	unsigned n;
 
 	if (!take_lane(dev, &lane))
 		return -1;
-	held = urxe_cq_events_hold(&events);
+	held = urxe_wakes_hold(&wakes);
 	n = turn(dev, lane);
 	urxe_lane_unlock(lane);
 	if (held)
-		urxe_cq_events_send(&events);
+		urxe_wakes_send(&wakes);
 	return (int)n;
 }
 

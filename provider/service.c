@@ -13,6 +13,7 @@
 #include "provider.h"
 #include "progress.h"
 #include "service.h"
+#include "wake.h"
 #include "urxe/thread.h"
 
 #define SPIN_NS		   200000ull  /* look without a pause for so long after traffic */
@@ -45,7 +46,7 @@ void urxe_service_nudge(struct urxe_device *dev)
 	if (!atomic_load_explicit(&s->nudged, memory_order_relaxed))
 		atomic_store(&s->nudged, true);
 	if (atomic_load(&s->asleep))
-		urxe_port_wake(dev->port);
+		urxe_wakes_service(dev);
 }
 
 void urxe_service_by(struct urxe_device *dev, uint64_t when)
@@ -54,7 +55,7 @@ void urxe_service_by(struct urxe_device *dev, uint64_t when)
 
 	/* Pairs as in urxe_service_nudge(), with next_timer or svc->next as what was asked. */
 	if (atomic_load(&s->asleep) && when < atomic_load(&s->until))
-		urxe_port_wake(dev->port);
+		urxe_wakes_service(dev);
 }
 
 void urxe_service_gsi(struct urxe_device *dev)
@@ -65,7 +66,7 @@ void urxe_service_gsi(struct urxe_device *dev)
 		atomic_store(&s->gsi_due, true);
 	/* A driver looks before it goes, and wakes us if need be. */
 	if (atomic_load(&s->asleep) && !atomic_load(&s->gsi_drivers))
-		urxe_port_wake(dev->port);
+		urxe_wakes_service(dev);
 }
 
 uint64_t urxe_service_gsi_next(const struct urxe_device *dev)

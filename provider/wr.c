@@ -10,6 +10,7 @@
 #include "provider.h"
 #include "wqe.h"
 #include "wr.h"
+#include "wake.h"
 
 static struct urxe_qp *of(struct ibv_qp_ex *qpx)
 {
@@ -261,8 +262,8 @@ static void drop_all(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 static int wr_complete(struct ibv_qp_ex *qpx)
 {
 	struct urxe_qp *qp = of(qpx);
-	struct urxe_cq_events events;
-	bool held = urxe_cq_events_hold_of(qp->scq, &events);
+	struct urxe_wakes wakes;
+	bool held = urxe_wakes_hold_for(qp, &wakes);
 	int err;
 
 	urxe_spin_assume(&qp->lock);
@@ -274,7 +275,7 @@ static int wr_complete(struct ibv_qp_ex *qpx)
 		urxe_wqe_publish(qp, qp->wr.next);
 	urxe_spin_unlock(&qp->lock);
 	if (held)
-		urxe_cq_events_send(&events);
+		urxe_wakes_send(&wakes);
 	return err;
 }
 

@@ -7,8 +7,8 @@ import subprocess
 import node
 
 
-def pair(server, client, mtu, options=()):
-    result = node.two_node(server, client, mtu=mtu, timeout=60, options=options)
+def pair(server, client, mtu, options=(), link='vhost'):
+    result = node.two_node(server, client, link, mtu, timeout=60, options=options)
     if result.status:
         raise ValueError('%s: exit status %d\n%s' % (client, result.status, result.tail(4)))
     return result
@@ -37,6 +37,17 @@ def bandwidth(prog, size, mtu, iters):
 def rate(prog, size, mtu, iters):
     """Million messages a second."""
     return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 4)
+
+
+def pings(mtu, link='vhost', count=2000):
+    """rping's pings a second, of programs that sleep till an event comes: the difference of a long and a short
+    run, so that their starts do not count"""
+    client = 'sh -c "' + ''.join('date +%%s.%%N && rping -c -a 10.0.0.1 -C %d && ' % n for n in (100, 100 + count))
+    result = pair('exec rping -s -P -a 10.0.0.1', client + 'date +%s.%N"', mtu, ('--end-server',), link)
+    at = [float(t) for t in re.findall(r'(?m)^\d+\.\d+$', result.b)]
+    if len(at) != 3 or at[2] - at[1] <= at[1] - at[0]:
+        raise ValueError('rping: no figures\n' + result.tail(4))
+    return count / ((at[2] - at[1]) - (at[1] - at[0]))
 
 
 def bench_program(name):

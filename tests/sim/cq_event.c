@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Completion events: the thread that waits for one runs as soon as it is written, so the writer has
- * no lock then that this thread needs; and a channel without room loses no request for an event.
+ * Completion events, and the service thread's: who is woken runs at once, so who wakes has no lock
+ * then that the other needs; and a channel without room loses no request for an event.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -12,10 +12,12 @@
 /* The linker sends notifications here (--wrap). */
 bool __real_urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
 bool __wrap_urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
+void __real_urxe_port_wake(struct urxe_port *port);
+void __wrap_urxe_port_wake(struct urxe_port *port);
 
 static struct pair p;
-static unsigned sent, locked;
-static bool full;
+static unsigned sent, woken, locked;
+static bool full, watched; /* from when the pair is there */
 
 static bool spin_free(struct urxe_spin *l)
 {
@@ -43,6 +45,15 @@ bool __wrap_urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq)
 	return !full && __real_urxe_channel_notify(ch, cq);
 }
 
+void __wrap_urxe_port_wake(struct urxe_port *port)
+{
+	if (watched && atomic_load(&p.a.dev->service.asleep)) {
+		woken++;
+		locked += !side_free(port == p.a.dev->port ? &p.a : &p.b);
+	}
+	__real_urxe_port_wake(port);
+}
+
 static void open_pair(enum ibv_qp_type type)
 {
 	const struct pair_params params = {.seed = 3, .channel = true, .link = {.latency = 1000}};
@@ -50,7 +61,14 @@ static void open_pair(enum ibv_qp_type type)
 	pair_open(&p, &params, type);
 	fcntl(p.a.channel->fd, F_SETFL, O_NONBLOCK);
 	fcntl(p.b.channel->fd, F_SETFL, O_NONBLOCK);
-	sent = locked = 0;
+	sent = woken = locked = 0;
+	watched = true;
+}
+
+static void close_pair(void)
+{
+	watched = false;
+	pair_close(&p);
 }
 
 static unsigned events(struct side *s)
@@ -90,7 +108,7 @@ static void test_turn(void)
 		CU_ASSERT_EQUAL(sent, 2 * i);
 	}
 	CU_ASSERT_EQUAL(locked, 0);
-	pair_close(&p);
+	close_pair();
 }
 
 /* A QP of @a's on which both ways to post work. */
@@ -139,7 +157,29 @@ static void test_sender(void)
 	CU_ASSERT_EQUAL(events(&p.a), 2);
 	for (unsigned i = 1; i <= 2; i++)
 		CU_ASSERT(ibv_poll_cq(p.a.cq, 1, &wc) == 1 && wc.wr_id == i);
-	pair_close(&p);
+	close_pair();
+}
+
+/* A sender that will sleep for its completion, and a timer that comes before the thread's own. */
+static void test_service(void)
+{
+	struct urxe_service_thread *s;
+
+	open_pair(IBV_QPT_RC);
+	pair_meet(&p);
+	s = &p.a.dev->service;
+	atomic_store(&s->until, URXE_NEVER);
+	atomic_store(&s->asleep, true);
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(p.a.cq, 0), 0);
+	CU_ASSERT_EQUAL(woken, 1);
+	CU_ASSERT_EQUAL(pair_recv(&p.b, 1, 0x1000, 64), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 2, 0, 8, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	CU_ASSERT_EQUAL(woken, 2);
+	CU_ASSERT_EQUAL(locked, 0);
+	atomic_store(&s->asleep, false);
+	pair_settle(&p, 1000000);
+	CU_ASSERT_EQUAL(events(&p.a), 1);
+	close_pair();
 }
 
 /* No room: the CQ stays armed, as strongly as it was, and counts nothing that must be acked. */
@@ -161,7 +201,7 @@ static void test_full(void)
 	CU_ASSERT_EQUAL(events(&p.b), 0);
 	CU_ASSERT_EQUAL(to_urxe_cq(p.b.cq)->events_sent, 1);
 	CU_ASSERT_EQUAL(to_urxe_cq(p.b.cq)->events_held, 0);
-	pair_close(&p);
+	close_pair();
 }
 
-URXE_TEST_MAIN("cq_event", T(test_turn), T(test_sender), T(test_full))
+URXE_TEST_MAIN("cq_event", T(test_turn), T(test_sender), T(test_service), T(test_full))

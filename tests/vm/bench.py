@@ -12,8 +12,6 @@ import run as R
 import lab as L
 from vm import Failed, image, overlay
 
-MTU = 4096
-
 
 def perftest(program, args, column):
     """Measure: a column (from 0) of the last row of perftest's table at the client"""
@@ -30,8 +28,8 @@ def perftest(program, args, column):
 
 def together(server, client, server_cmd, client_cmd, ready, endless=False):
     """The client's output"""
-    first = server.start(R.fill(server_cmd, server, server), ready, MTU)
-    second = client.start(R.fill(client_cmd, client, server), None, MTU)
+    first = server.start(R.fill(server_cmd, server, server), ready, server.mtu)
+    second = client.start(R.fill(client_cmd, client, server), None, client.mtu)
     try:
         status = second.wait(120)
         if not status and not endless:
@@ -75,9 +73,12 @@ ROWS = [
 ]
 
 
-def measure(runs, ways):
+def measure(runs, ways, mtu):
     """{(title, way): samples}, each round all of them, so that what the machine does meets all alike"""
     samples = {}
+    for _, *ends in ways:
+        for end in ends:
+            end.mtu = mtu
     for number in range(runs):
         for title, _, function, _ in ROWS:
             for way, server, client in ways:
@@ -89,10 +90,11 @@ def measure(runs, ways):
     return samples
 
 
-def show(where, samples, ways):
+def show(where, mtu, runs, ways):
     """ways[0] is what the others are compared with"""
+    samples = measure(runs, ways, mtu)
     names = [w[0] for w in ways]
-    print('\n%s\n%-22s %s' % (where, '', ' '.join('%-24s' % n for n in names)))
+    print('\n%s; path MTU %d\n%-22s %s' % (where, mtu, '', ' '.join('%-24s' % n for n in names)))
     for title, unit, _, more in ROWS:
         cells, base = [], samples.get((title, names[0]))
         for name in names:
@@ -108,7 +110,7 @@ def show(where, samples, ways):
         print('%-22s %s' % (title, ' '.join('%-24s' % c for c in cells)))
 
 
-def one_guest(lab, runs):
+def one_guest(lab, runs, mtu):
     """All in one guest: Soft-RoCE with itself, urxe on a veth pair, urxe on two cards"""
     cards = [L.tap('tca'), L.tap('tcb')]
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, cards, cpus=2, memory=1536,
@@ -125,7 +127,7 @@ def one_guest(lab, runs):
                 ('urxe, virtio-net', *(L.GuestEnd(g, 1, c.pci, '10.9.1.%d' % n)
                                        for n, c in enumerate(cards, 1)))]
         show('one guest of 2 CPUs; Soft-RoCE in memory, urxe on a veth pair and on two cards',
-             measure(runs, ways), ways)
+             mtu, runs, ways)
 
 
 def kernel_interface(guest, card):
@@ -136,7 +138,7 @@ def kernel_interface(guest, card):
         'ip link set $i arp off mtu %d up; echo $i; done' % (card.pci, L.FRAMES)).split()[-1]
 
 
-def two_guests(lab, runs):
+def two_guests(lab, runs, mtu):
     """A wire between two kernels: what Soft-RoCE is for, and where it, too, has a device to send by"""
     bound, kept = [L.tap('tca'), L.tap('tcb')], [L.tap('tda'), L.tap('tdb')]
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, [bound[0], kept[0]],
@@ -152,7 +154,7 @@ def two_guests(lab, runs):
                                       for n, g in enumerate(guests, 1))),
                 ('urxe, virtio-net', *(L.GuestEnd(g, n, bound[n - 1].pci, '10.9.1.%d' % n)
                                        for n, g in enumerate(guests, 1)))]
-        show('two guests of 1 CPU, a bridge between them', measure(runs, ways), ways)
+        show('two guests of 1 CPU, a bridge between them', mtu, runs, ways)
 
 
 def main():
@@ -163,6 +165,8 @@ def main():
     p.add_argument('--rdma', nargs=2, required=True)
     p.add_argument('-r', '--runs', type=int, default=3)
     p.add_argument('--only', choices=('one', 'two'), help='one guest, or two')
+    p.add_argument('--mtu', type=int, choices=(1024, 4096), default=4096,
+                   help='of the path: what a plain Ethernet has room for, or a jumbo one (default: %(default)s)')
     args = p.parse_args()
     try:
         L.run('mount', '-t', 'tmpfs', 'run', '/run')
@@ -173,9 +177,9 @@ def main():
         print('medians of %d runs, load of the host %.1f; x: of Soft-RoCE, more is better' % (
             args.runs, os.getloadavg()[0]))
         if args.only != 'two':
-            one_guest(lab, args.runs)
+            one_guest(lab, args.runs, args.mtu)
         if args.only != 'one':
-            two_guests(lab, args.runs)
+            two_guests(lab, args.runs, args.mtu)
     except Failed as e:
         print('failed: %s' % e)
         return 1
