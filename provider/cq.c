@@ -85,6 +85,8 @@ static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_in
 	cq->ctx = to_urxe_ctx(ctx);
 	cq->timer.kind = URXE_TIMER_CQ;
 	cq->vcq.cq.cqe = (int)cq->size - 1;
+	if (attr->channel)
+		atomic_fetch_add(&dev->num_event_cq, 1);
 	list_cq(cq);
 	return cq;
 
@@ -99,6 +101,7 @@ struct ibv_cq *urxe_create_cq(struct ibv_context *ctx, int cqe, struct ibv_comp_
 			      int vector)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = cqe < 0 ? 0 : (uint32_t)cqe,
+					   .channel = channel,
 					   .comp_vector = (uint32_t)vector};
 	struct urxe_cq *cq = cq_create(ctx, &attr);
 
@@ -178,6 +181,8 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
 	pthread_mutex_unlock(&ibcq->mutex);
 	unlist_cq(cq);
+	if (ibcq->channel)
+		atomic_fetch_sub(&cq->dev->num_event_cq, 1);
 	atomic_fetch_sub(&cq->dev->num_cq, 1);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);

@@ -196,6 +196,7 @@ struct urxe_device {
 	struct urxe_flusher flusher;
 	bool threaded; /* has threads of its own; else (tests) its creator does their work */
 	_Atomic uint64_t stats[URXE_NUM_STATS];
+	atomic_int num_event_cq; /* of num_cq, those with a completion channel */
 	atomic_int num_qp, num_cq, num_pd, num_ah, num_srq, num_wq, num_rwq_table;
 	struct urxe_mutex cqs_lock; /* before any cq->lock */
 	struct cds_list_head cqs;

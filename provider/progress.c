@@ -386,7 +386,9 @@ int urxe_progress_turn(struct urxe_device *dev)
 
 	if (!take_lane(dev, &lane))
 		return -1;
-	held = urxe_wakes_hold(&wakes);
+	/* Where nobody sleeps for events, nobody is woken in the middle of a turn. */
+	held = atomic_load_explicit(&dev->num_event_cq, memory_order_relaxed) &&
+	       urxe_wakes_hold(&wakes);
 	n = turn(dev, lane);
 	urxe_lane_unlock(lane);
 	if (held)
