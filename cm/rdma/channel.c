@@ -354,15 +354,20 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch) URXE_REQUIRES(ur
 	return ev;
 }
 
-static void ack(struct urxe_cma_event *ev)
+void urxe_cma_ack(struct urxe_cma_event *ev)
 {
-	urxe_cma_hold();
 	ev->owner->events_out--;
 	if (ev->mcast)
 		ev->mcast->events_out--;
 	pthread_cond_broadcast(&urxe_cma_acked);
-	urxe_cma_release();
 	free(ev);
+}
+
+static void ack(struct urxe_cma_event *ev)
+{
+	urxe_cma_hold();
+	urxe_cma_ack(ev);
+	urxe_cma_release();
 }
 
 /* A request to a synchronous listener: the new id gets a channel of its own. */
@@ -438,8 +443,6 @@ int urxe_cma_complete(struct rdma_cm_id *id)
 	struct rdma_cm_event *ev = NULL;
 	int status;
 
-	if (!to_cma_id(id)->sync)
-		return 0;
 	if (id->event) {
 		rdma_ack_cm_event(id->event);
 		id->event = NULL;

@@ -177,6 +177,13 @@ int urxe_cma_ret(int err);
  * NULL), and leave, passing on the part's errno. */
 int urxe_cma_begin(const struct rdma_cm_id *id) URXE_TRY_ACQUIRE(0, urxe_cma_lock);
 int urxe_cma_end(int err) URXE_RELEASE(urxe_cma_lock);
+/**
+ * urxe_cma_end_wait - the same for a call whose answer is an event, with the call's result
+ *
+ * A synchronous id waits for the event. Any other is not looked at again: a thread that took the
+ * event may have destroyed it.
+ */
+int urxe_cma_end_wait(struct rdma_cm_id *id, int err) URXE_RELEASE(urxe_cma_lock);
 
 /* ---- devices.c: what befalls the devices under the ids ---- */
 
@@ -212,6 +219,8 @@ void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans
 void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_wait - wait until a number of events is 0; gives the lock away meanwhile. Locked. */
 void urxe_cma_wait(const unsigned *events_out) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_ack - the application has done with an event that it took: free it. Locked. */
+void urxe_cma_ack(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_complete - a synchronous id waits for its next event and keeps it. Not locked. */
 int urxe_cma_complete(struct rdma_cm_id *id) URXE_EXCLUDES(urxe_cma_lock);
 

@@ -177,11 +177,11 @@ URXE_CMA_API int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *con
 	struct urxe_cma_id *p = to_cma_id(id);
 	int err = urxe_cma_begin(id);
 
-	if (!err)
-		err = urxe_cma_end(p->id.qp_type == IBV_QPT_UD
-					   ? urxe_cma_sidr_connect(p, conn_param)
-					   : start_connect(p, conn_param));
-	return err ? urxe_cma_ret(err) : urxe_cma_complete(id);
+	if (err)
+		return urxe_cma_ret(err);
+	err = p->id.qp_type == IBV_QPT_UD ? urxe_cma_sidr_connect(p, conn_param)
+					  : start_connect(p, conn_param);
+	return urxe_cma_end_wait(id, err);
 }
 
 static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
@@ -230,16 +230,13 @@ URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn
 {
 	struct urxe_cma_id *p = to_cma_id(id);
 	int err = urxe_cma_begin(id);
-	bool ud, wait;
 
 	if (err)
 		return urxe_cma_ret(err);
-	ud = p->id.qp_type == IBV_QPT_UD;
-	err = ud ? urxe_cma_sidr_accept(p, conn_param) : start_accept(p, conn_param);
-	/* Another thread may take DISCONNECTED and destroy the id before we return (cmtime). */
-	wait = !err && !ud && p->sync;
-	urxe_cma_leave();
-	return wait ? urxe_cma_complete(id) : urxe_cma_ret(err);
+	/* To a datagram's request the answer is all: no event follows. */
+	if (p->id.qp_type == IBV_QPT_UD)
+		return urxe_cma_ret(urxe_cma_end(urxe_cma_sidr_accept(p, conn_param)));
+	return urxe_cma_end_wait(id, start_accept(p, conn_param));
 }
 
 static int start_reject(struct urxe_cma_id *id, uint16_t reason, const void *data, uint8_t len)
@@ -311,23 +308,22 @@ URXE_CMA_API int rdma_disconnect(struct rdma_cm_id *id)
 {
 	struct urxe_cma_id *p = to_cma_id(id);
 	int err = urxe_cma_begin(id);
-	bool told;
+	bool wait;
 
 	if (err)
 		return urxe_cma_ret(err);
 	err = start_disconnect(p);
-	/* Is DISCONNECTED to come, or waiting to be taken? */
-	told = p->state != URXE_CMA_CONNECT && (!p->disconnect_told || p->disconnect_taken);
+	/* Is DISCONNECTED to come, or waiting to be taken? If not by us, the id is not ours now. */
+	wait = !err && p->sync &&
+	       (p->state == URXE_CMA_CONNECT || (p->disconnect_told && !p->disconnect_taken));
 	urxe_cma_leave();
-	if (err)
-		return urxe_cma_ret(err);
-	while (p->sync && !told) {
+	while (wait) {
 		if (urxe_cma_complete(id) &&
 		    (!id->event || id->event->event != RDMA_CM_EVENT_DISCONNECTED))
 			return -1;
-		told = id->event->event != RDMA_CM_EVENT_ESTABLISHED;
+		wait = id->event->event == RDMA_CM_EVENT_ESTABLISHED;
 	}
-	return 0;
+	return urxe_cma_ret(err);
 }
 
 static int establish(struct urxe_cma_id *id)

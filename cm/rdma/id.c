@@ -33,6 +33,14 @@ int urxe_cma_end(int err)
 	return err;
 }
 
+int urxe_cma_end_wait(struct rdma_cm_id *id, int err)
+{
+	bool wait = !err && to_cma_id(id)->sync;
+
+	urxe_cma_release();
+	return wait ? urxe_cma_complete(id) : urxe_cma_ret(err);
+}
+
 struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 				    enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
@@ -211,15 +219,16 @@ URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channe
 	p->channel = ch;
 	p->id.channel = &ch->channel;
 	p->sync = !channel;
-	urxe_cma_leave();
 	if (was_sync && id->event) {
-		rdma_ack_cm_event(id->event);
+		urxe_cma_ack(caa_container_of(id->event, struct urxe_cma_event, event));
 		id->event = NULL;
 	}
-	/* What was taken from the old channel is acked before we return. */
-	urxe_cma_hold();
+	/*
+	 * What was taken from the old channel is acked before we return. Once the lock is given, who
+	 * reads the new one may take an event and destroy the id.
+	 */
 	urxe_cma_wait(&p->events_out);
-	urxe_cma_release();
+	urxe_cma_leave();
 	if (was_sync && old != ch)
 		urxe_cma_channel_free(old);
 	return 0;

@@ -140,9 +140,9 @@ static int join_multicast(struct rdma_cm_id *id, const struct join *j)
 {
 	int err = urxe_cma_begin(urxe_cma_addr_len(j->addr) ? id : NULL);
 
-	if (!err)
-		err = urxe_cma_end(join(to_cma_id(id), j));
-	return err ? urxe_cma_ret(err) : urxe_cma_complete(id);
+	if (err)
+		return urxe_cma_ret(err);
+	return urxe_cma_end_wait(id, join(to_cma_id(id), j));
 }
 
 URXE_CMA_API int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)

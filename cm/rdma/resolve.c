@@ -204,9 +204,9 @@ URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_a
 	    (src_addr && urxe_cma_addr_mix(src_addr, dst_addr)))
 		return urxe_cma_ret(EINVAL);
 	err = urxe_cma_begin(id);
-	if (!err)
-		err = urxe_cma_end(resolve(to_cma_id(id), src_addr, dst_addr, timeout_ms));
-	return err ? urxe_cma_ret(err) : urxe_cma_complete(id);
+	if (err)
+		return urxe_cma_ret(err);
+	return urxe_cma_end_wait(id, resolve(to_cma_id(id), src_addr, dst_addr, timeout_ms));
 }
 
 /* On RoCE a route is known with the address: there is nobody to ask. */
@@ -225,7 +225,7 @@ URXE_CMA_API int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
 	int err = urxe_cma_begin(id);
 
-	if (!err)
-		err = urxe_cma_end(resolve_route(to_cma_id(id)));
-	return err ? urxe_cma_ret(err) : urxe_cma_complete(id);
+	if (err)
+		return urxe_cma_ret(err);
+	return urxe_cma_end_wait(id, resolve_route(to_cma_id(id)));
 }
