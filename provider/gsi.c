@@ -3,14 +3,54 @@
  * What the connection manager needs beyond verbs (gsi.h).
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "provider.h"
 #include "progress.h"
 #include "service.h"
 #include "urxe/log.h"
+#include "urxe/thread.h"
 
 #define RESOLVE_WINDOW 20000000ull /* ns: the GSI looks often for so long after it asked */
+
+struct start {
+	struct urxe_device *dev;
+	void (*done)(void *arg, int err);
+	void *arg;
+};
+
+static void *start_main(void *arg)
+{
+	struct start s = *(struct start *)arg;
+
+	free(arg);
+	s.done(s.arg, urxe_device_start(s.dev));
+	return NULL;
+}
+
+int urxe_gsi_start(struct ibv_context *ctx, void (*done)(void *arg, int err), void *arg)
+{
+	struct urxe_device *dev = to_urxe_dev(ctx);
+	struct start *s;
+	pthread_t thread;
+	int err;
+
+	/* Pairs with the release in urxe_device_start(), which looks again. */
+	if (!dev->threaded || atomic_load_explicit(&dev->started, memory_order_acquire))
+		return urxe_device_start(dev);
+	s = malloc(sizeof(*s));
+	if (!s)
+		return ENOMEM;
+	*s = (struct start){dev, done, arg};
+	err = urxe_thread_start(&thread, "urxe/start", start_main, s);
+	if (err) {
+		free(s);
+		return err;
+	}
+	pthread_detach(thread);
+	return EINPROGRESS;
+}
 
 struct ibv_qp *urxe_gsi_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {

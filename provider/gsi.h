@@ -11,7 +11,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -40,6 +39,16 @@ struct urxe_gsi_service {
 	 */
 	_Atomic uint64_t next;
 };
+
+/**
+ * urxe_gsi_start - start the device, which takes half a second where EAL has to start
+ * @done: called on a thread of its own with 0, or the errno of a failed start; no lock is held
+ *
+ * 0: it has started; EINPROGRESS: @done will be called; else an errno, of a failed start or
+ * pthread_create(). A device without threads of its own starts in the call. The process must not
+ * fork or unload us meanwhile.
+ */
+int urxe_gsi_start(struct ibv_context *ctx, void (*done)(void *arg, int err), void *arg);
 
 /**
  * urxe_gsi_create_qp - QP1 of the device of @pd's context, in RESET

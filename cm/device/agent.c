@@ -96,12 +96,77 @@ static void take_errors(struct urxe_agent *a)
 
 /* ---- address resolution ---- */
 
-void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_agent_query *q)
+static void ask(struct urxe_agent *a, struct urxe_agent_query *q) URXE_REQUIRES(urxe_cma_lock)
 {
-	q->deadline = urxe_gsi_now(agent->dev->verbs) + q->patience;
-	cds_list_add_tail(&q->entry, &agent->queries);
+	struct ibv_context *verbs = a->dev->verbs;
+	uint8_t mac[6];
+	int err = urxe_gsi_resolve(verbs, q->sgid_index, &q->dgid, mac);
+
+	if (err != EINPROGRESS) {
+		q->done(q, err);
+		return;
+	}
+	q->deadline = urxe_gsi_now(verbs) + q->patience;
+	cds_list_add_tail(&q->entry, &a->queries);
 	q->waits = true;
-	run_by(agent, q->deadline);
+	run_by(a, q->deadline);
+}
+
+/* The device has started, or failed to. */
+static void start_done(void *arg, int err)
+{
+	struct urxe_cma_dev *dev = arg;
+	struct urxe_agent_query *q, *next;
+	struct urxe_agent *a;
+
+	urxe_cma_hold();
+	dev->starting = false;
+	if (urxe_cma_start_end()) {
+		urxe_cma_release();
+		return;
+	}
+	if (!err)
+		err = urxe_agent_get(dev, &a);
+	cds_list_for_each_entry_safe (q, next, &dev->starters, entry) {
+		urxe_agent_resolve_cancel(q);
+		if (err)
+			q->done(q, err);
+		else
+			ask(a, q);
+	}
+	urxe_cma_release();
+}
+
+/* 0: the agent is there; EINPROGRESS: it will be, or else start_done() has the reason. */
+static int start(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock)
+{
+	struct urxe_agent *a;
+	int err;
+
+	if (dev->agent || dev->starting)
+		return dev->agent ? 0 : EINPROGRESS;
+	err = urxe_gsi_start(dev->verbs, start_done, dev);
+	if (err != EINPROGRESS)
+		return err ? err : urxe_agent_get(dev, &a);
+	/* start_done() waits for the lock. */
+	dev->starting = true;
+	urxe_cma_start_begin();
+	return err;
+}
+
+int urxe_agent_resolve(struct urxe_cma_dev *dev, struct urxe_agent_query *q)
+{
+	int err = start(dev);
+
+	if (!err) {
+		ask(dev->agent, q);
+		return 0;
+	}
+	if (err != EINPROGRESS)
+		return err;
+	cds_list_add_tail(&q->entry, &dev->starters);
+	q->waits = true;
+	return 0;
 }
 
 void urxe_agent_resolve_cancel(struct urxe_agent_query *q)

@@ -41,6 +41,8 @@ struct urxe_cma_dev {
 	struct urxe_cma_listening *listening; /* rdma_cm's; NULL before its first listener */
 	unsigned index;
 	bool lost; /* its port is gone, and the client knows */
+	bool starting;		       /* in the background */
+	struct cds_list_head starters; /* queries that wait for that */
 };
 
 /** A neighbour that an id waits for. */
@@ -48,7 +50,7 @@ struct urxe_agent_query {
 	uint8_t sgid_index; /* by which own address */
 	union ibv_gid dgid;
 	uint64_t patience; /* ns to wait for the neighbour, from when the link is up */
-	/* 0: it is known; ETIMEDOUT, or another errno. Locked. */
+	/* 0: it is known; ETIMEDOUT, or another errno, also of a failed start. Locked. */
 	void (*done)(struct urxe_agent_query *q, int err);
 	/* private: */
 	struct cds_list_head entry;
@@ -118,6 +120,14 @@ struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err)
 void urxe_cma_set_client(const struct urxe_device_client *client) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_get_client - it, or NULL: no id of its own so far. Locked. */
 const struct urxe_device_client *urxe_cma_get_client(void) URXE_REQUIRES(urxe_cma_lock);
+/**
+ * urxe_cma_start_begin, urxe_cma_start_end - around the start of a device in the background
+ *
+ * Neither fork() nor the end of the process comes in between. Locked. The end returns ECANCELED
+ * when the process ends and nothing more is to be begun.
+ */
+void urxe_cma_start_begin(void) URXE_REQUIRES(urxe_cma_lock);
+int urxe_cma_start_end(void) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_say_ready - make $URXE_READY_FILE, for scripts that start a server and wait for it. */
 void urxe_cma_say_ready(void);
 
@@ -129,11 +139,13 @@ int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent)
 /** urxe_agent_cm - its IB CM, whose calls need the lock. As long as the agent lives. */
 struct urxe_cm *urxe_agent_cm(struct urxe_agent *agent);
 /**
- * urxe_agent_resolve - have @q->done called when the neighbour is known. Locked.
+ * urxe_agent_resolve - have @q->done called when the neighbour is known, maybe at once. Locked.
  *
- * @q, with all but its private fields set, stays until then, or until it is cancelled.
+ * @q, with all but its private fields set, stays until then, or until it is cancelled. The device
+ * and its agent are started if need be, in the background. Returns 0, or the errno of a start that
+ * could not be begun; then @q->done is not called.
  */
-void urxe_agent_resolve(struct urxe_agent *agent, struct urxe_agent_query *q)
+int urxe_agent_resolve(struct urxe_cma_dev *dev, struct urxe_agent_query *q)
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_resolve_cancel - it need not be under way. Locked. */
 void urxe_agent_resolve_cancel(struct urxe_agent_query *q) URXE_REQUIRES(urxe_cma_lock);

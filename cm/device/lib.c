@@ -12,6 +12,9 @@
 #include "urxe/log.h"
 #include "urxedv.h"
 
+#define EXIT_LOCK_MS  200  /* at exit: for whoever has the lock */
+#define EXIT_START_MS 3000 /* and for a device that is starting */
+
 struct urxe_mutex urxe_cma_lock = URXE_MUTEX_INIT;
 
 /* What the API forces to be global. Guarded by the lock. */
@@ -20,10 +23,14 @@ static struct {
 	bool dead; /* a child of a parent with agents, or the process is exiting */
 	bool exiting;
 	pthread_t exiter;			 /* who runs the destructors */
+	unsigned starting;			 /* devices, in the background */
 	const struct urxe_device_client *client; /* NULL: none yet */
 	unsigned n;
 	struct urxe_cma_dev devices[URXE_CMA_MAX_DEVICES];
 } lib;
+
+/* signalled when a device has started, or failed to */
+static pthread_cond_t started = PTHREAD_COND_INITIALIZER;
 
 /* A thread that is cancelled in a system call under the lock would keep it. */
 static _Thread_local int cancel_state;
@@ -47,11 +54,14 @@ void urxe_cma_release(void)
 
 /*
  * A child has the parent's memory, but none of its threads, and the port is the parent's. What
- * was not started in the parent may be started in the child.
+ * was not started in the parent may be started in the child; what is half started could be neither
+ * used nor started again.
  */
 static void fork_prepare(void) URXE_ACQUIRE(urxe_cma_lock)
 {
 	urxe_mutex_lock(&urxe_cma_lock);
+	while (lib.starting)
+		urxe_mutex_wait(&urxe_cma_lock, &started);
 }
 
 static void fork_parent(void) URXE_RELEASE(urxe_cma_lock)
@@ -65,6 +75,7 @@ static void fork_child(void) URXE_RELEASE(urxe_cma_lock)
 		if (lib.devices[i].agent)
 			lib.dead = true;
 	}
+	pthread_cond_init(&started, NULL);
 	if (lib.client)
 		lib.client->forked();
 	urxe_mutex_unlock(&urxe_cma_lock); /* taken by this very thread before the fork */
@@ -85,6 +96,7 @@ static int load(void)
 
 		dev->device = list[i];
 		dev->index = lib.n++;
+		CDS_INIT_LIST_HEAD(&dev->starters);
 	}
 	urxedv_free_device_list(list);
 	urxe_log_set_level((enum urxe_log_level)urxe_gsi_log_level());
@@ -225,6 +237,18 @@ struct urxe_cma_dev *urxe_cma_device_of(const struct ibv_context *ctx, int *err)
 	return NULL;
 }
 
+void urxe_cma_start_begin(void)
+{
+	lib.starting++;
+}
+
+int urxe_cma_start_end(void)
+{
+	lib.starting--;
+	pthread_cond_broadcast(&started);
+	return lib.dead ? ECANCELED : 0;
+}
+
 void urxe_cma_say_ready(void)
 {
 	const char *path = getenv("URXE_READY_FILE");
@@ -239,18 +263,34 @@ void urxe_cma_say_ready(void)
 		close(fd);
 }
 
+static struct timespec in_ms(unsigned ms)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_nsec += (long)(ms % 1000) * 1000000;
+	ts.tv_sec += ms / 1000 + ts.tv_nsec / 1000000000;
+	ts.tv_nsec %= 1000000000;
+	return ts;
+}
+
+/* What starts uses libraries that are about to end. It takes its time, but not for ever. */
+static void wait_for_starts(void) URXE_REQUIRES(urxe_cma_lock)
+{
+	const struct timespec until = in_ms(EXIT_START_MS);
+
+	while (lib.starting && !urxe_mutex_timedwait(&urxe_cma_lock, &started, &until))
+		;
+}
+
 /*
  * The process ends: peers get a DREQ or REJ, and need no time-out. The lock may be held by a
  * thread that is no more; then there is nothing to be done.
  */
 __attribute__((destructor)) static void lib_exit(void)
 {
-	struct timespec ts;
+	const struct timespec ts = in_ms(EXIT_LOCK_MS);
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	ts.tv_nsec += 200000000;
-	ts.tv_sec += ts.tv_nsec / 1000000000;
-	ts.tv_nsec %= 1000000000;
 	if (!urxe_mutex_timedlock(&urxe_cma_lock, &ts))
 		return;
 	if (lib.dead) {
@@ -260,6 +300,7 @@ __attribute__((destructor)) static void lib_exit(void)
 	lib.dead = true;
 	lib.exiter = pthread_self();
 	lib.exiting = true;
+	wait_for_starts();
 	urxe_mutex_unlock(&urxe_cma_lock);
 	for (unsigned i = 0; i < lib.n; i++)
 		urxe_agent_stop(&lib.devices[i]);

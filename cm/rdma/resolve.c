@@ -160,8 +160,7 @@ static void query_done(struct urxe_agent_query *q, int err) URXE_REQUIRES(urxe_c
 static int resolve(struct urxe_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		   int timeout_ms) URXE_REQUIRES(urxe_cma_lock)
 {
-	struct urxe_agent *agent;
-	uint8_t mac[6];
+	enum urxe_cma_state from;
 	int err;
 
 	if (id->state != URXE_CMA_IDLE && id->state != URXE_CMA_BOUND)
@@ -177,22 +176,18 @@ static int resolve(struct urxe_cma_id *id, const struct sockaddr *src, const str
 		err = route(id, dst);
 	if (!err)
 		err = fill_addresses(id, dst);
-	if (!err)
-		err = urxe_agent_get(id->dev, &agent);
 	if (err)
 		return err;
+	id->query.sgid_index = id->sgid_index;
+	id->query.dgid = id->dgid;
+	id->query.patience = (timeout_ms > 0 ? (uint64_t)timeout_ms : 0) * 1000000ull;
+	id->query.done = query_done;
+	from = id->state;
 	id->state = URXE_CMA_ADDR_QUERY;
-	err = urxe_gsi_resolve(id->dev->verbs, id->sgid_index, &id->dgid, mac);
-	if (err == EINPROGRESS) {
-		id->query.sgid_index = id->sgid_index;
-		id->query.dgid = id->dgid;
-		id->query.patience = (timeout_ms > 0 ? (uint64_t)timeout_ms : 0) * 1000000ull;
-		id->query.done = query_done;
-		urxe_agent_resolve(agent, &id->query);
-		return 0;
-	}
-	resolve_done(id, err);
-	return 0;
+	err = urxe_agent_resolve(id->dev, &id->query);
+	if (err)
+		id->state = from;
+	return err;
 }
 
 URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,

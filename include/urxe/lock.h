@@ -12,6 +12,7 @@
 #ifndef URXE_LOCK_H
 #define URXE_LOCK_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -129,11 +130,12 @@ static inline void urxe_mutex_wait(struct urxe_mutex *l, pthread_cond_t *cond) U
 	pthread_cond_wait(cond, &l->m);
 }
 
-/** urxe_mutex_timedwait - the same till @until of the clock of @cond at the longest. */
-static inline void urxe_mutex_timedwait(struct urxe_mutex *l, pthread_cond_t *cond,
+/** urxe_mutex_timedwait - the same till @until of the clock of @cond at the longest. True: till then.
+ */
+static inline bool urxe_mutex_timedwait(struct urxe_mutex *l, pthread_cond_t *cond,
 					const struct timespec *until) URXE_REQUIRES(l)
 {
-	pthread_cond_timedwait(cond, &l->m, until);
+	return pthread_cond_timedwait(cond, &l->m, until) == ETIMEDOUT;
 }
 
 #endif
