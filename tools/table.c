@@ -184,14 +184,14 @@ static void put_connection(FILE *out, struct json_object *p, struct json_object 
 {
 	fprintf(out,
 		"%-7" PRIu64 " %-15s %-7s %-8s %-14s %-21s %-21s %08" PRIx64 "/%08" PRIx64
-		" %06" PRIx64 "/%06" PRIx64 " %7" PRIu64 " %s\n",
+		" %06" PRIx64 "/%06" PRIx64 " %7" PRIu64 " %7" PRIu64 " %s\n",
 		tool_json_number(p, "pid"), tool_json_text(p, "command"),
 		tool_json_text(id, "kind"), tool_json_text(id, "device"),
 		tool_json_text(id, "state"), tool_json_text(id, "local"),
 		tool_json_text(id, "peer"), tool_json_number(id, "local_comm_id"),
 		tool_json_number(id, "remote_comm_id"), tool_json_number(id, "qpn"),
 		tool_json_number(id, "remote_qpn"), tool_json_number(id, "retries"),
-		tool_json_text(id, "last_event"));
+		tool_json_number(id, "unacked"), tool_json_text(id, "last_event"));
 }
 
 void tool_table_connections(FILE *out, struct json_object *processes)
@@ -199,7 +199,7 @@ void tool_table_connections(FILE *out, struct json_object *processes)
 	struct json_object *p, *id;
 
 	fputs("PID     COMMAND         KIND    DEVICE   STATE          LOCAL                 PEER"
-	      "                  COMM-IDS          QPNS          RETRIES LAST-EVENT\n",
+	      "                  COMM-IDS          QPNS          RETRIES UNACKED LAST-EVENT\n",
 	      out);
 	for (size_t i = 0; i < json_object_array_length(processes); i++) {
 		p = json_object_array_get_idx(processes, i);

@@ -184,6 +184,7 @@ struct urxe_report_row {
 	const struct urxe_cma_dev *dev; /* NULL: none */
 	char local[URXE_REPORT_ADDR_LEN], peer[URXE_REPORT_ADDR_LEN];
 	struct urxe_cm_info cm; /* what is not known is 0 */
+	unsigned unacked;	/* events that were taken and not acked */
 };
 
 /** urxe_report_put - one row more. */

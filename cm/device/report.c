@@ -43,6 +43,7 @@ void urxe_report_put(struct urxe_report *r, const struct urxe_report_row *row)
 	urxe_json_number(j, "remote_qpn", cm->remote_qpn);
 	urxe_json_string(j, "service_id", service);
 	urxe_json_number(j, "retries", cm->retries);
+	urxe_json_number(j, "unacked", row->unacked);
 	urxe_json_string(j, "last_event", row->last_event);
 	urxe_json_end(j);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Socket addresses and GIDs: a GID is an IPv6 address, or ::ffff:a.b.c.d for IPv4 (IBTA A17). */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -200,4 +201,25 @@ bool urxe_cma_addr_mcast(const struct sockaddr *sa)
 	uint32_t ip;
 
 	return mapped(sa, &ip) ? IN_MULTICAST(ip) : IN6_IS_ADDR_MULTICAST(&a);
+}
+
+void urxe_cma_addr_print(const struct sockaddr *sa, const union ibv_gid *gid, char *buf)
+{
+	char host[INET6_ADDRSTRLEN];
+
+	if (sa->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)sa;
+
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
+		snprintf(buf, URXE_REPORT_ADDR_LEN, "%s:%u", host, ntohs(in->sin_port));
+	} else if (sa->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)sa;
+
+		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
+		snprintf(buf, URXE_REPORT_ADDR_LEN, "[%s]:%u", host, ntohs(in6->sin6_port));
+	} else {
+		urxe_gid_print(gid->raw, buf, URXE_REPORT_ADDR_LEN);
+	}
+	if (!strcmp(buf, "::"))
+		snprintf(buf, URXE_REPORT_ADDR_LEN, "-");
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cm/core/trace.h"
@@ -20,6 +21,7 @@
 
 pthread_cond_t urxe_cma_acked = PTHREAD_COND_INITIALIZER;
 
+#define WARN_AFTER_S 1 /* that rdma_destroy_id() waits for events to be acked */
 #define DRIVE_NS    200000u /* some round trips, and what the peer's application does in between */
 #define YIELD_AFTER 256	    /* turns that found nothing: the peer may share the core */
 
@@ -320,9 +322,40 @@ void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc)
 	set_token(mc->id->channel);
 }
 
-void urxe_cma_wait(const unsigned *events_out)
+/* The field's favourite question is why rdma_destroy_id() hangs: @call's id, and what it waits for. */
+static void warn_unacked(const struct urxe_cma_id *id, const struct urxe_cma_mcast *mc,
+			 const char *call) URXE_REQUIRES(urxe_cma_lock)
 {
-	while (*events_out)
+	char local[URXE_REPORT_ADDR_LEN], peer[URXE_REPORT_ADDR_LEN], names[256] = "";
+	const struct urxe_cma_event *ev;
+	size_t len = 0;
+
+	urxe_cma_addr_print(&id->id.route.addr.src_addr, &id->sgid, local);
+	urxe_cma_addr_print(&id->id.route.addr.dst_addr, &id->dgid, peer);
+	cds_list_for_each_entry (ev, &id->taken, own) {
+		if ((mc && ev->mcast != mc) || len >= sizeof(names))
+			continue;
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", len ? ", " : "",
+					rdma_event_str(ev->event.event));
+	}
+	urxe_warn("%s waits for rdma_ack_cm_event(): id %p, %s to %s has %u unacked: %s", call,
+		  (const void *)&id->id, local, peer, mc ? mc->events_out : id->events_out, names);
+}
+
+void urxe_cma_wait(const struct urxe_cma_id *id, const struct urxe_cma_mcast *mc, const char *call)
+{
+	const unsigned *out = mc ? &mc->events_out : &id->events_out;
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += WARN_AFTER_S;
+	while (*out) {
+		if (urxe_mutex_timedwait(&urxe_cma_lock, &urxe_cma_acked, &until) && *out)
+			break;
+	}
+	if (*out)
+		warn_unacked(id, mc, call);
+	while (*out)
 		urxe_mutex_wait(&urxe_cma_lock, &urxe_cma_acked);
 }
 
@@ -335,6 +368,7 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch) URXE_REQUIRES(ur
 		return NULL;
 	ev = cds_list_first_entry(&ch->events, struct urxe_cma_event, entry);
 	unqueue(ev);
+	cds_list_add_tail(&ev->own, &ev->owner->taken);
 	ev->owner->events_out++;
 	if (ev->event.event == RDMA_CM_EVENT_DISCONNECTED)
 		ev->owner->disconnect_taken = true;
@@ -356,6 +390,7 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch) URXE_REQUIRES(ur
 
 void urxe_cma_ack(struct urxe_cma_event *ev)
 {
+	cds_list_del(&ev->own);
 	ev->owner->events_out--;
 	if (ev->mcast)
 		ev->mcast->events_out--;

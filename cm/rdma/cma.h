@@ -57,7 +57,7 @@ struct urxe_cma_event {
 	struct urxe_cma_id *owner;    /* counts it until acked: the listener, of a request */
 	struct urxe_cma_mcast *mcast; /* counts it, too; NULL if it is no multicast's */
 	struct cds_list_head entry;   /* in channel->events */
-	struct cds_list_head own;     /* in owner->events */
+	struct cds_list_head own;     /* in owner->events, then in owner->taken */
 	uint8_t private_data[256];
 };
 
@@ -83,7 +83,8 @@ struct urxe_cma_mcast {
 	S(REQUEST)    /* a request that waits for accept or reject */ \
 	S(DISCONNECT) /* DISCONNECTED was queued */                   \
 	S(LISTEN)                                                     \
-	S(REMOVED) /* DEVICE_REMOVAL was queued: good for rdma_destroy_id() only */
+	S(REMOVED) /* DEVICE_REMOVAL was queued: good for rdma_destroy_id() only */ \
+	S(DESTROY) /* in rdma_destroy_id(), which waits for unacked events */
 
 #define URXE_CMA_STATE(name) URXE_CMA_##name,
 enum urxe_cma_state {
@@ -96,14 +97,15 @@ struct urxe_cma_id {
 	struct rdma_cm_id id; /* first */
 	struct urxe_cma_channel *channel;
 	struct urxe_cma_dev *dev; /* NULL: not bound to one */
-	struct cds_list_head all; /* in the library's list of ids */
+	struct cds_list_head all; /* in the library's list of ids, or of those that are in DESTROY */
 	enum urxe_cma_state state;
 	bool sync; /* the channel is its own, calls wait */
 
 	/* events */
 	struct cds_list_head events; /* not yet taken */
 	const char *last_event;	     /* its name; NULL: there was none */
-	unsigned events_out;	     /* taken by the application, not acked */
+	struct cds_list_head taken;  /* by the application, not acked */
+	unsigned events_out;	     /* these */
 	bool disconnect_told, disconnect_taken;
 
 	/* address */
@@ -217,8 +219,14 @@ void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_events_purge_mcast - forget pending events of a multicast group. Locked. */
 void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc) URXE_REQUIRES(urxe_cma_lock);
-/** urxe_cma_wait - wait until a number of events is 0; gives the lock away meanwhile. Locked. */
-void urxe_cma_wait(const unsigned *events_out) URXE_REQUIRES(urxe_cma_lock);
+/**
+ * urxe_cma_wait - wait until the events of an id, or of its group @mc, are acked
+ * @call: the application's, for the warning that it waits
+ *
+ * Gives the lock away meanwhile. Locked.
+ */
+void urxe_cma_wait(const struct urxe_cma_id *id, const struct urxe_cma_mcast *mc, const char *call)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_ack - the application has done with an event that it took: free it. Locked. */
 void urxe_cma_ack(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_complete - a synchronous id waits for its next event and keeps it. Not locked. */
@@ -246,6 +254,8 @@ bool urxe_cma_addr_mix(const struct sockaddr *a, const struct sockaddr *b);
  */
 int urxe_cma_addr_ib_space(struct sockaddr *sa, enum rdma_port_space ps,
 			   enum rdma_port_space *space);
+/** urxe_cma_addr_print - address and port number in @buf[URXE_REPORT_ADDR_LEN]; "-": none. */
+void urxe_cma_addr_print(const struct sockaddr *sa, const union ibv_gid *gid, char *buf);
 bool urxe_cma_addr_any(const struct sockaddr *sa);
 bool urxe_cma_addr_loopback(const struct sockaddr *sa);
 bool urxe_cma_addr_mcast(const struct sockaddr *sa);
@@ -254,6 +264,8 @@ bool urxe_cma_addr_mcast(const struct sockaddr *sa);
 
 /** all ids. Guarded by urxe_cma_lock. */
 extern struct cds_list_head urxe_cma_ids;
+/** those in rdma_destroy_id() that wait for unacked events. Likewise. */
+extern struct cds_list_head urxe_cma_leaving;
 struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 				    enum rdma_port_space ps, enum ibv_qp_type qp_type);
 /** urxe_cma_id_end - take it out of everything; what is left is memory. Locked. */

@@ -3,13 +3,11 @@
  * The devices under rdma_cm ids: which there are, that one is gone, that its addresses change, and
  * who asks for the state of all.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cm/rdma/cma.h"
-#include "urxe/gid.h"
 
 URXE_CMA_API struct ibv_context **rdma_get_devices(int *num_devices)
 {
@@ -96,27 +94,6 @@ static void readdressed(struct urxe_cma_dev *dev, bool add, const union ibv_gid 
 
 /* ---- urxe status --cm ---- */
 
-static void print_addr(const struct sockaddr *sa, const union ibv_gid *gid, char *buf)
-{
-	char host[INET6_ADDRSTRLEN];
-
-	if (sa->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)sa;
-
-		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
-		snprintf(buf, URXE_REPORT_ADDR_LEN, "%s:%u", host, ntohs(in->sin_port));
-	} else if (sa->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const void *)sa;
-
-		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
-		snprintf(buf, URXE_REPORT_ADDR_LEN, "[%s]:%u", host, ntohs(in6->sin6_port));
-	} else {
-		urxe_gid_print(gid->raw, buf, URXE_REPORT_ADDR_LEN);
-	}
-	if (!strcmp(buf, "::"))
-		snprintf(buf, URXE_REPORT_ADDR_LEN, "-");
-}
-
 static void put_id(struct urxe_report *r, const struct urxe_cma_id *id)
 {
 	struct urxe_report_row row = {
@@ -133,8 +110,9 @@ static void put_id(struct urxe_report *r, const struct urxe_cma_id *id)
 	/* Known before the CM knows it. */
 	if (id->id.qp)
 		row.cm.local_qpn = id->id.qp->qp_num;
-	print_addr(&id->id.route.addr.src_addr, &id->sgid, row.local);
-	print_addr(&id->id.route.addr.dst_addr, &id->dgid, row.peer);
+	row.unacked = id->events_out;
+	urxe_cma_addr_print(&id->id.route.addr.src_addr, &id->sgid, row.local);
+	urxe_cma_addr_print(&id->id.route.addr.dst_addr, &id->dgid, row.peer);
 	urxe_report_put(r, &row);
 }
 
@@ -143,6 +121,8 @@ static void report(struct urxe_report *r)
 	const struct urxe_cma_id *id;
 
 	cds_list_for_each_entry (id, &urxe_cma_ids, all)
+		put_id(r, id);
+	cds_list_for_each_entry (id, &urxe_cma_leaving, all)
 		put_id(r, id);
 }
 

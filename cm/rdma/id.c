@@ -13,6 +13,7 @@ const char *const urxe_cma_state_names[URXE_CMA_N_STATES] = {URXE_CMA_STATES(NAM
 #undef NAME
 
 CDS_LIST_HEAD(urxe_cma_ids);
+CDS_LIST_HEAD(urxe_cma_leaving);
 
 int urxe_cma_ret(int err)
 {
@@ -50,6 +51,7 @@ struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 		return NULL;
 	id->channel = ch;
 	CDS_INIT_LIST_HEAD(&id->events);
+	CDS_INIT_LIST_HEAD(&id->taken);
 	id->id.channel = &ch->channel;
 	id->id.context = context;
 	id->id.ps = id->space = ps;
@@ -181,14 +183,15 @@ URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
 		urxe_cma_id_end(child, &none);
 		urxe_cma_id_free(child);
 	}
-	urxe_cma_leave();
 	if (id->event) {
-		rdma_ack_cm_event(id->event);
+		urxe_cma_ack(caa_container_of(id->event, struct urxe_cma_event, event));
 		id->event = NULL;
 	}
-	urxe_cma_hold();
-	urxe_cma_wait(&p->events_out);
-	urxe_cma_release();
+	p->state = URXE_CMA_DESTROY;
+	cds_list_add_tail(&p->all, &urxe_cma_leaving);
+	urxe_cma_wait(p, NULL, "rdma_destroy_id()");
+	cds_list_del(&p->all);
+	urxe_cma_leave();
 	urxe_cma_id_free(p);
 	return 0;
 }
@@ -227,7 +230,7 @@ URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channe
 	 * What was taken from the old channel is acked before we return. Once the lock is given, who
 	 * reads the new one may take an event and destroy the id.
 	 */
-	urxe_cma_wait(&p->events_out);
+	urxe_cma_wait(p, NULL, "rdma_migrate_id()");
 	urxe_cma_leave();
 	if (was_sync && old != ch)
 		urxe_cma_channel_free(old);

@@ -181,7 +181,7 @@ static int leave(struct urxe_cma_id *id, const struct sockaddr *addr) URXE_REQUI
 	urxe_cma_events_purge_mcast(mc);
 	cds_list_del(&mc->entry);
 	detach(id, mc);
-	urxe_cma_wait(&mc->events_out);
+	urxe_cma_wait(id, mc, "rdma_leave_multicast()");
 	free(mc);
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include "cm_rdma.h"
 
 #include <ctype.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +111,66 @@ static void connection(void)
 	status("--json");
 	CU_ASSERT_EQUAL(count(text, "\"kind\": \"orphan\""), 2);
 	CU_ASSERT_EQUAL(count(text, "\"kind\": \"rdma_cm\""), 0);
+}
+
+static void *destroy(void *arg)
+{
+	rdma_destroy_id(arg);
+	return NULL;
+}
+
+/* What is logged from now on is read from the descriptor; what was stderr, in *old. */
+static int catch_log(int *old)
+{
+	int fds[2];
+
+	CU_ASSERT_FATAL(!pipe(fds));
+	fflush(stderr);
+	*old = dup(2);
+	dup2(fds[1], 2);
+	close(fds[1]);
+	return fds[0];
+}
+
+/* Why rdma_destroy_id() hangs: the program is told, and who asks. */
+static void unacked(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	char line[512], name[32];
+	int fd, old;
+	ssize_t n;
+	pthread_t t;
+
+	id = resolved(ch, "10.0.0.1", 9);
+	CU_ASSERT_EQUAL(count(status("--json"), "\"unacked\": 0"), 1);
+	drop(id);
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_resolve_addr(id, NULL, addr("10.0.0.1", 9), 1000));
+	WORKS(rdma_get_cm_event(ch, &ev));
+	CU_ASSERT_EQUAL(count(status("--json"), "\"unacked\": 1"), 1);
+	fd = catch_log(&old);
+	WORKS(pthread_create(&t, NULL, destroy, id));
+	n = poll(&(struct pollfd){fd, POLLIN, 0}, 1, 10000) == 1
+		    ? read(fd, line, sizeof(line) - 1)
+		    : 0;
+	dup2(old, 2);
+	close(old);
+	close(fd);
+	CU_ASSERT_FATAL(n > 0);
+	line[n] = '\0';
+	snprintf(name, sizeof(name), "id %p", (void *)id);
+	CU_ASSERT_EQUAL(count(line, "rdma_destroy_id()"), 1);
+	CU_ASSERT_EQUAL(count(line, name), 1);
+	CU_ASSERT_EQUAL(count(line, "10.0.0.1:9 has 1 unacked: RDMA_CM_EVENT_ADDR_RESOLVED\n"), 1);
+	status("--json");
+	CU_ASSERT_EQUAL(count(text, "\"state\": \"DESTROY\""), 1);
+	CU_ASSERT_EQUAL(count(text, "\"unacked\": 1"), 1);
+	WORKS(rdma_ack_cm_event(ev));
+	WORKS(pthread_join(t, NULL));
+	CU_ASSERT_EQUAL(count(status("--json"), "\"unacked\": "), 0);
+	rdma_destroy_event_channel(ch);
 }
 
 /* Who asks and goes, or says nonsense, does no harm. */
@@ -253,5 +315,5 @@ __attribute__((constructor)) static void set_up(void)
 	prctl(PR_SET_NAME, "a\"\\\t\x1b\xff");
 }
 
-URXE_TEST_MAIN("cm_status", T(nothing), T(connection), T(bad_clients), T(other_words),
+URXE_TEST_MAIN("cm_status", T(nothing), T(unacked), T(connection), T(bad_clients), T(other_words),
 	       T(bad_reports), T(left_behind), T(after_fork), T(open_folder))

@@ -117,14 +117,14 @@ static void connections(void)
 		all, parse("{\"pid\":7,\"command\":\"rping\",\"ids\":[{\"kind\":\"rdma_cm\","
 			   "\"device\":\"urxe0\",\"state\":\"LISTEN\",\"local\":\"10.0.0.1:7174\","
 			   "\"peer\":\"-\",\"local_comm_id\":0,\"remote_comm_id\":3735928559,"
-			   "\"qpn\":17,\"remote_qpn\":0,\"retries\":2,\"last_event\":\"-\"}]}"));
+			   "\"qpn\":17,\"remote_qpn\":0,\"retries\":2,\"unacked\":3,\"last_event\":\"-\"}]}"));
 	tool_table_connections(out, all);
 	json_object_put(all);
 	is(out,
 	   "PID     COMMAND         KIND    DEVICE   STATE          LOCAL                 PEER  "
-	   "                COMM-IDS          QPNS          RETRIES LAST-EVENT\n"
+	   "                COMM-IDS          QPNS          RETRIES UNACKED LAST-EVENT\n"
 	   "7       rping           rdma_cm urxe0    LISTEN         10.0.0.1:7174         -     "
-	   "                00000000/deadbeef 000011/000000       2 -\n");
+	   "                00000000/deadbeef 000011/000000       2       3 -\n");
 }
 
 /* Whatever stands where something else is expected: nothing, and no crash. */
