@@ -73,15 +73,20 @@ static struct {
 } buried = {.list = CDS_LIST_HEAD_INIT(buried.list)};
 
 /* Locked. */
-static void put_token(struct urxe_cma_channel *ch)
+static void write_token(struct urxe_cma_channel *ch)
 {
 	uint64_t one = 1;
 
-	if (ch->token)
-		return;
 	if (write(ch->channel.fd, &one, sizeof(one)) != sizeof(one))
 		urxe_err("event channel: %s", strerror(errno));
 	ch->token = true;
+}
+
+/* Locked. */
+static void put_token(struct urxe_cma_channel *ch)
+{
+	if (!ch->token)
+		write_token(ch);
 }
 
 URXE_CMA_API void rdma_destroy_event_channel(struct rdma_event_channel *channel)
@@ -262,6 +267,13 @@ void urxe_cma_event_post(struct urxe_cma_event *ev)
 	to_cma_id(ev->event.id)->last_event = rdma_event_str(ev->event.event);
 	cds_list_add_tail(&ev->entry, &ch->events);
 	cds_list_add_tail(&ev->own, &ev->owner->events);
+	/*
+	 * Each event is an edge, as it is of the kernel's channels: a program with EPOLLET that takes
+	 * one event a wake-up is woken for the next. What is written twice is read at once; a sleeper
+	 * that has read looks next, and its token may not come back behind it.
+	 */
+	if (ch->token && !ch->dead && !ch->drivers && !ch->sleepers)
+		write_token(ch);
 	set_token(ch);
 }
 

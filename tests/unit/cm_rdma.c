@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __SANITIZE_ADDRESS__
@@ -388,6 +389,35 @@ static void channels(void)
 	CU_ASSERT_STRING_EQUAL(rdma_event_str((enum rdma_cm_event_type)99), "UNKNOWN EVENT");
 	rdma_destroy_event_channel(ch);
 	rdma_destroy_event_channel(to);
+}
+
+/* Each event is an edge for EPOLLET, taken or not taken those before it. */
+static void edges(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct epoll_event e = {.events = EPOLLIN | EPOLLET};
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id[3];
+
+	WORKS(fcntl(ch->fd, F_SETFL, O_NONBLOCK));
+	WORKS(epoll_ctl(ep, EPOLL_CTL_ADD, ch->fd, &e));
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(epoll_wait(ep, &e, 1, 0), 0);
+		WORKS(rdma_create_id(ch, &id[i], NULL, RDMA_PS_TCP));
+		WORKS(rdma_resolve_addr(id[i], NULL, addr("10.0.0.1", 1), 1000));
+		CU_ASSERT_EQUAL(epoll_wait(ep, &e, 1, 5000), 1);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		WORKS(rdma_get_cm_event(ch, &ev));
+		CU_ASSERT_PTR_EQUAL(ev->id, id[i]);
+		WORKS(rdma_ack_cm_event(ev));
+		WORKS(rdma_destroy_id(id[i]));
+	}
+	FAILS(rdma_get_cm_event(ch, &ev), EAGAIN);
+	CU_ASSERT_EQUAL(epoll_wait(ep, &e, 1, 0), 0);
+	close(ep);
+	rdma_destroy_event_channel(ch);
 }
 
 /*
@@ -778,7 +808,7 @@ static void forked_child(void)
 
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
 	       T(private_data), T(rejections), T(backlog), T(backlog_of_others),
-	       T(never_established), T(addresses), T(options), T(channels), T(destroy_waits),
+	       T(never_established), T(addresses), T(options), T(channels), T(edges), T(destroy_waits),
 	       T(reader_of_a_dead_channel), T(readers_of_a_dead_channel), T(two_readers),
 	       T(synchronous), T(external_qp), T(datagrams), T(storm), T(not_offered),
 	       T(forked_child))
