@@ -61,7 +61,7 @@ static int claim_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev, const unio
 
 	if (urxe_cma_addr_v4(&id->id.route.addr.src_addr))
 		flags |= URXE_IDENT_PORT_V4;
-	else if (id->afonly)
+	else if (id->afonly || id->loopback)
 		flags |= URXE_IDENT_PORT_V6ONLY;
 	return urxe_ident_port_claim(urxe_gsi_ident(dev->verbs), space_of(id->space), gid->raw,
 				     flags, port, &id->claims[dev->index]);
@@ -111,37 +111,26 @@ int urxe_cma_claim_port(struct urxe_cma_id *id, const union ibv_gid *gid)
 	return err;
 }
 
-/* The device of an own address, or of a loopback address: any with an address of the family. */
+/* The device of an own address. */
 static int find_device(struct urxe_cma_id *id, const struct sockaddr *addr, union ibv_gid *gid)
 	URXE_REQUIRES(urxe_cma_lock)
 {
-	bool loopback = urxe_cma_addr_loopback(addr);
-	union ibv_gid wanted;
 	int err = 0;
 
-	urxe_cma_addr_gid(addr, &wanted);
+	urxe_cma_addr_gid(addr, gid);
 	for (unsigned i = 0; i < urxe_cma_num_devices(); i++) {
 		struct urxe_cma_dev *dev = urxe_cma_device(i, &err);
-		unsigned index;
 		int own;
 
 		if (!dev || dev->lost)
 			continue;
-		if (loopback) {
-			if (urxe_gsi_route(dev->verbs, &wanted, &index, gid))
-				continue;
-			own = (int)index;
-		} else {
-			own = urxe_agent_own_gid(dev, &wanted);
-			*gid = wanted;
-		}
+		own = urxe_agent_own_gid(dev, gid);
 		if (own < 0)
 			continue;
 		urxe_cma_attach(id, dev);
 		id->sgid_index = (uint8_t)own;
 		id->sgid = *gid;
 		id->has_sgid = true;
-		id->loopback = loopback;
 		return 0;
 	}
 	return err ? err : EADDRNOTAVAIL;
@@ -164,7 +153,12 @@ int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr)
 
 	if (id->state != URXE_CMA_IDLE)
 		return EINVAL;
-	if (!urxe_cma_addr_any(addr))
+	/*
+	 * A loopback address is one of each device, as the wildcard: programs take an id with a
+	 * device for one that only peers on the network reach (libfabric's listeners).
+	 */
+	id->loopback = urxe_cma_addr_loopback(addr);
+	if (!urxe_cma_addr_any(addr) && !id->loopback)
 		err = find_device(id, addr, &gid);
 	if (err)
 		return err;

@@ -112,7 +112,7 @@ struct urxe_cma_id {
 	union ibv_gid sgid, dgid; /* on the wire */
 	uint8_t sgid_index;
 	bool has_sgid; /* bound to an address (not the wildcard) */
-	bool loopback; /* bound to 127.0.0.1 or ::1 */
+	bool loopback; /* bound to 127.0.0.1 or ::1: to no device, and for own addresses alone */
 	bool afonly, reuse;
 	uint8_t tos;
 	bool tos_set;

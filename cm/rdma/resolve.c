@@ -131,7 +131,7 @@ static int fill_addresses(struct urxe_cma_id *id, const struct sockaddr *dst)
 	int err = 0;
 
 	/* Bound by number only: the address is known now. A new id has nothing yet. */
-	if (id->state == URXE_CMA_IDLE || urxe_cma_addr_any(&a->src_addr))
+	if (id->state == URXE_CMA_IDLE || id->loopback || urxe_cma_addr_any(&a->src_addr))
 		urxe_cma_gid_addr(&id->sgid, dst->sa_family, port, &a->src_addr);
 	memcpy(&a->dst_storage, dst, urxe_cma_addr_len(dst));
 	if (!port)

@@ -343,6 +343,49 @@ static void in_use(void)
 	}
 }
 
+/* An id bound to a loopback address has no device, and its peers are in the house. */
+static void loopback(void)
+{
+	static const char *const hosts[][2] = {{"127.0.0.1", "0.0.0.0"}, {"::1", "fd00::1"}};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		struct rdma_cm_id *l, *other, *c, *s;
+		struct rdma_conn_param param = {.qp_num = 0x91 + 2 * i};
+		uint16_t port;
+
+		WORKS(rdma_create_id(ch, &l, NULL, RDMA_PS_TCP));
+		WORKS(rdma_bind_addr(l, addr(hosts[i][0], 0)));
+		port = ntohs(rdma_get_src_port(l));
+		CU_ASSERT(port != 0);
+		CU_ASSERT_PTR_NULL(l->verbs);
+		CU_ASSERT_FALSE(memcmp(rdma_get_local_addr(l), addr(hosts[i][0], port), 16));
+		WORKS(rdma_create_id(ch, &other, NULL, RDMA_PS_TCP));
+		FAILS(rdma_bind_addr(other, addr(hosts[i][1], port)), EADDRINUSE);
+		WORKS(rdma_listen(l, 1));
+		CU_ASSERT_PTR_NULL(l->verbs);
+		/* As a source it is any own address. */
+		WORKS(rdma_create_id(ch, &c, NULL, RDMA_PS_TCP));
+		WORKS(rdma_bind_addr(c, addr(hosts[i][0], 0)));
+		WORKS(rdma_resolve_addr(c, NULL, addr(hosts[i][0], port), 1000));
+		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+		CU_ASSERT_PTR_NOT_NULL(c->verbs);
+		CU_ASSERT_FALSE(memcmp(rdma_get_local_addr(c),
+				       addr(i ? "fd00::1" : "10.0.0.1",
+					    ntohs(rdma_get_src_port(c))),
+				       16));
+		WORKS(rdma_resolve_route(c, 1000));
+		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
+		WORKS(rdma_connect(c, &param));
+		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+		drop(s);
+		drop(c);
+		drop(other);
+		drop(l);
+		rdma_destroy_event_channel(ch);
+	}
+}
+
 /* The option counts when the other comes, not when its owner was bound. */
 static void reuse_later(void)
 {
@@ -383,4 +426,4 @@ static void scope(void)
 }
 
 URXE_TEST_MAIN("cm_addr", T(ib_connect), T(ib_service_ids), T(ib_and_ip), T(getaddrinfo_rows),
-	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(reuse_later), T(scope))
+	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(loopback), T(reuse_later), T(scope))
