@@ -234,10 +234,6 @@ ACTION(rep)
 	struct urxe_cm_id *other;
 
 	read_rep(id, s->mad, &c);
-	if (c.qpn < 2) {
-		cm->counters.drop_malformed++;
-		return URXE_CM_STAY;
-	}
 	other = urxe_cm_find_qp(cm, &id->path.dgid, guid, c.qpn);
 	if (other) {
 		/* 12.9.8.3.1: the peer's QP is still ours in another connection. */

@@ -50,7 +50,7 @@ static const struct row table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(REQ, peer_req, REQ_RCVD, MAY_STAY),
 		IN(MRA_REQ, mra, REP_WAIT),
 		IN(REJ, rej_req_sent, IDLE, MAY_STAY),
-		IN(REP, rep, REP_RCVD, OR(IDLE), MAY_STAY),
+		IN(REP, rep, REP_RCVD, OR(IDLE)),
 		IN(UNREACHABLE, unreachable, IDLE, MAY_STAY),
 		IN(TIMEOUT, tmo_req, IDLE, MAY_STAY),
 	},
@@ -60,7 +60,7 @@ static const struct row table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(REQ, nothing, REP_WAIT),
 		IN(MRA_REQ, mra, REP_WAIT),
 		IN(REJ, rej, IDLE),
-		IN(REP, rep, REP_RCVD, OR(IDLE), MAY_STAY),
+		IN(REP, rep, REP_RCVD, OR(IDLE)),
 		IN(TIMEOUT, tmo_rep_wait, REQ_SENT),
 	},
 	[URXE_CM_REP_RCVD] = {

@@ -147,5 +147,31 @@ static void old_comm_id(void)
 	}
 }
 
+/* Numbers that no QP of ours has come to the consumer as others do: the kernel's CM has no opinion. */
+static void low_qpns(void)
+{
+	for (uint32_t qpn = 0; qpn < 2; qpn++) {
+		uint8_t m[URXE_MAD_LEN];
+		struct rig r;
+
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, URXE_CM_IDLE);
+		peer_mad(&r, URXE_CM_IN_REQ, m);
+		urxe_mad_put(m, URXE_REQ_LOCAL_QPN, qpn);
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+		CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REQ_RECEIVED);
+		CU_ASSERT_EQUAL(urxe_cm_remote_qpn(r.told), qpn);
+		rig_close(&r);
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, URXE_CM_REQ_SENT);
+		peer_mad(&r, URXE_CM_IN_REP, m);
+		urxe_mad_put(m, URXE_REP_LOCAL_QPN, qpn);
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+		CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REP_RECEIVED);
+		CU_ASSERT_EQUAL(urxe_cm_remote_qpn(r.id), qpn);
+		rig_close(&r);
+	}
+}
+
 URXE_TEST_MAIN("cm_bad_mads", T(rmpp_descending_segments), T(lengths), T(duplicate_req_slow_accept),
-	       T(old_comm_id))
+	       T(old_comm_id), T(low_qpns))
