@@ -465,19 +465,20 @@ static void on_sidr_rep(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
 	struct urxe_cma_event *e;
 	struct rdma_ud_param *ud;
 	struct urxe_cm_path path;
+	bool good = ev->sidr_rep.status == URXE_CM_SIDR_SUCCESS;
 
-	if (ev->sidr_rep.status != URXE_CM_SIDR_SUCCESS) {
-		urxe_cma_tell(id, RDMA_CM_EVENT_UNREACHABLE, ev->sidr_rep.status);
-		return;
-	}
-	e = urxe_cma_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	e = urxe_cma_event_new(id, good ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_UNREACHABLE,
+			       ev->sidr_rep.status);
 	if (!e)
 		return;
 	ud = &e->event.param.ud;
-	urxe_cma_path(id, &path);
-	urxe_cm_path_to_ah(&path, &ud->ah_attr);
-	ud->qp_num = ev->sidr_rep.qpn;
-	ud->qkey = ev->sidr_rep.qkey;
+	if (good) {
+		urxe_cma_path(id, &path);
+		urxe_cm_path_to_ah(&path, &ud->ah_attr);
+		ud->qp_num = ev->sidr_rep.qpn;
+		ud->qkey = ev->sidr_rep.qkey;
+	}
+	/* A refusal has its reasons there. */
 	urxe_cma_event_data(e, &ud->private_data, &ud->private_data_len, ev->private_data,
 			    ev->private_len);
 	urxe_cma_event_post(e);

@@ -700,6 +700,47 @@ static void datagrams(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/* A datagram's request, as far as its listener. */
+static struct rdma_cm_id *ask(struct rdma_event_channel *ch, const struct rdma_cm_id *l,
+			      struct rdma_cm_id **s)
+{
+	struct rdma_conn_param param = {.qp_num = 0x77};
+	struct rdma_cm_id *c;
+
+	WORKS(rdma_create_id(ch, &c, NULL, RDMA_PS_UDP));
+	WORKS(rdma_resolve_addr(c, NULL, addr("10.0.0.1", ntohs(l->route.addr.src_sin.sin_port)),
+				1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	WORKS(rdma_resolve_route(c, 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
+	WORKS(rdma_connect(c, &param));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, s), 0);
+	return c;
+}
+
+static void datagrams_refused(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l, *c, *s;
+	struct rdma_cm_event *ev;
+
+	WORKS(rdma_create_id(ch, &l, NULL, RDMA_PS_UDP));
+	WORKS(rdma_bind_addr(l, addr("10.0.0.1", 0)));
+	WORKS(rdma_listen(l, 1));
+	c = ask(ch, l, &s);
+	WORKS(rdma_reject(s, "because", 8));
+	WORKS(rdma_get_cm_event(ch, &ev));
+	CU_ASSERT_EQUAL(ev->event, RDMA_CM_EVENT_UNREACHABLE);
+	CU_ASSERT_EQUAL(ev->status, 2);
+	CU_ASSERT_EQUAL_FATAL(ev->param.ud.private_data_len, 136);
+	CU_ASSERT_STRING_EQUAL(ev->param.ud.private_data, "because");
+	WORKS(rdma_ack_cm_event(ev));
+	drop(c);
+	drop(s);
+	drop(l);
+	rdma_destroy_event_channel(ch);
+}
+
 #define STORM 300
 
 /* Many at once: all are established, and all end. */
@@ -810,5 +851,5 @@ URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_conne
 	       T(private_data), T(rejections), T(backlog), T(backlog_of_others),
 	       T(never_established), T(addresses), T(options), T(channels), T(edges), T(destroy_waits),
 	       T(reader_of_a_dead_channel), T(readers_of_a_dead_channel), T(two_readers),
-	       T(synchronous), T(external_qp), T(datagrams), T(storm), T(not_offered),
+	       T(synchronous), T(external_qp), T(datagrams), T(datagrams_refused), T(storm), T(not_offered),
 	       T(forked_child))
