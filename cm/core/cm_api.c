@@ -12,10 +12,13 @@ static int call(struct urxe_cm_id *id, enum urxe_cm_input in, const void *param)
 	return urxe_cm_do(id, in, &s);
 }
 
-static int reply(struct urxe_cm_id *id, enum urxe_cm_input in, const struct urxe_cm_reply *r,
+/* A length without data counts for nothing, as with the kernel. */
+static int reply(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_reply *r,
 		 unsigned room)
 {
-	if (r->private_len > room || (r->private_len && !r->private_data))
+	if (!r->private_data)
+		r->private_len = 0;
+	if (r->private_len > room)
 		return EINVAL;
 	return call(id, in, r);
 }
@@ -53,7 +56,9 @@ int urxe_cm_send_rtu(struct urxe_cm_id *id, const void *private_data, uint8_t le
 static int verdict(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_reply *r,
 		   uint8_t max_info, uint8_t max_private)
 {
-	if (r->ari_len > max_info || (r->ari_len && !r->ari))
+	if (!r->ari)
+		r->ari_len = 0;
+	if (r->ari_len > max_info)
 		return EINVAL;
 	return reply(id, in, r, max_private);
 }
@@ -164,9 +169,7 @@ int urxe_cm_send_sidr_rep_info(struct urxe_cm_id *id, enum urxe_cm_sidr_status s
 		.private_len = len,
 	};
 
-	if (info_len > URXE_INFO_LEN || (info_len && !info))
-		return EINVAL;
-	return reply(id, URXE_CM_IN_SEND_SIDR_REP, &r, URXE_SIDR_REP_PRIVATE_LEN);
+	return verdict(id, URXE_CM_IN_SEND_SIDR_REP, &r, URXE_INFO_LEN, URXE_SIDR_REP_PRIVATE_LEN);
 }
 
 void urxe_cm_set_ack_timeout(struct urxe_cm_id *id, uint8_t timeout)

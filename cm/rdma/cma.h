@@ -347,6 +347,9 @@ int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev,
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_hdr_len - of the RDMA IP CM header (A11.4.3); 0: AF_IB ids have none. */
 uint8_t urxe_cma_hdr_len(const struct urxe_cma_id *id);
+/** urxe_cma_private_len - of the application's private data; 0 where it gives a length and no data,
+ * as the kernel has it. */
+uint8_t urxe_cma_private_len(const struct rdma_conn_param *p);
 /**
  * urxe_cma_put_private - header, data of rdma_create_ep() and the application's, for a REQ
  * @room: bytes at @out, with the header

@@ -41,8 +41,6 @@ static int check_param(const struct urxe_cma_id *id, const struct rdma_conn_para
 
 	if (!p)
 		return id->id.qp ? 0 : EINVAL;
-	if (p->private_data_len && !p->private_data)
-		return EINVAL;
 	if (p->responder_resources != RDMA_MAX_RESP_RES &&
 	    p->responder_resources > attr->max_qp_rd_atom)
 		return EINVAL;
@@ -87,12 +85,17 @@ static void put_hdr(const struct urxe_cma_id *id, uint8_t *out)
 	urxe_ip_cm_hdr_put(out, &h);
 }
 
+uint8_t urxe_cma_private_len(const struct rdma_conn_param *p)
+{
+	return p && p->private_data ? p->private_data_len : 0;
+}
+
 int urxe_cma_put_private(const struct urxe_cma_id *id, const struct rdma_conn_param *p,
 			 unsigned room, uint8_t *out, uint8_t *out_len)
 {
-	uint8_t hdr = urxe_cma_hdr_len(id), len = p ? p->private_data_len : 0;
+	uint8_t hdr = urxe_cma_hdr_len(id), len = urxe_cma_private_len(p);
 
-	if (hdr + id->connect_len + len > room || (len && !p->private_data))
+	if (hdr + id->connect_len + len > room)
 		return EINVAL;
 	if (hdr)
 		put_hdr(id, out);
@@ -194,7 +197,7 @@ static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 	if (id->state != URXE_CMA_REQUEST || !id->cm)
 		return EINVAL;
 	err = check_param(id, p);
-	if (err || (p && p->private_data_len > URXE_REP_PRIVATE_LEN))
+	if (err || urxe_cma_private_len(p) > URXE_REP_PRIVATE_LEN)
 		return err ? err : EINVAL;
 	/* The peer may have given up meanwhile; its REJECTED event is on the way. */
 	if (urxe_cm_get_state(id->cm) == URXE_CM_IDLE)
@@ -214,7 +217,7 @@ static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 	if (!err) {
 		fill_param(id, p, &conn);
 		conn.private_data = p ? p->private_data : NULL;
-		conn.private_len = p ? p->private_data_len : 0;
+		conn.private_len = urxe_cma_private_len(p);
 		err = urxe_cm_send_rep(id->cm, &conn);
 	}
 	if (err) {
@@ -244,7 +247,7 @@ static int start_reject(struct urxe_cma_id *id, uint16_t reason, const void *dat
 {
 	int err;
 
-	if (!id->cm || (len && !data))
+	if (!id->cm)
 		return EINVAL;
 	if (id->id.qp_type == IBV_QPT_UD)
 		err = urxe_cma_sidr_reject(id, data, len);

@@ -47,11 +47,10 @@ int urxe_cma_sidr_request(struct urxe_cma_id *id, struct urxe_cma_event *e,
 
 int urxe_cma_sidr_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 {
-	uint8_t len = p ? p->private_data_len : 0;
+	uint8_t len = urxe_cma_private_len(p);
 	int err;
 
-	if (id->state != URXE_CMA_REQUEST || !id->cm || (!p && !id->id.qp) ||
-	    len > URXE_SIDR_REP_PRIVATE_LEN || (len && !p->private_data))
+	if (id->state != URXE_CMA_REQUEST || !id->cm || (!p && !id->id.qp))
 		return EINVAL;
 	err = urxe_cm_send_sidr_rep(id->cm, URXE_CM_SIDR_SUCCESS,
 				    id->id.qp ? id->id.qp->qp_num : p->qp_num, RDMA_UDP_QKEY,

@@ -737,6 +737,12 @@ static void datagrams_refused(void)
 	WORKS(rdma_ack_cm_event(ev));
 	drop(c);
 	drop(s);
+	/* The length of nothing does not count. */
+	c = ask(ch, l, &s);
+	WORKS(rdma_reject(s, NULL, 255));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_UNREACHABLE, NULL), 2);
+	drop(c);
+	drop(s);
 	drop(l);
 	rdma_destroy_event_channel(ch);
 }
