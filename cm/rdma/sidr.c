@@ -55,8 +55,10 @@ int urxe_cma_sidr_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p
 	err = urxe_cm_send_sidr_rep(id->cm, URXE_CM_SIDR_SUCCESS,
 				    id->id.qp ? id->id.qp->qp_num : p->qp_num, RDMA_UDP_QKEY,
 				    p ? p->private_data : NULL, len);
-	if (!err)
-		id->state = URXE_CMA_CONNECT;
+	/* As the kernel: what cannot be accepted is refused, and the peer need not wait. */
+	if (err)
+		urxe_cma_sidr_reject(id, NULL, 0);
+	id->state = err ? URXE_CMA_DISCONNECT : URXE_CMA_CONNECT;
 	return err;
 }
 

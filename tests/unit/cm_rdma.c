@@ -683,8 +683,6 @@ static void datagrams(void)
 	CU_ASSERT_FALSE(memcmp(ev->param.ud.private_data, data, 180));
 	s = ev->id;
 	WORKS(rdma_ack_cm_event(ev));
-	param.private_data_len = 137;
-	FAILS(rdma_accept(s, &param), EINVAL);
 	param.private_data_len = 136;
 	WORKS(rdma_accept(s, &param));
 	WORKS(rdma_get_cm_event(ch, &ev));
@@ -720,6 +718,9 @@ static struct rdma_cm_id *ask(struct rdma_event_channel *ch, const struct rdma_c
 
 static void datagrams_refused(void)
 {
+	static const char data[137];
+	struct rdma_conn_param param = {
+		.qp_num = 0x78, .private_data = data, .private_data_len = sizeof(data)};
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct rdma_cm_id *l, *c, *s;
 	struct rdma_cm_event *ev;
@@ -735,6 +736,14 @@ static void datagrams_refused(void)
 	CU_ASSERT_EQUAL_FATAL(ev->param.ud.private_data_len, 136);
 	CU_ASSERT_STRING_EQUAL(ev->param.ud.private_data, "because");
 	WORKS(rdma_ack_cm_event(ev));
+	drop(c);
+	drop(s);
+	/* Data that does not fit: the call fails, and the peer hears at once. */
+	c = ask(ch, l, &s);
+	FAILS(rdma_accept(s, &param), EINVAL);
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_UNREACHABLE, NULL), 2);
+	param.private_data_len = 0;
+	FAILS(rdma_accept(s, &param), EINVAL);
 	drop(c);
 	drop(s);
 	/* The length of nothing does not count. */
