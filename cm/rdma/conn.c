@@ -281,28 +281,23 @@ URXE_CMA_API int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data
 
 static int start_disconnect(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 {
+	enum urxe_cm_state state;
 	int err;
 
-	if (!id->cm || (id->state != URXE_CMA_CONNECT && id->state != URXE_CMA_DISCONNECT))
+	/* A listener on one address has its CM's id, as the kernel's; one on the wildcard has none. */
+	if (id->state == URXE_CMA_LISTEN)
+		return id->dev ? 0 : EINVAL;
+	if (!id->cm)
 		return EINVAL;
-	switch (urxe_cm_get_state(id->cm)) {
-	case URXE_CM_ESTABLISHED:
-	case URXE_CM_REP_SENT:
-	case URXE_CM_MRA_REP_RCVD:
-		err = urxe_cma_qp_to_err(id);
-		if (!err)
-			err = urxe_cm_send_dreq(id->cm, NULL, 0);
-		break;
-	case URXE_CM_DREQ_SENT:
-	case URXE_CM_DREQ_RCVD:
-	case URXE_CM_TIMEWAIT:
-	case URXE_CM_IDLE: /* after timewait, or rejected */
-		err = urxe_cma_qp_to_err(id);
-		break;
-	default:
-		err = EINVAL;
-		break;
-	}
+	state = urxe_cm_get_state(id->cm);
+	err = urxe_cma_qp_to_err(id);
+	/*
+	 * As the kernel: an end that is no connection yet, or no more, has nothing to tell its peer,
+	 * and that is no error. What is under way goes on; rdma_destroy_id() or rdma_reject() ends it.
+	 */
+	if (!err && (state == URXE_CM_ESTABLISHED || state == URXE_CM_REP_SENT ||
+		     state == URXE_CM_MRA_REP_RCVD))
+		err = urxe_cm_send_dreq(id->cm, NULL, 0);
 	urxe_agent_kick(id->dev->agent);
 	return err;
 }

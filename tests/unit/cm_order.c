@@ -173,12 +173,18 @@ static void resolve_addr_while_listening(void)
 	rdma_destroy_event_channel(cch);
 }
 
-/* At each stage before it: refused, and the connection can still be made. */
+/*
+ * Before rdma_connect() it is refused, and the connection can still be made. After it, and for a
+ * request, it is good and ends the QP's life, as with the kernel: nothing is told to the peer, and
+ * the connection that was under way fails.
+ */
 static void disconnect_before_connect(void)
 {
 	struct rdma_event_channel *sch = rdma_create_event_channel(),
 				  *cch = rdma_create_event_channel();
 	struct rdma_cm_id *listen = listener(sch, "10.0.0.1", 8), *client, *server;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
 
 	WORKS(rdma_create_id(cch, &client, NULL, RDMA_PS_TCP));
 	FAILS(rdma_disconnect(client), EINVAL);
@@ -191,14 +197,26 @@ static void disconnect_before_connect(void)
 	with_qp(client);
 	FAILS(rdma_disconnect(client), EINVAL);
 	WORKS(rdma_connect(client, &param));
-	FAILS(rdma_disconnect(client), EINVAL);
 	CU_ASSERT_EQUAL(expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, &server), 0);
-	FAILS(rdma_disconnect(server), EINVAL);
+	WORKS(rdma_disconnect(server));
 	with_qp(server);
 	WORKS(rdma_accept(server, NULL));
 	CU_ASSERT_EQUAL(expect(cch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
 	CU_ASSERT_EQUAL(expect(sch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
-	FAILS(rdma_disconnect(listen), EINVAL);
+	WORKS(rdma_disconnect(listen));
+	drop(client);
+	drop(server);
+	client = resolved(cch, "10.0.0.1", ntohs(rdma_get_src_port(listen)));
+	with_qp(client);
+	WORKS(rdma_connect(client, &param));
+	CU_ASSERT_EQUAL(expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, &server), 0);
+	WORKS(rdma_disconnect(client));
+	WORKS(ibv_query_qp(client->qp, &attr, IBV_QP_STATE, &init));
+	CU_ASSERT_EQUAL(attr.qp_state, IBV_QPS_ERR);
+	with_qp(server);
+	WORKS(rdma_accept(server, NULL));
+	CU_ASSERT_NOT_EQUAL(expect(cch, RDMA_CM_EVENT_CONNECT_ERROR, NULL), 0);
+	CU_ASSERT_EQUAL(expect(sch, RDMA_CM_EVENT_REJECTED, NULL), 28);
 	drop(client);
 	drop(server);
 	drop(listen);

@@ -179,7 +179,7 @@ static const struct {
 	{"reject", c_reject,               {INV, INV, INV, INV, INV, 0,   0,   0, 0,   INV, INV, INV, INV}},
 	{"reject_ece", c_reject_ece,       {INV, INV, INV, INV, INV, 0,   0,   0, 0,   INV, INV, INV, INV}},
 	{"establish", c_establish,         {INV, INV, INV, INV, INV, INV, INV, 0, INV, INV, INV, INV, INV}},
-	{"disconnect", c_disconnect,       {INV, INV, INV, INV, INV, INV, INV, INV, 0, 0,   0,   0,   0}},
+	{"disconnect", c_disconnect,       {INV, INV, INV, INV, 0,   0,   0,   0,   0, 0,   0,   0,   0}},
 	{"notify", c_notify,               {INV, INV, INV, INV, INV, INV, INV, INV, 0, CON, CON, INV, INV}},
 	{"notify(MIG)", c_notify_mig,      {INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
 	{"join", c_join,                   {INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
@@ -359,6 +359,33 @@ static void wrong_states(void)
 	}
 }
 
+/* Where there is nothing to disconnect: no error, and the connection comes about as if nothing had been. */
+static void early_disconnect(void)
+{
+	static const enum state states[] = {LISTEN, SENT, REQUEST, RESPONSE};
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct scene sc = {.lch = rdma_create_event_channel(),
+				   .cch = rdma_create_event_channel()};
+
+		if (states[i] == LISTEN)
+			go_alone(&sc, LISTEN);
+		else
+			go_to(&sc, states[i]);
+		WORKS(rdma_disconnect(states[i] == REQUEST ? sc.s : sc.c));
+		CU_ASSERT_EQUAL(pending(sc.cch), 0);
+		CU_ASSERT_EQUAL(pending(sc.lch), 0);
+		finish(&sc, states[i]);
+		drop(sc.c);
+		if (sc.s)
+			drop(sc.s);
+		if (sc.l)
+			drop(sc.l);
+		rdma_destroy_event_channel(sc.lch);
+		rdma_destroy_event_channel(sc.cch);
+	}
+}
+
 /* Nobody has that id. */
 static void null_ids(void)
 {
@@ -427,4 +454,4 @@ static void parameters(void)
 	rdma_destroy_event_channel(ch);
 }
 
-URXE_TEST_MAIN("cm_states", T(wrong_states), T(null_ids), T(parameters))
+URXE_TEST_MAIN("cm_states", T(wrong_states), T(early_disconnect), T(null_ids), T(parameters))
