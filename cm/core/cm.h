@@ -517,7 +517,7 @@ int urxe_cm_send_sidr_rep_info(struct urxe_cm_id *id, enum urxe_cm_sidr_status s
 /** urxe_cm_set_wait - what each try of a SIDR_REQ waits, and tries; zeros: our own. */
 void urxe_cm_set_wait(struct urxe_cm_id *id, uint32_t wait_ms, uint8_t tries);
 
-/** urxe_cm_set_ack_timeout - local ACK time-out that urxe_cm_init_qp_attr() gives. */
+/** urxe_cm_set_ack_timeout - local ACK time-out that urxe_cm_init_qp_attr() gives; 0: none. */
 void urxe_cm_set_ack_timeout(struct urxe_cm_id *id, uint8_t timeout);
 
 /**

@@ -369,7 +369,7 @@ ACTION(req)
 	p->mtu = urxe_mad_get8(m, URXE_REQ_PATH_MTU);
 	/* What every kernel advertises means nothing for this path; anything else was chosen. */
 	if (p->ack_timeout && p->ack_timeout != URXE_CM_ADV_ACK_TIMEOUT)
-		id->ack_timeout = p->ack_timeout;
+		urxe_cm_set_ack_timeout(id, p->ack_timeout);
 	if (id->alt)
 		read_alternate(id, m);
 	urxe_cm_index_peer(id);

@@ -175,6 +175,7 @@ int urxe_cm_send_sidr_rep_info(struct urxe_cm_id *id, enum urxe_cm_sidr_status s
 void urxe_cm_set_ack_timeout(struct urxe_cm_id *id, uint8_t timeout)
 {
 	id->ack_timeout = timeout;
+	id->ack_timeout_set = true;
 }
 
 void urxe_cm_path_to_ah(const struct urxe_cm_path *path, struct ibv_ah_attr *ah)
@@ -268,7 +269,7 @@ static void rts_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int 
 	*mask |= IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (id->qp_type == IBV_QPT_UC)
 		return;
-	attr->timeout = id->ack_timeout ? id->ack_timeout : id->cm->cfg.qp_ack_timeout;
+	attr->timeout = id->ack_timeout_set ? id->ack_timeout : id->cm->cfg.qp_ack_timeout;
 	*mask |= IBV_QP_TIMEOUT;
 	if (id->qp_type == IBV_QPT_XRC_RECV)
 		return;

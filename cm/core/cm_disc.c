@@ -61,8 +61,9 @@ static uint64_t patience(const struct urxe_cm_id *id, uint64_t pause)
 {
 	const struct urxe_cm_config *cfg = &id->cm->cfg;
 	uint64_t silence = pause * cfg->probe_misses;
-	uint8_t ack = id->ack_timeout ? id->ack_timeout : cfg->qp_ack_timeout;
-	uint64_t qp = (4096ull << ack) * (id->retry_count + 1u);
+	uint8_t ack = id->ack_timeout_set ? id->ack_timeout : cfg->qp_ack_timeout;
+	/* A QP without a time-out waits as long as the longest. */
+	uint64_t qp = (4096ull << (ack ? ack : 31)) * (id->retry_count + 1u);
 
 	return silence > qp ? silence : qp;
 }

@@ -75,7 +75,8 @@ struct urxe_cm_id {
 	uint8_t responder_resources, initiator_depth; /* own */
 	uint8_t offered_depth;			      /* initiator depth of our REQ */
 	uint8_t retry_count, rnr_retry_count;
-	uint8_t ack_timeout; /* of the QP; 0: the default */
+	uint8_t ack_timeout; /* of the QP, if one was chosen; 0: it never times out */
+	bool ack_timeout_set;
 
 	uint8_t mad[URXE_MAD_LEN]; /* what is retransmitted: REQ, REP, RTU, DREQ */
 	unsigned tries;

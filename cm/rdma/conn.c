@@ -22,7 +22,8 @@ void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
 		.hop_limit = 64,
 		.pkey = 0xffff,
 		.mtu = id->path_mtu,
-		.ack_timeout = id->ack_timeout_set ? id->ack_timeout : 19,
+		/* 0 is for the own QP; the peer hears what it hears of everybody, as with the kernel. */
+		.ack_timeout = id->ack_timeout_set && id->ack_timeout ? id->ack_timeout : 19,
 	};
 	if (!path->mtu)
 		path->mtu = ibv_query_port(id->dev->verbs, 1, &port) ? IBV_MTU_1024

@@ -353,6 +353,50 @@ static void options(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/* The time-out of a connection's QPs, as each end chose it: 0 is one, and so is what is advertised. */
+static void ack_timeouts(void)
+{
+	static const struct {
+		int client, server; /* -1: not set */
+		uint8_t client_qp, server_qp;
+	} rows[] = {
+		{-1, -1, 16, 16}, {0, -1, 0, 16},   {19, 0, 19, 0}, {-1, 19, 16, 19},
+		{20, -1, 20, 20}, {20, 21, 20, 21}, {31, 0, 31, 0},
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		struct rdma_cm_id *l = listener(ch, "10.0.0.1", 8), *s;
+		struct rdma_cm_id *c = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
+		struct rdma_conn_param param = {.retry_count = 7};
+		uint8_t client = (uint8_t)rows[i].client, server = (uint8_t)rows[i].server;
+		struct ibv_qp_init_attr init;
+		struct ibv_qp_attr attr;
+
+		with_qp(c);
+		if (rows[i].client >= 0)
+			WORKS(rdma_set_option(c, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+					      &client, 1));
+		WORKS(rdma_connect(c, &param));
+		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+		with_qp(s);
+		if (rows[i].server >= 0)
+			WORKS(rdma_set_option(s, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+					      &server, 1));
+		WORKS(rdma_accept(s, NULL));
+		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
+		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ESTABLISHED, NULL), 0);
+		WORKS(ibv_query_qp(c->qp, &attr, IBV_QP_TIMEOUT, &init));
+		CU_ASSERT_EQUAL(attr.timeout, rows[i].client_qp);
+		WORKS(ibv_query_qp(s->qp, &attr, IBV_QP_TIMEOUT, &init));
+		CU_ASSERT_EQUAL(attr.timeout, rows[i].server_qp);
+		drop(c);
+		drop(s);
+		drop(l);
+		rdma_destroy_event_channel(ch);
+	}
+}
+
 /* A channel is readable while it has events, however one looks. */
 static void channels(void)
 {
@@ -864,7 +908,7 @@ static void forked_child(void)
 
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
 	       T(private_data), T(rejections), T(backlog), T(backlog_of_others),
-	       T(never_established), T(addresses), T(options), T(channels), T(edges), T(destroy_waits),
+	       T(never_established), T(addresses), T(options), T(ack_timeouts), T(channels), T(edges), T(destroy_waits),
 	       T(reader_of_a_dead_channel), T(readers_of_a_dead_channel), T(two_readers),
 	       T(synchronous), T(external_qp), T(datagrams), T(datagrams_refused), T(storm), T(not_offered),
 	       T(forked_child))

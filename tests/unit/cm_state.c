@@ -764,6 +764,9 @@ static void qp_attributes(void)
 	urxe_cm_set_ack_timeout(r.id, 21);
 	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
 	CU_ASSERT_EQUAL(a.timeout, 21);
+	urxe_cm_set_ack_timeout(r.id, 0);
+	CU_ASSERT_EQUAL(urxe_cm_init_qp_attr(r.id, &a, &mask), 0);
+	CU_ASSERT_EQUAL(a.timeout, 0);
 	rig_close(&r);
 	/* The passive side before it accepts, as librdmacm asks for them. */
 	rig_open(&r, OWN_GUID);
