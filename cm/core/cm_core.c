@@ -158,11 +158,37 @@ struct urxe_cm_id *urxe_cm_find_service(struct urxe_cm *cm, uint64_t service_id)
 	return NULL;
 }
 
+/* Is there a service id that both would have? */
+static bool overlap(const struct urxe_cm_id *a, const struct urxe_cm_id *b)
+{
+	return !((a->service_id ^ b->service_id) & a->service_mask & b->service_mask);
+}
+
+static bool overlaps_any(const struct urxe_cm_id *id)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *node;
+	bool found = false;
+
+	for (const struct urxe_cm_id *other = id->cm->masked; other; other = other->masked_next) {
+		if (overlap(id, other))
+			return true;
+	}
+	rcu_read_lock();
+	for (cds_lfht_first(id->cm->by_service, &iter); (node = cds_lfht_iter_get_node(&iter));
+	     cds_lfht_next(id->cm->by_service, &iter))
+		found |= overlap(id, caa_container_of(node, struct urxe_cm_id, by_service));
+	rcu_read_unlock();
+	return found;
+}
+
 int urxe_cm_index_listener(struct urxe_cm_id *id)
 {
 	struct urxe_cm *cm = id->cm;
 
-	if (urxe_cm_find_service(cm, id->service_id))
+	/* One service id is looked up. */
+	if (id->service_mask == UINT64_MAX ? urxe_cm_find_service(cm, id->service_id) != NULL
+					   : overlaps_any(id))
 		return EADDRINUSE;
 	if (id->service_mask != UINT64_MAX) {
 		id->masked_next = cm->masked;

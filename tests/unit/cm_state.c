@@ -800,6 +800,47 @@ static void limits(void)
 	rig_close(&r);
 }
 
+/* Ranges of service ids, by twos: what one would take from the other is in use. */
+static void ranges(void)
+{
+	/* Not the rig's own listener's. */
+	const uint64_t top = 0x5500000000000000, all = 0xff00000000000000;
+	static const struct {
+		uint64_t id, mask;
+		int err;
+	} rows[] = {
+		{0x1000, 0xf000, EADDRINUSE}, /* around the one */
+		{0x1230, 0xfff0, EADDRINUSE}, /* within */
+		{0x1234, UINT64_MAX, EADDRINUSE},
+		{0x0034, 0x00ff, EADDRINUSE}, /* across */
+		{0x0200, 0x0f00, EADDRINUSE},
+		{0x1300, 0xff00, 0},
+		{0x0134, 0x0fff, 0},
+		{0x1334, UINT64_MAX, 0},
+	};
+
+	for (unsigned i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t id = top | rows[i / 2].id, mask = all | rows[i / 2].mask;
+		struct urxe_cm_id *a, *b;
+		struct rig r;
+
+		rig_open(&r, OWN_GUID);
+		a = urxe_cm_new_id(r.cm, rig_handler, &r);
+		b = urxe_cm_new_id(r.cm, rig_handler, &r);
+		CU_ASSERT_EQUAL(i % 2 ? urxe_cm_listen(a, top | 0x1200, all | 0xff00)
+				      : urxe_cm_listen(a, id, mask),
+				0);
+		CU_ASSERT_EQUAL(i % 2 ? urxe_cm_listen(b, id, mask)
+				      : urxe_cm_listen(b, top | 0x1200, all | 0xff00),
+				rows[i / 2].err);
+		urxe_cm_destroy(a);
+		CU_ASSERT_EQUAL(urxe_cm_get_state(b),
+				rows[i / 2].err ? URXE_CM_IDLE : URXE_CM_LISTEN);
+		urxe_cm_destroy(b);
+		rig_close(&r);
+	}
+}
+
 static void all_named(const char *const *names, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -856,4 +897,4 @@ URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(every_state_every_input
 	       T(asks_again), T(dreq_goes_on), T(auto_mra), T(stale_connection), T(stale_rep),
 	       T(req_rejections), T(req_before_listener), T(sidr_before_listener),
 	       T(twice_before_listener), T(flood_before_listener), T(rej_by_guid), T(refused),
-	       T(qp_attributes), T(limits), T(names), T(transitions_are_logged))
+	       T(qp_attributes), T(limits), T(ranges), T(names), T(transitions_are_logged))
