@@ -183,18 +183,30 @@ bool urxe_cm_ask_again(struct urxe_cm_id *id)
 	return true;
 }
 
+bool urxe_cm_no_data(const uint8_t *data, unsigned len)
+{
+	while (len && !data[len - 1])
+		len--;
+	return !len;
+}
+
 /*
  * A peer that does not park REQs for listeners that are about to come (cm_park.c, the kernel does
  * not) rejects at once; then the REQ, of which it keeps nothing, is sent once more. A peer that is
- * to ask us as well may do so at any time: the REQ goes on.
+ * to ask us as well may do so at any time: the REQ goes on. A consumer that rejects for this reason
+ * has had its say, and is not asked again: its CM has an id for the REQ, or it has sent data.
  */
 ACTION(rej_req_sent)
 {
-	bool no_listener = urxe_mad_get(s->mad, URXE_REJ_REASON) == URXE_CM_REJ_INVALID_SERVICE_ID;
+	const uint8_t *m = s->mad;
+	bool reason = urxe_mad_get(m, URXE_REJ_REASON) == URXE_CM_REJ_INVALID_SERVICE_ID;
+	bool by_cm = !urxe_mad_get(m, URXE_REJ_LOCAL_COMM_ID) &&
+		     urxe_cm_no_data(urxe_mad_cbytes(m, URXE_REJ_PRIVATE_DATA),
+				     URXE_REJ_PRIVATE_LEN);
 
-	if (no_listener && id->peer)
+	if (reason && id->peer)
 		return URXE_CM_STAY;
-	return no_listener && urxe_cm_ask_again(id) ? URXE_CM_STAY : urxe_cm_act_rej(id, s);
+	return reason && by_cm && urxe_cm_ask_again(id) ? URXE_CM_STAY : urxe_cm_act_rej(id, s);
 }
 
 /* The passive side gave up waiting for an RTU that got lost (12.9.8.3.2). */

@@ -105,6 +105,15 @@ struct urxe_cm_parked {
 
 #define URXE_CM_PARKED 16
 
+/** A consumer's own "no such service" to a SIDR_REQ, should that be asked again (cm_sidr.c). */
+struct urxe_cm_refusal {
+	union ibv_gid peer;
+	uint64_t until;
+	uint8_t mad[URXE_MAD_LEN]; /* has the request's id and transaction id */
+};
+
+#define URXE_CM_REFUSALS 16
+
 #define URXE_CM_PEERS 256
 
 struct urxe_cm {
@@ -125,6 +134,8 @@ struct urxe_cm {
 	struct urxe_cm_counters counters;
 	enum urxe_cm_input input; /* of the step that is taken, for the log */
 	struct urxe_cm_parked parked[URXE_CM_PARKED];
+	struct urxe_cm_refusal refusals[URXE_CM_REFUSALS];
+	unsigned next_refusal;
 	unsigned unanswered[URXE_CM_PEERS]; /* REPs without RTU, by a hash of the peer's address */
 	uint64_t heard[URXE_CM_PEERS];	    /* when the last MAD came, likewise */
 };
@@ -188,6 +199,8 @@ void urxe_cm_cancel(struct urxe_cm_id *id);
  * True if it was the first answer and came at once: the request is sent once more in a moment.
  */
 bool urxe_cm_ask_again(struct urxe_cm_id *id);
+/** urxe_cm_no_data - is private data all zeros? */
+bool urxe_cm_no_data(const uint8_t *data, unsigned len);
 /** urxe_cm_arm_try - wait for the answer to try number id->tries (from 1), with back-off. */
 void urxe_cm_arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms);
 /** urxe_cm_try_ns - how long that is. */
@@ -239,6 +252,10 @@ int urxe_cm_doubt(const struct urxe_cm_id *id, unsigned sends);
 bool urxe_cm_nobody_there(const struct urxe_cm_id *id);
 /** urxe_cm_gave_up - the event of a request's end. @err: of ICMP, or 0: nobody answered. */
 void urxe_cm_gave_up(struct urxe_cm_id *id, struct urxe_cm_step *s, int err);
+
+/* cm_sidr.c */
+/** urxe_cm_refused - has a consumer just refused this SIDR_REQ? Then it is told so once more. */
+bool urxe_cm_refused(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad);
 
 /* cm_park.c: REQs and SIDR_REQs before their listener */
 /** urxe_cm_park - keep one for a moment; false: no room, or not wanted. */

@@ -153,6 +153,8 @@ void urxe_cm_new_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, 
 		urxe_cm_do(id, URXE_CM_IN_SIDR_REQ, &s);
 		return;
 	}
+	if (urxe_cm_refused(cm, src, mad))
+		return;
 	s.listener = urxe_cm_find_service(cm, urxe_mad_get(mad, URXE_SIDR_REQ_SERVICE_ID));
 	if (s.listener) {
 		id = urxe_cm_new_id(cm, s.listener->handler, s.listener->context);

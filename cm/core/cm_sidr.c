@@ -70,6 +70,43 @@ ACTION(sidr_req)
 	return 0;
 }
 
+/*
+ * A peer that is told that there is no such service asks once more, as the listener may be about to
+ * come. What a consumer has refused for this reason it need not refuse again.
+ */
+#define REMEMBER_NS 1000000000ull
+
+static void remember(struct urxe_cm_id *id, const uint8_t *mad)
+{
+	struct urxe_cm *cm = id->cm;
+	struct urxe_cm_refusal *r = &cm->refusals[cm->next_refusal++ % URXE_CM_REFUSALS];
+
+	r->peer = id->path.dgid;
+	r->until = cm->ops->now(cm->arg) + REMEMBER_NS;
+	memcpy(r->mad, mad, sizeof(r->mad));
+}
+
+bool urxe_cm_refused(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
+{
+	uint64_t now = cm->ops->now(cm->arg);
+	struct urxe_cm_path path;
+
+	for (unsigned i = 0; i < URXE_CM_REFUSALS; i++) {
+		const struct urxe_cm_refusal *r = &cm->refusals[i];
+
+		if (now >= r->until || memcmp(&r->peer, &src->sgid, sizeof(r->peer)) ||
+		    urxe_mad_get(r->mad, URXE_HDR_TID) != urxe_mad_get(mad, URXE_HDR_TID) ||
+		    urxe_mad_get(r->mad, URXE_SIDR_REP_REQUEST_ID) !=
+			    urxe_mad_get(mad, URXE_SIDR_REQ_REQUEST_ID))
+			continue;
+		cm->counters.duplicates++;
+		urxe_cm_path_back(src, &path);
+		urxe_cm_send_mad(cm, &path, r->mad);
+		return true;
+	}
+	return false;
+}
+
 static void issue_rep(struct urxe_cm_id *id, const struct urxe_cm_reply *r)
 {
 	uint8_t m[URXE_MAD_LEN];
@@ -85,6 +122,8 @@ static void issue_rep(struct urxe_cm_id *id, const struct urxe_cm_reply *r)
 		urxe_cm_put_private(m, URXE_SIDR_REP_INFO, r->ari, r->ari_len);
 	}
 	urxe_cm_put_private(m, URXE_SIDR_REP_PRIVATE_DATA, r->private_data, r->private_len);
+	if (r->reason == URXE_CM_SIDR_UNSUPPORTED)
+		remember(id, m);
 	urxe_cm_send_mad(id->cm, &id->path, m);
 }
 
@@ -112,8 +151,10 @@ ACTION(sidr_rep)
 	const uint8_t *m = s->mad;
 	uint8_t info_len = urxe_mad_get8(m, URXE_SIDR_REP_INFO_LENGTH);
 
-	/* As for a REQ: the listener may be about to come. */
+	/* As for a REQ: the listener may be about to come. Data is a consumer's. */
 	if (urxe_mad_get(m, URXE_SIDR_REP_STATUS) == URXE_CM_SIDR_UNSUPPORTED &&
+	    urxe_cm_no_data(urxe_mad_cbytes(m, URXE_SIDR_REP_PRIVATE_DATA),
+			    URXE_SIDR_REP_PRIVATE_LEN) &&
 	    urxe_cm_ask_again(id))
 		return URXE_CM_STAY;
 	s->ev.type = URXE_CM_EV_SIDR_REP_RECEIVED;

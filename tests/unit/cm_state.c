@@ -687,28 +687,40 @@ static void rej_by_guid(void)
 	rig_close(&r);
 }
 
-/* Rejected at once for want of a listener: said once more. After a while, or again: it is over. */
+/*
+ * Rejected at once for want of a listener: said once more. After a while, or again: it is over; and
+ * so it is when a consumer says it, by an id of its own or with data.
+ */
 static void refused(void)
 {
 	static const struct {
 		uint64_t after, times;
 		enum urxe_cm_state state;
 		enum urxe_cm_input input;
-	} cases[] = {{1000000, 2, URXE_CM_REQ_SENT, URXE_CM_IN_REJ},
-		     {80000000, 1, URXE_CM_REQ_SENT, URXE_CM_IN_REJ},
-		     {1000000, 2, URXE_CM_SIDR_REQ_SENT, URXE_CM_IN_SIDR_REP},
-		     {80000000, 1, URXE_CM_SIDR_REQ_SENT, URXE_CM_IN_SIDR_REP}};
+		uint32_t comm_id;
+		uint8_t data;
+	} cases[] = {{1000000, 2, URXE_CM_REQ_SENT, URXE_CM_IN_REJ, 0, 0},
+		     {80000000, 1, URXE_CM_REQ_SENT, URXE_CM_IN_REJ, 0, 0},
+		     {1000000, 1, URXE_CM_REQ_SENT, URXE_CM_IN_REJ, PEER_COMM, 0},
+		     {1000000, 1, URXE_CM_REQ_SENT, URXE_CM_IN_REJ, 0, 1},
+		     {1000000, 2, URXE_CM_SIDR_REQ_SENT, URXE_CM_IN_SIDR_REP, 0, 0},
+		     {80000000, 1, URXE_CM_SIDR_REQ_SENT, URXE_CM_IN_SIDR_REP, 0, 0},
+		     {1000000, 1, URXE_CM_SIDR_REQ_SENT, URXE_CM_IN_SIDR_REP, 0, 1}};
 	uint8_t m[URXE_MAD_LEN];
 	struct rig r;
 
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		rig_open(&r, OWN_GUID);
 		bring_to(&r, cases[i].state);
 		peer_mad(&r, cases[i].input, m);
-		if (cases[i].input == URXE_CM_IN_REJ)
+		if (cases[i].input == URXE_CM_IN_REJ) {
 			urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
-		else
+			urxe_mad_put(m, URXE_REJ_LOCAL_COMM_ID, cases[i].comm_id);
+			urxe_mad_bytes(m, URXE_REJ_PRIVATE_DATA)[7] = cases[i].data;
+		} else {
 			urxe_mad_put(m, URXE_SIDR_REP_STATUS, URXE_CM_SIDR_UNSUPPORTED);
+			urxe_mad_bytes(m, URXE_SIDR_REP_PRIVATE_DATA)[7] = cases[i].data;
+		}
 		for (unsigned n = 1; n <= cases[i].times; n++) {
 			CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), cases[i].state);
 			CU_ASSERT_EQUAL(r.n_sent, n);
@@ -726,6 +738,39 @@ static void refused(void)
 		CU_ASSERT_EQUAL(r.n_sent, cases[i].times);
 		rig_close(&r);
 	}
+}
+
+/* A consumer that has refused a SIDR_REQ, as if there were no such service, sees it once. */
+static void refuses_once(void)
+{
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	bring_to(&r, URXE_CM_IDLE);
+	peer_mad(&r, URXE_CM_IN_SIDR_REQ, m);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_SIDR_REQ_RECEIVED);
+	CU_ASSERT_EQUAL(urxe_cm_send_sidr_rep(r.told, URXE_CM_SIDR_UNSUPPORTED, 0, 0, NULL, 0), 0);
+	urxe_cm_destroy(r.told);
+	r.n_events = r.n_sent = 0;
+	r.now += 50000000;
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT(!r.n_events && r.n_sent == 1);
+	CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_SIDR_REP);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_SIDR_REP_STATUS), URXE_CM_SIDR_UNSUPPORTED);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_TID), urxe_mad_get(m, URXE_HDR_TID));
+	/* Another one's, another one, and much later it is a request as any. */
+	urxe_mad_put(m, URXE_HDR_TID, urxe_mad_get(m, URXE_HDR_TID) + 1);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(r.n_events, 1);
+	urxe_mad_put(m, URXE_HDR_TID, urxe_mad_get(m, URXE_HDR_TID) - 1);
+	r.now += 1000000000;
+	urxe_cm_destroy(r.told);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(r.n_events, 2);
+	urxe_cm_destroy(r.told);
+	rig_close(&r);
 }
 
 static void qp_attributes(void)
@@ -897,4 +942,4 @@ URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(every_state_every_input
 	       T(asks_again), T(dreq_goes_on), T(auto_mra), T(stale_connection), T(stale_rep),
 	       T(req_rejections), T(req_before_listener), T(sidr_before_listener),
 	       T(twice_before_listener), T(flood_before_listener), T(rej_by_guid), T(refused),
-	       T(qp_attributes), T(limits), T(ranges), T(names), T(transitions_are_logged))
+	       T(refuses_once), T(qp_attributes), T(limits), T(ranges), T(names), T(transitions_are_logged))
