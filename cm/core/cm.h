@@ -134,7 +134,8 @@ extern const char *const urxe_cm_state_names[URXE_CM_N_STATES];
 	X(SEND_LAP)                                                             \
 	X(SEND_APR)                                                             \
 	X(PATH_MIG)                                                             \
-	X(IGNORE)  /* by a handler: as if the REQ had not come */               \
+	X(IGNORE) /* by a handler: as if the REQ had not come */                \
+	X(TELL_AGAIN)                                                           \
 	X(DESTROY) /* last of the calls */                                      \
 	X(REQ)	   /* first of the MADs */                                      \
 	X(MRA_REQ)                                                              \
@@ -454,10 +455,20 @@ int urxe_cm_send_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *rep);
 /**
  * urxe_cm_ignore - a REQ or SIDR_REQ that was just received is as if it had never come
  *
- * For a listener without room, in its handler, which then returns nonzero: nothing is sent, so
- * that the peer asks again. 0, or EINVAL: it was answered already.
+ * For a listener that cannot take it, in its handler, which then returns nonzero: nothing is sent,
+ * so that the peer asks again. 0, or EINVAL: it was answered already.
  */
 int urxe_cm_ignore(struct urxe_cm_id *id);
+/**
+ * urxe_cm_tell_again - the handler of a REQ or SIDR_REQ that is not answered yet gets its event
+ * once more, with the MAD as it came (listen_id: NULL)
+ *
+ * For a listener that kept the id for later. The peer of a REQ is asked for time meanwhile, by MRA,
+ * as with any slow consumer. The id may be gone afterwards. 0, or EINVAL: it was answered.
+ */
+int urxe_cm_tell_again(struct urxe_cm_id *id);
+/** urxe_cm_silence - ns since the last MAD of the peer's about a REQ or SIDR_REQ that waits. */
+uint64_t urxe_cm_silence(const struct urxe_cm_id *id);
 /** urxe_cm_send_rtu - confirm a REP; private data up to 224 bytes. EINVAL. */
 int urxe_cm_send_rtu(struct urxe_cm_id *id, const void *private_data, uint8_t len);
 /**

@@ -384,11 +384,21 @@ ACTION(req)
 		urxe_cm_set_ack_timeout(id, p->ack_timeout);
 	if (id->alt)
 		read_alternate(id, m);
+	memcpy(id->mad, m, sizeof(id->mad));
 	urxe_cm_index_peer(id);
+	urxe_cm_heard(id);
 	urxe_cm_arm(id, id->cm->cfg.mra_after_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_REQ_RECEIVED;
 	read_req(id, m, &s->ev);
 	s->ev.req.listen_id = s->listener;
+	return 0;
+}
+
+ACTION(tell_again)
+{
+	s->mad = id->mad;
+	s->ev.type = URXE_CM_EV_REQ_RECEIVED;
+	read_req(id, s->mad, &s->ev);
 	return 0;
 }
 

@@ -45,6 +45,16 @@ int urxe_cm_ignore(struct urxe_cm_id *id)
 	return call(id, URXE_CM_IN_IGNORE, NULL);
 }
 
+int urxe_cm_tell_again(struct urxe_cm_id *id)
+{
+	return call(id, URXE_CM_IN_TELL_AGAIN, NULL);
+}
+
+uint64_t urxe_cm_silence(const struct urxe_cm_id *id)
+{
+	return id->cm->ops->now(id->cm->arg) - id->heard;
+}
+
 int urxe_cm_send_rtu(struct urxe_cm_id *id, const void *private_data, uint8_t len)
 {
 	struct urxe_cm_reply r = {.private_data = private_data, .private_len = len};

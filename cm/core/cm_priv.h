@@ -78,13 +78,15 @@ struct urxe_cm_id {
 	uint8_t ack_timeout; /* of the QP, if one was chosen; 0: it never times out */
 	bool ack_timeout_set;
 
-	uint8_t mad[URXE_MAD_LEN]; /* what is retransmitted: REQ, REP, RTU, DREQ */
+	/* What is retransmitted: REQ, REP, RTU, DREQ; or the peer's request until it is answered.
+	 */
+	uint8_t mad[URXE_MAD_LEN];
 	unsigned tries;
 	unsigned retries; /* of all messages */
 	enum urxe_cm_event_type last_event;
 	uint32_t wait_ms; /* each try waits so long; 0: back-off */
 	uint8_t max_tries;
-	uint64_t heard, probe_ns; /* when its last MAD came, while connected; time between probes */
+	uint64_t heard, probe_ns; /* when its last MAD came; time between probes */
 	uint8_t rep_again;	  /* our REQ: the peer repeats its REP after 4.096 us * 2^n */
 	bool probed;		  /* an active side whose peer probes */
 	struct urxe_timer timer;
@@ -343,6 +345,7 @@ uint64_t urxe_cm_heard_mra(const struct urxe_cm_id *id, struct urxe_cm_step *s);
 	A(peer_req)        \
 	A(req)             \
 	A(ignore)          \
+	A(tell_again)      \
 	A(resend)          \
 	A(dup_req_stale)   \
 	A(mra)             \
@@ -371,6 +374,8 @@ uint64_t urxe_cm_heard_mra(const struct urxe_cm_id *id, struct urxe_cm_step *s);
 	A(send_sidr_rep)   \
 	A(drop_sidr)       \
 	A(sidr_req)        \
+	A(tell_sidr_again) \
+	A(dup_sidr)        \
 	A(sidr_rep)        \
 	A(tmo_sidr)        \
 	A(unreachable)     \

@@ -50,23 +50,45 @@ ACTION(tmo_sidr)
 	return 0;
 }
 
+static void tell(struct urxe_cm_id *id, struct urxe_cm_step *s)
+{
+	s->ev.type = URXE_CM_EV_SIDR_REQ_RECEIVED;
+	s->ev.sidr_req.listen_id = s->listener;
+	s->ev.sidr_req.service_id = id->service_id;
+	s->ev.sidr_req.pkey = id->path.pkey;
+	s->ev.sidr_req.path = &id->path;
+	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_SIDR_REQ_PRIVATE_DATA);
+	s->ev.private_len = URXE_SIDR_REQ_PRIVATE_LEN;
+}
+
 ACTION(sidr_req)
 {
 	const uint8_t *m = s->mad;
 
+	memcpy(id->mad, m, sizeof(id->mad));
 	id->tid = urxe_mad_get(m, URXE_HDR_TID);
 	id->remote_comm_id = urxe_mad_get32(m, URXE_SIDR_REQ_REQUEST_ID);
 	id->service_id = urxe_mad_get(m, URXE_SIDR_REQ_SERVICE_ID);
 	urxe_cm_path_back(s->src, &id->path);
 	id->path.pkey = urxe_mad_get16(m, URXE_SIDR_REQ_PKEY);
 	urxe_cm_index_peer(id);
-	s->ev.type = URXE_CM_EV_SIDR_REQ_RECEIVED;
-	s->ev.sidr_req.listen_id = s->listener;
-	s->ev.sidr_req.service_id = id->service_id;
-	s->ev.sidr_req.pkey = id->path.pkey;
-	s->ev.sidr_req.path = &id->path;
-	s->ev.private_data = urxe_mad_cbytes(m, URXE_SIDR_REQ_PRIVATE_DATA);
-	s->ev.private_len = URXE_SIDR_REQ_PRIVATE_LEN;
+	urxe_cm_heard(id);
+	tell(id, s);
+	return 0;
+}
+
+ACTION(tell_sidr_again)
+{
+	s->mad = id->mad;
+	tell(id, s);
+	return 0;
+}
+
+/* The consumer has not answered yet. */
+ACTION(dup_sidr)
+{
+	id->cm->counters.duplicates++;
+	urxe_cm_heard(id);
 	return 0;
 }
 

@@ -93,6 +93,7 @@ static const struct row table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(SEND_REJ, rej_req, IDLE),
 		IN(SEND_MRA, send_mra, MRA_REQ_SENT),
 		IN(IGNORE, ignore, IDLE),
+		IN(TELL_AGAIN, tell_again, REQ_RCVD),
 		IN(DESTROY, drop_rcvd, IDLE),
 		IN(REQ, dup_mra, MRA_REQ_SENT),
 		IN(REJ, rej, IDLE),
@@ -103,6 +104,8 @@ static const struct row table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(SEND_REP, send_rep, REP_SENT),
 		IN(SEND_REJ, rej_req, IDLE),
 		IN(SEND_MRA, send_mra, MRA_REQ_SENT),
+		IN(IGNORE, ignore, IDLE),
+		IN(TELL_AGAIN, tell_again, MRA_REQ_SENT),
 		IN(DESTROY, drop_rcvd, IDLE),
 		IN(REQ, dup_mra, MRA_REQ_SENT),
 		IN(REJ, rej, IDLE),
@@ -186,8 +189,9 @@ static const struct row table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 	[URXE_CM_SIDR_REQ_RCVD] = {
 		IN(SEND_SIDR_REP, send_sidr_rep, IDLE),
 		IN(IGNORE, ignore, IDLE),
+		IN(TELL_AGAIN, tell_sidr_again, SIDR_REQ_RCVD),
 		IN(DESTROY, drop_sidr, IDLE),
-		IN(SIDR_REQ, nothing, SIDR_REQ_RCVD),
+		IN(SIDR_REQ, dup_sidr, SIDR_REQ_RCVD),
 	},
 	/* Within ESTABLISHED, 12.8.2 and figures 132, 133: what is not in its own row is here */
 	[URXE_CM_LAP_IDLE] = {

@@ -390,6 +390,7 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch) URXE_REQUIRES(ur
 		struct urxe_cma_id *child = to_cma_id(ev->event.id);
 
 		urxe_cma_backlog_count(ev->owner, child, -1);
+		urxe_cma_backlog_admit(ev->owner);
 		/* The listener may have moved since. */
 		if (child->channel != ch) {
 			urxe_cma_events_move(child, ch);

@@ -27,17 +27,29 @@
 
 struct urxe_cma_id;
 
-/** A peer that found a backlog full, and will ask again (backlog.c). */
+/** A request that waits for room in a backlog (backlog.c). */
 struct urxe_cma_waiter {
-	uint64_t key, since;
-	uint8_t times; /* 0: nobody */
+	struct cds_list_head entry; /* in urxe_cma_sender.waiters */
+	struct cds_list_head all;   /* in urxe_cma_listening.waiters */
+	struct urxe_cma_service *service;
+	struct urxe_cma_id *listener;
+	struct urxe_cm_id *cm;
 };
-#define URXE_CMA_WAITERS 1024
+#define URXE_CMA_WAITERS 16384 /* on a device */
+#define URXE_CMA_SENDERS 64
+
+/** The requests of the addresses with one hash to one listener. */
+struct urxe_cma_sender {
+	unsigned pending;	      /* not yet taken */
+	struct cds_list_head waiters; /* for room: first come, first served */
+};
 
 /** What listens on a device, and who waits for it: urxe_cma_dev.listening. */
 struct urxe_cma_listening {
 	struct cds_list_head services;
-	struct urxe_cma_waiter waiters[URXE_CMA_WAITERS];
+	struct cds_list_head waiters;
+	unsigned n_waiters, of_sender[URXE_CMA_SENDERS];
+	uint64_t swept; /* when those that are silent were looked for */
 };
 
 struct urxe_cma_channel {
@@ -123,8 +135,9 @@ struct urxe_cma_id {
 	void *claims[URXE_CMA_MAX_DEVICES]; /* the port number, on each device's identity */
 
 	/* listening */
-	int backlog, pending; /* requests not yet taken */
-	uint16_t *senders;    /* of these, by a hash of their address */
+	int backlog, pending;		 /* requests not yet taken */
+	struct urxe_cma_sender *senders; /* by a hash of their address; NULL: never listened */
+	unsigned next_sender;		 /* whose turn it is to be let in */
 	struct urxe_cma_binding *bindings;
 	struct ibv_qp_init_attr *qp_init_attr; /* of rdma_create_ep, for get_request */
 
@@ -320,17 +333,28 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 
 /** urxe_cma_backlog_init - for an id that is about to listen. 0 or ENOMEM. */
 int urxe_cma_backlog_init(struct urxe_cma_id *listener);
-/** urxe_cma_backlog_full - is there no room for one more request of @sender's? Locked. */
-bool urxe_cma_backlog_full(const struct urxe_cma_id *listener, const union ibv_gid *sender)
-	URXE_REQUIRES(urxe_cma_lock);
-/** urxe_cma_backlog_owed - are so many RTUs of this REQ's sender missing that it waits? Locked. */
-bool urxe_cma_backlog_owed(const struct urxe_cma_id *listener, const struct urxe_cm_id *cm)
+/** urxe_cma_backlog_fits - has the listener room for this REQ or SIDR_REQ? Locked. */
+bool urxe_cma_backlog_fits(const struct urxe_cma_id *listener, const struct urxe_cm_id *cm)
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_backlog_count - request @child became pending (1), or was taken (-1). Locked. */
 void urxe_cma_backlog_count(struct urxe_cma_id *listener, const struct urxe_cma_id *child, int n)
 	URXE_REQUIRES(urxe_cma_lock);
-/** urxe_cma_backlog_refuses - is a REQ for a full listener rejected, or passed over? Locked. */
-bool urxe_cma_backlog_refuses(struct urxe_cma_dev *dev, const struct urxe_cm_id *cm)
+/**
+ * urxe_cma_backlog_wait - have a request wait for room; false: so many wait already
+ *
+ * Its handler is urxe_cma_waiter_handler() until there is room; then the service's is called again.
+ * Locked.
+ */
+bool urxe_cma_backlog_wait(struct urxe_cma_service *svc, struct urxe_cma_id *listener,
+			   struct urxe_cm_id *cm) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_backlog_admit - there may be room: let in who fits, one of each sender in turn. Locked.
+ */
+void urxe_cma_backlog_admit(struct urxe_cma_id *listener) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_backlog_admit_all - the same for all listeners: an RTU may have come. Locked. */
+void urxe_cma_backlog_admit_all(const struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_backlog_end - the listener goes: those who wait for it are rejected. Locked. */
+void urxe_cma_backlog_end(struct urxe_cma_id *listener) URXE_REQUIRES(urxe_cma_lock);
+int urxe_cma_waiter_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)
 	URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- conn.c ---- */

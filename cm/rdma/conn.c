@@ -540,5 +540,8 @@ int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev,
 	default:
 		break;
 	}
+	/* Be it that it does not wait for its RTU any more. */
+	if (id->passive)
+		urxe_cma_backlog_admit_all(id->dev);
 	return 0;
 }

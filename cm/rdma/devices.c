@@ -128,7 +128,8 @@ static void report(struct urxe_report *r)
 
 static bool owns(urxe_cm_handler handler)
 {
-	return handler == urxe_cma_conn_handler || handler == urxe_cma_request_handler;
+	return handler == urxe_cma_conn_handler || handler == urxe_cma_request_handler ||
+	       handler == urxe_cma_waiter_handler;
 }
 
 static void forked(void)

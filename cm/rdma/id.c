@@ -152,6 +152,8 @@ void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
 	urxe_cma_release_port(id);
 	urxe_cma_events_purge(id, orphans);
 	cds_list_del(&id->all);
+	if (id->passive)
+		urxe_cma_backlog_admit_all(id->dev);
 }
 
 void urxe_cma_id_free(struct urxe_cma_id *id)

@@ -154,11 +154,10 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 					  : URXE_CM_REJ_CONSUMER);
 	if (!sidr && ev->req.qp_type != listener->id.qp_type)
 		return refuse(cm, ev, URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
-	if (urxe_cma_backlog_full(listener, &r.path->dgid) ||
-	    (!sidr && urxe_cma_backlog_owed(listener, cm)))
-		return urxe_cma_backlog_refuses(svc->dev, cm)
-			       ? refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES)
-			       : pass_over(cm);
+	if (!urxe_cma_backlog_fits(listener, cm))
+		return urxe_cma_backlog_wait(svc, listener, cm)
+			       ? 0
+			       : refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES);
 	id = new_child(svc, listener, &r);
 	e = id ? urxe_cma_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0) : NULL;
 	if (!e) {
@@ -187,8 +186,10 @@ static struct urxe_cma_listening *listening(struct urxe_cma_dev *dev)
 {
 	if (!dev->listening) {
 		dev->listening = calloc(1, sizeof(*dev->listening));
-		if (dev->listening)
+		if (dev->listening) {
 			CDS_INIT_LIST_HEAD(&dev->listening->services);
+			CDS_INIT_LIST_HEAD(&dev->listening->waiters);
+		}
 	}
 	return dev->listening;
 }
@@ -269,6 +270,7 @@ void urxe_cma_unlisten(struct urxe_cma_id *id)
 {
 	struct urxe_cma_binding *b;
 
+	urxe_cma_backlog_end(id);
 	while ((b = id->bindings)) {
 		id->bindings = b->next;
 		cds_list_del(&b->entry);

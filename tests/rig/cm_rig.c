@@ -245,6 +245,8 @@ int do_call(struct rig *r, enum urxe_cm_input in)
 		return urxe_cm_notify_migrated(r->id);
 	case URXE_CM_IN_IGNORE:
 		return urxe_cm_ignore(r->id);
+	case URXE_CM_IN_TELL_AGAIN:
+		return urxe_cm_tell_again(r->id);
 	default:
 		CU_FAIL("no such call");
 		return 0;
