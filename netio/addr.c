@@ -177,6 +177,22 @@ bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t 
 	return !urxe_port_next_hop(port, own, dgid, next) && urxe_neigh_known(port, next);
 }
 
+void urxe_port_suspect(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
+{
+	const struct urxe_gid_entry *own = urxe_port_own(port, sgid_index);
+	struct urxe_lane *lane = port->lanes;
+	struct urxe_neigh *n;
+	uint8_t next[16];
+
+	if (!own || !atomic_load(&port->started) || urxe_port_way(port, dgid) != PATH_WIRE ||
+	    urxe_port_next_hop(port, own, dgid, next) || urxe_neigh_get(port, next, sgid_index, &n))
+		return;
+	urxe_lane_lock(lane);
+	urxe_neigh_suspect(lane, n);
+	urxe_lane_unlock(lane);
+	urxe_neigh_put(port, n);
+}
+
 int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16],
 		      uint8_t dmac[6])
 {

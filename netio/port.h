@@ -355,6 +355,13 @@ void urxe_path_destroy(struct urxe_path *path);
 bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
 
 /**
+ * urxe_port_suspect - the same as urxe_path_suspect(), without a path
+ *
+ * Thread-safe (takes a lane's lock itself: call with none held).
+ */
+void urxe_port_suspect(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
+
+/**
  * urxe_port_resolve - the L2 address of a destination, without a path
  *
  * Starts resolution where needed. Returns 0 and @dmac; EINPROGRESS; EHOSTUNREACH; ENETUNREACH.

@@ -220,6 +220,11 @@ bool urxe_gsi_known(struct ibv_context *ctx, unsigned sgid_index, const union ib
 	return urxe_port_known(to_urxe_dev(ctx)->port, sgid_index, dgid->raw);
 }
 
+void urxe_gsi_suspect(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid)
+{
+	urxe_port_suspect(to_urxe_dev(ctx)->port, sgid_index, dgid->raw);
+}
+
 bool urxe_gsi_awaits_carrier(struct ibv_context *ctx)
 {
 	return urxe_port_awaits_carrier(to_urxe_dev(ctx)->port);

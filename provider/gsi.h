@@ -156,6 +156,13 @@ int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union i
 /** urxe_gsi_known - is a destination's L2 address known? Asks nobody. Thread-safe. */
 bool urxe_gsi_known(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);
 
+/**
+ * urxe_gsi_suspect - a destination that is known does not answer: ask everybody for its L2 address
+ *
+ * As urxe_path_suspect(). Not from within a lane's lock.
+ */
+void urxe_gsi_suspect(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);
+
 /** urxe_gsi_prefix - prefix length (0..32 or 0..128) of the own address at a GID index; -1 if none.
  */
 int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);

@@ -23,6 +23,12 @@
 
 struct urxe_cm;
 
+/*
+ * In a REP's Local Q_Key, which means something for reliable datagrams alone (12.7.22, table 110)
+ * and else is 0: its sender sends it again now and then, and silence means that it died.
+ */
+#define URXE_CM_PROBES 0x75727865u
+
 /** Where the peer is and how to get there. */
 struct urxe_cm_path {
 	union ibv_gid sgid; /* own */
@@ -46,6 +52,8 @@ struct urxe_cm_ops {
 	uint32_t (*comm_id)(void *arg); /* a random communication id, not 0 */
 	/** index of an own GID, -1 when it is not ours */
 	int (*own_gid)(void *arg, const union ibv_gid *gid);
+	/** NULL, or: a MAD got no answer, and its way may be another by now; called at each try */
+	void (*suspect)(void *arg, const struct urxe_cm_path *path);
 };
 
 /**
@@ -70,9 +78,9 @@ struct urxe_cm_config {
 	/*
 	 * A connection without traffic does not notice that its peer died. So the passive side
 	 * sends its REP again now and then, which any CM answers with RTU (12.9.7.1), and sooner
-	 * if no answer comes. Each side gives up a peer that was silent for probe_misses times as
-	 * long, and for as long as the QP would take to run out of retries. With more connections
-	 * the pauses are longer. 0: never.
+	 * if no answer comes; its REP says that it will (URXE_CM_PROBES). Each side gives up a peer
+	 * that was silent for probe_misses times as long, and for as long as the QP would take to
+	 * run out of retries. With more connections the pauses are longer. 0: never.
 	 */
 	uint32_t probe_first_ms, probe_ms;
 	uint8_t probe_misses;

@@ -91,7 +91,6 @@ ACTION(send_req)
 	id->initiator_depth = id->offered_depth = c->initiator_depth;
 	id->retry_count = c->retry_count;
 	urxe_cm_build_req(id, req);
-	id->rep_again = urxe_mad_get8(id->mad, URXE_REQ_LOCAL_CM_RESPONSE_TIMEOUT);
 	send_first(id);
 	if (id->peer)
 		urxe_cm_index_waiting(id);
@@ -262,6 +261,8 @@ ACTION(rep)
 	id->remote_comm_id = urxe_mad_get32(s->mad, URXE_REP_LOCAL_COMM_ID);
 	id->remote_guid = guid;
 	id->remote_qpn = c.qpn;
+	id->probed = urxe_mad_get32(s->mad, URXE_REP_LOCAL_QKEY) == URXE_CM_PROBES;
+	id->asked_time = false;
 	id->sq_psn = c.psn;
 	id->rnr_retry_count = c.rnr_retry_count;
 	id->initiator_depth = (uint8_t)min64(c.responder_resources, id->offered_depth);
@@ -541,6 +542,7 @@ static int send_mra(struct urxe_cm_id *id, uint8_t service, const void *data, ui
 {
 	urxe_cm_issue_mra(id, id->active ? URXE_CM_ANSWER_REP : URXE_CM_ANSWER_REQ, service, data,
 			  len);
+	id->asked_time = true;
 	urxe_cm_arm(id, id->cm->cfg.mra_again_ms * URXE_CM_MS);
 	return 0;
 }

@@ -73,26 +73,27 @@ void urxe_cm_heard(struct urxe_cm_id *id)
 	id->heard = now_ns(id);
 }
 
-/* The active side has the REP of its peer, and waits for the first probe if there are any. */
 void urxe_cm_watch(struct urxe_cm_id *id)
 {
+	const struct urxe_cm_config *cfg = &id->cm->cfg;
+
 	urxe_cm_cancel(id);
-	id->probed = false;
-	id->probe_ns = id->cm->cfg.probe_ms * URXE_CM_MS;
-	if (id->active)
-		return;
 	urxe_cm_heard(id);
-	if (id->cm->cfg.probe_ms)
-		urxe_cm_arm(id, id->cm->cfg.probe_first_ms * URXE_CM_MS);
+	id->probing = false;
+	id->probe_ns = cfg->probe_ms * URXE_CM_MS;
+	if (!cfg->probe_ms)
+		return;
+	/* Many CMs do not probe, and are never heard again; the REP says which does. */
+	if (!id->active)
+		urxe_cm_arm(id, cfg->probe_first_ms * URXE_CM_MS);
+	else if (id->probed)
+		urxe_cm_arm(id, id->asked_time ? id->probe_ns / 4 : patience(id, id->probe_ns));
 }
 
-/*
- * A peer that does not probe repeats its REP when our RTU got lost, and is silent ever after. It
- * does so when the response time of our REQ is over; one that probes does it much sooner.
- */
-static bool is_probe(const struct urxe_cm_id *id, uint64_t pause)
+/* The peer has asked already, and again soon: it does not hear our answers. */
+static bool is_deaf(const struct urxe_cm_id *id, uint64_t pause)
 {
-	return id->probed || (id->cm->cfg.probe_ms && pause < (4096ull << id->rep_again) / 2);
+	return pause > 2 * id->cm->cfg.probe_first_ms * URXE_CM_MS && pause < id->probe_ns / 2;
 }
 
 /*
@@ -118,8 +119,10 @@ ACTION(dup_rep_rtu)
 	if (!id->active)
 		return 0;
 	urxe_cm_heard(id);
-	id->probed = is_probe(id, pause);
-	if (id->probed) {
+	id->asked_time = false;
+	if (id->probed && id->cm->cfg.probe_ms) {
+		if (is_deaf(id, pause))
+			urxe_cm_unheard(id);
 		follow_probes(id, pause);
 		urxe_cm_arm(id, patience(id, id->probe_ns));
 	}
@@ -134,7 +137,9 @@ ACTION(alive)
 	uint64_t wanted = probe_pause(id->cm), most = id->probe_ns * 5 / 4;
 
 	urxe_cm_heard(id);
-	if (wanted && !id->active) {
+	/* Else its RTU comes again for want of a probe. */
+	if (wanted && id->probing) {
+		id->probing = false;
 		id->probe_ns = wanted < most ? wanted : most;
 		urxe_cm_arm(id, id->probe_ns);
 	}
@@ -143,7 +148,12 @@ ACTION(alive)
 
 ACTION(tmo_alive)
 {
-	if (!id->active && now_ns(id) - id->heard < patience(id, id->probe_ns)) {
+	bool asks = !id->active || id->asked_time; /* by REP; by RTU, which may have got lost */
+
+	if (asks && now_ns(id) - id->heard < patience(id, id->probe_ns)) {
+		if (now_ns(id) - id->heard > id->probe_ns)
+			urxe_cm_unheard(id);
+		id->probing = !id->active;
 		urxe_cm_send_mad(id->cm, &id->path, id->mad);
 		urxe_cm_arm(id, id->probe_ns / 4);
 		return URXE_CM_STAY;

@@ -16,8 +16,15 @@ void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const
 	cm->ops->send(cm->arg, path, mad);
 }
 
+void urxe_cm_unheard(const struct urxe_cm_id *id)
+{
+	if (id->cm->ops->suspect)
+		id->cm->ops->suspect(id->cm->arg, &id->path);
+}
+
 void urxe_cm_count_retry(struct urxe_cm_id *id, uint16_t attr)
 {
+	urxe_cm_unheard(id);
 	urxe_trace_cm_retry(id, attr);
 	id->retries++;
 	id->cm->counters.retried[attr - URXE_MAD_REQ]++;
@@ -159,6 +166,8 @@ void urxe_cm_build_rep(struct urxe_cm_id *id, const struct urxe_cm_conn *c)
 	PUT(m, HDR_ATTR_MOD, c->ece.attr_mod);
 	PUT(m, REP_LOCAL_COMM_ID, id->local_comm_id);
 	PUT(m, REP_REMOTE_COMM_ID, id->remote_comm_id);
+	if (id->cm->cfg.probe_ms)
+		PUT(m, REP_LOCAL_QKEY, URXE_CM_PROBES);
 	if (id->qp_type == IBV_QPT_XRC_RECV)
 		PUT(m, REP_LOCAL_EECN, c->qpn);
 	else

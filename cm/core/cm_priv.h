@@ -87,8 +87,9 @@ struct urxe_cm_id {
 	uint32_t wait_ms; /* each try waits so long; 0: back-off */
 	uint8_t max_tries;
 	uint64_t heard, probe_ns; /* when its last MAD came; time between probes */
-	uint8_t rep_again;	  /* our REQ: the peer repeats its REP after 4.096 us * 2^n */
 	bool probed;		  /* an active side whose peer probes */
+	bool probing;		  /* a passive side that waits for the answer to a probe */
+	bool asked_time;	  /* our MRA keeps it silent, until it hears our RTU */
 	struct urxe_timer timer;
 	/* What the host at the peer's address reported of the request (cm_unreachable.c). */
 	struct {
@@ -266,6 +267,8 @@ uint64_t urxe_cm_park_deadline(const struct urxe_cm *cm);
 void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now);
 
 /* cm_msg.c: messages out */
+/** urxe_cm_unheard - nobody answers: look whether the peer is where it was. */
+void urxe_cm_unheard(const struct urxe_cm_id *id);
 /** urxe_cm_count_retry - a message of kind @attr goes out once more. */
 void urxe_cm_count_retry(struct urxe_cm_id *id, uint16_t attr);
 

@@ -69,8 +69,13 @@ static int cm_own_gid(void *arg, const union ibv_gid *gid) URXE_REQUIRES(urxe_cm
 	return urxe_agent_own_gid(((struct urxe_agent *)arg)->dev, gid);
 }
 
-static const struct urxe_cm_ops cm_ops = {urxe_agent_send, cm_now, cm_random, cm_comm_id,
-					  cm_own_gid};
+static void cm_suspect(void *arg, const struct urxe_cm_path *path)
+{
+	urxe_gsi_suspect(((struct urxe_agent *)arg)->dev->verbs, path->sgid_index, &path->dgid);
+}
+
+static const struct urxe_cm_ops cm_ops = {urxe_agent_send, cm_now,     cm_random,
+					  cm_comm_id,	   cm_own_gid, cm_suspect};
 
 void urxe_agent_readdress(struct urxe_agent *a)
 {

@@ -65,10 +65,12 @@ static void read_req(struct urxe_ibcm_event *e, const struct urxe_cm_event *ev)
 static void read_rep(struct urxe_ibcm_event *e, const struct urxe_cm_event *ev)
 {
 	const struct urxe_cm_conn *c = &ev->rep;
+	uint32_t qkey = urxe_mad_get32(ev->mad, URXE_REP_LOCAL_QKEY);
 
 	e->event.param.rep_rcvd = (struct ib_cm_rep_event_param){
 		.remote_ca_guid = htobe64(urxe_mad_get(ev->mad, URXE_REP_LOCAL_CA_GUID)),
-		.remote_qkey = urxe_mad_get32(ev->mad, URXE_REP_LOCAL_QKEY),
+		/* Between CMs, not for consumers. */
+		.remote_qkey = qkey == URXE_CM_PROBES ? 0 : qkey,
 		.remote_qpn = c->qpn,
 		.starting_psn = c->psn,
 		.responder_resources = c->initiator_depth,

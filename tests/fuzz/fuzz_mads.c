@@ -66,7 +66,8 @@ static int rig_own_gid(void *arg, const union ibv_gid *gid)
 	return gid->raw[15] & 0xf ? -1 : gid->raw[15] >> 4;
 }
 
-static const struct urxe_cm_ops rig_ops = {rig_send, rig_now, rig_random, rig_comm_id, rig_own_gid};
+static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now,     rig_random,
+					   rig_comm_id, rig_own_gid, NULL};
 
 /* ---- the consumer ---- */
 

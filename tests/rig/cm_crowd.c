@@ -16,9 +16,20 @@
 
 static const uint8_t own4[4] = {10, 1, 0, 1};
 
-static void gid_mac(const uint8_t gid[16], uint8_t mac[6])
+static struct crowd_peer *find(const struct crowd *c, const uint8_t gid[16])
 {
-	mac[0] = 2;
+	for (unsigned i = 0; i < c->n_peers; i++) {
+		if (!memcmp(c->peers[i].gid, gid, 16))
+			return &c->peers[i];
+	}
+	return NULL;
+}
+
+static void gid_mac(const struct crowd *c, const uint8_t gid[16], uint8_t mac[6])
+{
+	const struct crowd_peer *p = find(c, gid);
+
+	mac[0] = p && p->moved ? 6 : 2;
 	mac[1] = gid[11];
 	memcpy(mac + 2, gid + 12, 4);
 }
@@ -80,7 +91,7 @@ static void put_arp(struct crowd *c, const uint8_t gid[16], uint8_t op)
 	uint8_t f[60] = {0}, *arp = f + ETH_LEN;
 
 	memcpy(f, c->mac, 6);
-	gid_mac(gid, f + 6);
+	gid_mac(c, gid, f + 6);
 	urxe_put16(f + 12, ETHERTYPE_ARP);
 	memcpy(arp, head, sizeof(head));
 	arp[7] = op;
@@ -98,7 +109,7 @@ static void put_nd(struct crowd *c, const uint8_t gid[16], uint8_t type)
 	uint8_t f[ETH_LEN + IPV6_LEN + 32] = {0}, *ip = f + ETH_LEN, *nd = ip + IPV6_LEN;
 
 	memcpy(f, c->mac, 6);
-	gid_mac(gid, f + 6);
+	gid_mac(c, gid, f + 6);
 	urxe_put16(f + 12, ETHERTYPE_IPV6);
 	ip[0] = 0x60;
 	urxe_put16(ip + 4, 32);
@@ -119,7 +130,6 @@ static void put_nd(struct crowd *c, const uint8_t gid[16], uint8_t type)
 
 void crowd_meet(struct crowd *c, struct crowd_peer *p)
 {
-	p->knows = true;
 	if (urxe_gid_is_v4(p->gid))
 		put_arp(c, p->gid, 1);
 	else
@@ -136,7 +146,7 @@ static void put_mad(struct crowd *c, const uint8_t gid[16], const uint8_t *mad)
 	uint32_t len = (uint32_t)(b - f) + MAD + URXE_MAD_LEN + URXE_ICRC_LEN;
 
 	memcpy(f, c->mac, 6);
-	gid_mac(gid, f + 6);
+	gid_mac(c, gid, f + 6);
 	urxe_put16(f + 12, v4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
 	ip[0] = v4 ? 0x45 : 0x60;
 	ip[v4 ? 8 : 7] = 64;
@@ -188,20 +198,17 @@ void crowd_answer(struct crowd *c, const struct crowd_peer *p, enum urxe_mad_att
 
 /* ---- from the device ---- */
 
-static struct crowd_peer *find(const struct crowd *c, const uint8_t gid[16])
+static void hear_mad(struct crowd *c, const uint8_t gid[16], const uint8_t *f, const uint8_t *m)
 {
-	for (unsigned i = 0; i < c->n_peers; i++) {
-		if (!memcmp(c->peers[i].gid, gid, 16))
-			return &c->peers[i];
-	}
-	return NULL;
-}
-
-static void hear_mad(struct crowd *c, const uint8_t gid[16], const uint8_t *m)
-{
-	struct crowd_peer *p;
 	uint32_t comm = urxe_mad_get32(m, URXE_REP_REMOTE_COMM_ID);
+	struct crowd_peer *p = find(c, gid);
+	uint8_t mac[6];
 
+	gid_mac(c, gid, mac);
+	if (memcmp(f, mac, 6))
+		return;
+	if (p)
+		p->reqs += urxe_mad_get16(m, URXE_HDR_ATTR_ID) == URXE_MAD_REQ;
 	for (unsigned i = 0; i < c->n_peers; i++) {
 		p = &c->peers[i];
 		if (memcmp(p->gid, gid, 16) || p->comm != comm)
@@ -242,9 +249,9 @@ static void hear(struct crowd *c, const uint8_t *f, uint32_t len)
 			put_arp(c, gid, 2);
 	} else if (urxe_get16(f + 12) == ETHERTYPE_IPV4 && ip[9] == PROTO_UDP) {
 		urxe_gid_from_v4(gid, ip + 16);
-		hear_mad(c, gid, ip + IPV4_LEN + UDP_LEN + MAD);
+		hear_mad(c, gid, f, ip + IPV4_LEN + UDP_LEN + MAD);
 	} else if (urxe_get16(f + 12) == ETHERTYPE_IPV6 && ip[6] == PROTO_UDP) {
-		hear_mad(c, ip + 24, ip + IPV6_LEN + UDP_LEN + MAD);
+		hear_mad(c, ip + 24, f, ip + IPV6_LEN + UDP_LEN + MAD);
 	} else if (urxe_get16(f + 12) == ETHERTYPE_IPV6 && ip[6] == PROTO_ICMPV6 &&
 		   ip[IPV6_LEN] == 135 && ip[8] == 0xfd) {
 		c->questions++;
@@ -259,8 +266,9 @@ void crowd_turn(struct crowd *c)
 	uint8_t f[2048];
 	uint32_t len;
 
-	while (urxe_gsi_drive(c->ctx) > 0)
-		;
+	/* A pending send is something to do, for as long as its neighbour is not known. */
+	for (unsigned i = 0; i < 8; i++)
+		urxe_gsi_drive(c->ctx);
 	while ((len = urxe_sim_recv(c->end, f, sizeof(f))))
 		hear(c, f, len);
 }

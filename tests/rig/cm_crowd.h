@@ -21,10 +21,10 @@
 struct crowd_peer {
 	uint8_t gid[16];
 	bool lives;	/* answers ARP and ND */
-	bool knows;	/* has asked for us */
+	bool moved;	/* to another MAC */
 	uint32_t comm;	/* of its REQ */
 	uint32_t their; /* the device's, from its REP or MRA */
-	unsigned reps, mras, rejs, reason;
+	unsigned reqs, reps, mras, rejs, reason;
 };
 
 struct crowd {
@@ -50,7 +50,7 @@ void crowd_meet(struct crowd *c, struct crowd_peer *p);
 void crowd_req(struct crowd *c, const uint8_t gid[16], uint32_t comm, uint32_t qpn);
 /** crowd_answer - a MAD with the two comm ids of the peer and the device alone: RTU, REJ. */
 void crowd_answer(struct crowd *c, const struct crowd_peer *p, enum urxe_mad_attr attr);
-/** crowd_turn - the device takes turns until nothing is left to do, and what it sends arrives. */
+/** crowd_turn - the device takes some turns, and what has arrived of it is heard. */
 void crowd_turn(struct crowd *c);
 /** crowd_run - turns and time: @ns, in steps of @step. */
 void crowd_run(struct crowd *c, uint64_t ns, uint64_t step);

@@ -97,4 +97,35 @@ static void silent(void)
 	rdma_destroy_event_channel(ch);
 }
 
-URXE_TEST_MAIN("cm_crowd", T(full), T(silent))
+/* A peer that has another MAC than it had: its request goes there after its first try. */
+static void moved(void)
+{
+	struct rdma_conn_param param = {.qp_num = 0x99};
+	struct crowd_peer p = {.lives = true};
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htobe16(CROWD_PORT)};
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *listener = crowd_listen(&ch, 1), *id, *told;
+	enum rdma_cm_event_type type;
+
+	crowd_gid(p.gid, true, 10);
+	memcpy(&to.sin_addr, p.gid + 12, 4);
+	crowd.peers = &p;
+	crowd.n_peers = 1;
+	CU_ASSERT_EQUAL(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	CU_ASSERT_EQUAL(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+	crowd_run(&crowd, 10 * CROWD_MS, CROWD_MS / 10);
+	CU_ASSERT(crowd_event(ch, &told, &type) && type == RDMA_CM_EVENT_ADDR_RESOLVED);
+	CU_ASSERT_EQUAL(rdma_resolve_route(id, 1000), 0);
+	CU_ASSERT(crowd_event(ch, &told, &type) && type == RDMA_CM_EVENT_ROUTE_RESOLVED);
+	p.moved = true;
+	CU_ASSERT_EQUAL(rdma_connect(id, &param), 0);
+	crowd_run(&crowd, 100 * CROWD_MS, CROWD_MS / 10);
+	CU_ASSERT_EQUAL(p.reqs, 0);
+	crowd_run(&crowd, 1900 * CROWD_MS, CROWD_MS / 10);
+	CU_ASSERT(p.reqs >= 1);
+	CU_ASSERT_EQUAL(rdma_destroy_id(id), 0);
+	CU_ASSERT_EQUAL(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+URXE_TEST_MAIN("cm_crowd", T(full), T(silent), T(moved))

@@ -668,5 +668,51 @@ static void death(void)
 	}
 }
 
-URXE_TEST_MAIN("cm_lossy", T(lossy), T(not_given_up), T(clean), T(doubled_and_reordered),
-	       T(everything), T(forged), T(death))
+static const struct end *first_established(const struct net *n)
+{
+	for (unsigned i = 0; i < n->n_ends; i++) {
+		if (n->ends[i].active && n->ends[i].established)
+			return &n->ends[i];
+	}
+	return NULL;
+}
+
+/* It dies as soon as the other end, which asked for the connection, thinks itself connected. */
+static void death_at_once(void)
+{
+	unsigned seen = 0;
+
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		struct net *n = net_open(seed, 20, 5, 1 * MS);
+		const struct end *e;
+
+		n->keep = true;
+		connect_one(n);
+		for (unsigned ms = 0; !first_established(n) && ms < 5000; ms++)
+			cm_net_run(&n->base, n->base.now + MS / 4);
+		e = first_established(n);
+		for (unsigned i = 0; e && i < n->n_ends; i++) {
+			if (n->ends[i].node != e->node) {
+				n->ends[i].node->dead = true;
+				n->ends[i].todo = NOTHING;
+				seen++;
+			}
+		}
+		cm_net_run(&n->base, n->base.now + 5000 * MS);
+		if (e && e->established && !n->ends[n->n_ends - 1].established) {
+			printf("seed %lu: it waits for ever\n", (unsigned long)seed);
+			CU_FAIL("a death is not noticed");
+		}
+		for (unsigned i = 0; i < n->n_ends; i++) {
+			if (n->ends[i].node->dead)
+				n->ends[i].id = NULL;
+		}
+		n->base.loss = 0;
+		CU_ASSERT_EQUAL(check_empty(n), 0);
+		net_close(n);
+	}
+	CU_ASSERT(seen > SEEDS / 4);
+}
+
+URXE_TEST_MAIN("cm_lossy", T(death_at_once), T(lossy), T(not_given_up), T(clean),
+	       T(doubled_and_reordered), T(everything), T(forged), T(death))

@@ -74,6 +74,9 @@ static void say_rep(struct rig *r, const uint8_t *m)
 	rig_open(r, urxe_mad_get(m, URXE_REP_LOCAL_CA_GUID));
 	bring_to(r, URXE_CM_REQ_RCVD);
 	CU_ASSERT_EQUAL(urxe_cm_send_rep(r->id, &c), 0);
+	/* The one thing that we say and the kernel does not. */
+	CU_ASSERT_EQUAL(urxe_mad_get(r->sent, URXE_REP_LOCAL_QKEY), URXE_CM_PROBES);
+	urxe_mad_put(r->sent, URXE_REP_LOCAL_QKEY, 0);
 }
 
 static void say_rtu(struct rig *r, const uint8_t *m)
