@@ -308,6 +308,8 @@ static void print_device(FILE *f, const struct urxe_port_config *d)
 		fprintf(f, "seed = %llu\n", (unsigned long long)d->seed);
 	if (d->queues)
 		fprintf(f, "queues = %u\n", d->queues);
+	if (d->trust_peer)
+		fprintf(f, "trust-peer = yes\n");
 }
 
 char *urxe_config_print(const struct urxe_config *cfg)

@@ -59,6 +59,7 @@ struct urxe_port_config {
 	struct urxe_fault_rate fault[URXE_NUM_FAULTS][URXE_NUM_FAULT_SIDES];
 	uint64_t seed;	 /* of the fault injection; 0: random */
 	unsigned queues; /* rx/tx queue pairs (lanes) wanted; 0: 1 */
+	bool trust_peer; /* whoever is at the link's socket (netio/trust.h) */
 };
 
 struct urxe_config {
@@ -134,6 +135,9 @@ char *urxe_config_print(const struct urxe_config *cfg);
 
 /** urxe_config_is_key - is it a key of the table; @global: does it stand in [urxe]? */
 bool urxe_config_is_key(const char *key, bool *global);
+
+/** urxe_config_is_switch - is its value yes or no, and yes when an option has none? */
+bool urxe_config_is_switch(const char *key);
 
 /** urxe_config_key_names - the names of all keys, device keys first; ends with NULL. */
 const char *const *urxe_config_key_names(void);

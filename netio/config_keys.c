@@ -216,6 +216,12 @@ static bool key_queues(struct urxe_config *cfg, struct urxe_port_config *dev, co
 	return true;
 }
 
+static bool key_trust_peer(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	dev->trust_peer = !strcmp(v, "yes");
+	return dev->trust_peer || !strcmp(v, "no");
+}
+
 static bool key_log(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
 	return !urxe_log_level_parse(v, &cfg->log);
@@ -225,6 +231,8 @@ static bool key_eal(struct urxe_config *cfg, struct urxe_port_config *dev, const
 {
 	return parse_string(v, cfg->eal_args, sizeof(cfg->eal_args));
 }
+
+static const char yes_or_no[] = "yes or no";
 
 #define RATE "a rate from 0 to 1"
 
@@ -253,6 +261,7 @@ static const struct urxe_config_key keys[] = {
 	{"corrupt-tx", false, false, key_corrupt_tx, RATE},
 	{"seed", false, false, key_seed, "a number"},
 	{"queues", false, false, key_queues, "1 to 64"},
+	{"trust-peer", false, false, key_trust_peer, yes_or_no},
 	{"log", true, false, key_log, "none, err, warn, info, debug or trace"},
 	{"eal", true, false, key_eal, "DPDK EAL arguments, of 255 bytes at most and without ';'"},
 };
@@ -275,6 +284,13 @@ bool urxe_config_is_key(const char *name, bool *global)
 	if (k && global)
 		*global = k->global;
 	return k != NULL;
+}
+
+bool urxe_config_is_switch(const char *name)
+{
+	const struct urxe_config_key *k = urxe_config_key_find(name);
+
+	return k && k->accepts == yes_or_no;
 }
 
 const char *const *urxe_config_key_names(void)

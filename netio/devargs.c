@@ -22,6 +22,8 @@
  */
 #define SHORT_RING 256
 
+#define MEMIF_SOCKET "/run/memif.sock" /* the driver's default */
+
 #define PCI_ROOM 2048 /* least bytes of a card's buffer */
 
 bool urxe_devargs_pci(const char *port, char *addr, size_t len)
@@ -61,6 +63,23 @@ bool urxe_devargs_get(const char *port, const char *key, char *val, size_t len)
 			snprintf(val, len, "%.*s", (int)vlen, p);
 			return true;
 		}
+	}
+	return false;
+}
+
+bool urxe_devargs_replace(const char *port, const char *key, const char *val, char *out, size_t len)
+{
+	size_t klen = strlen(key);
+	const char *p = port;
+	int n;
+
+	while ((p = strchr(p, ','))) {
+		p++;
+		if (strncmp(p, key, klen) != 0 || p[klen] != '=')
+			continue;
+		p += klen + 1;
+		n = snprintf(out, len, "%.*s%s%s", (int)(p - port), port, val, p + strcspn(p, ","));
+		return n > 0 && (size_t)n < len;
 	}
 	return false;
 }
@@ -164,6 +183,8 @@ static int complete_memif(struct urxe_devargs_out *a, const struct urxe_port_con
 {
 	args_default(a, "bsize", "%u", frame_room(l3_mtu));
 	args_default(a, "rsize", "10"); /* log2 */
+	/* The driver's default is a socket without owner: any user could be the peer. */
+	args_default(a, "socket-abstract", "no");
 	return 0;
 }
 
@@ -186,44 +207,64 @@ int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, c
 
 /* ---- sockets ---- */
 
-static int listens_vhost(const char *port, char *path, size_t len)
+static bool is_set(const char *port, const char *key)
 {
 	char val[16];
 
-	if (urxe_devargs_get(port, "client", val, sizeof(val)) && atoi(val))
-		return 0;
-	return urxe_devargs_get(port, "iface", path, len) ? SOCK_STREAM : 0;
+	return urxe_devargs_get(port, key, val, sizeof(val)) && atoi(val);
 }
 
-static int listens_memif(const char *port, char *path, size_t len)
+static bool socket_vhost(const char *port, struct urxe_devargs_socket *s)
+{
+	s->type = SOCK_STREAM;
+	s->listens = !is_set(port, "client");
+	return urxe_devargs_get(port, "iface", s->path, sizeof(s->path));
+}
+
+static bool socket_virtio_user(const char *port, struct urxe_devargs_socket *s)
+{
+	s->type = SOCK_STREAM;
+	s->by_fd = true;
+	return urxe_devargs_get(port, "path", s->path, sizeof(s->path));
+}
+
+static bool socket_memif(const char *port, struct urxe_devargs_socket *s)
 {
 	char val[16];
 
-	if (urxe_devargs_get(port, "role", val, sizeof(val)) &&
-	    (!strcmp(val, "client") || !strcmp(val, "slave")))
-		return 0;
-	if (!urxe_devargs_get(port, "socket-abstract", val, sizeof(val)) ||
-	    strcmp(val, "no")) /* abstract is the driver's default */
-		return 0;
-	return urxe_devargs_get(port, "socket", path, len) ? SOCK_SEQPACKET : 0;
+	s->type = SOCK_SEQPACKET;
+	s->listens = urxe_devargs_get(port, "role", val, sizeof(val)) &&
+		     (!strcmp(val, "server") || !strcmp(val, "master"));
+	s->abstract = urxe_devargs_get(port, "socket-abstract", val, sizeof(val)) &&
+		      strcmp(val, "no") != 0;
+	if (!urxe_devargs_get(port, "socket", s->path, sizeof(s->path)))
+		strcpy(s->path, MEMIF_SOCKET);
+	return true;
+}
+
+bool urxe_devargs_socket(const char *port, struct urxe_devargs_socket *s)
+{
+	const struct urxe_driver_kind *k = urxe_devargs_kind(port);
+
+	memset(s, 0, sizeof(*s));
+	return k->socket && k->socket(port, s);
 }
 
 void urxe_devargs_unstale(const char *port, char *path, size_t len)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	const struct urxe_driver_kind *k = urxe_devargs_kind(port);
-	int type = k->listens ? k->listens(port, path, len) : 0;
+	struct urxe_devargs_socket s;
 	struct stat st;
 	int fd;
 
-	if (!type) {
-		path[0] = '\0';
+	path[0] = '\0';
+	if (!urxe_devargs_socket(port, &s) || !s.listens || s.abstract)
 		return;
-	}
+	snprintf(path, len, "%s", s.path);
 	if (lstat(path, &st) || !S_ISSOCK(st.st_mode) || strlen(path) >= sizeof(un.sun_path))
 		return;
 	strcpy(un.sun_path, path);
-	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, s.type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return;
 	if (connect(fd, (struct sockaddr *)&un, sizeof(un)) && errno == ECONNREFUSED)
@@ -243,7 +284,7 @@ static const struct urxe_driver_kind kinds[] = {
 	 .same_queues = true,
 	 .nudge = true,
 	 .complete = complete_vhost,
-	 .listens = listens_vhost},
+	 .socket = socket_vhost},
 	{.prefix = "net_virtio_user",
 	 .alias = "virtio_user",
 	 .driver = "net_virtio_user",
@@ -255,7 +296,8 @@ static const struct urxe_driver_kind kinds[] = {
 	 .ring_arg = "queue_size",
 	 .same_queues = true,
 	 .hoards = true,
-	 .complete = complete_virtio_user},
+	 .complete = complete_virtio_user,
+	 .socket = socket_virtio_user},
 	/* A card's, whose port is a PCI address. */
 	{.prefix = "net_virtio", .driver = "net_virtio", .rx_intr = true, .hoards = true},
 	{.prefix = "net_memif",
@@ -266,7 +308,7 @@ static const struct urxe_driver_kind kinds[] = {
 	 .gated = true,
 	 .same_queues = true,
 	 .complete = complete_memif,
-	 .listens = listens_memif},
+	 .socket = socket_memif},
 	/* The port and the kernel's interface share a MAC: we are the other end, so take another.
 	 */
 	{.prefix = "net_tap",

@@ -13,6 +13,15 @@
 struct urxe_port_config;
 struct urxe_devargs_out;
 
+/** The UNIX socket at which a port meets its peer. */
+struct urxe_devargs_socket {
+	char path[256];
+	int type;      /* SOCK_STREAM or SOCK_SEQPACKET */
+	bool listens;  /* we make it; the peer connects to it */
+	bool abstract; /* in no folder, without owner */
+	bool by_fd;    /* it connects to a socket that we opened, and not to what has the path */
+};
+
 /** What a driver needs from us, measured with DPDK 22.11. */
 struct urxe_driver_kind {
 	const char *prefix; /* of the device name: "net_vhost" */
@@ -41,9 +50,8 @@ struct urxe_driver_kind {
 	 * urxe_devargs_complete(). */
 	int (*complete)(struct urxe_devargs_out *out, const struct urxe_port_config *cfg,
 			uint32_t l3_mtu, char *err, size_t errlen);
-	/* Private to devargs.c. The path of the socket it binds, and its type; 0 when it binds
-	 * none; NULL: never. */
-	int (*listens)(const char *port, char *path, size_t len);
+	/* Private to devargs.c. As urxe_devargs_socket(); NULL: none. */
+	bool (*socket)(const char *port, struct urxe_devargs_socket *s);
 };
 
 /**
@@ -69,6 +77,17 @@ bool urxe_devargs_get(const char *port, const char *key, char *val, size_t len);
  */
 int urxe_devargs_complete(const struct urxe_port_config *cfg, uint32_t l3_mtu, char *out,
 			  size_t len, char *err, size_t errlen);
+
+/** urxe_devargs_socket - the socket of a port; false: it has none. */
+bool urxe_devargs_socket(const char *port, struct urxe_devargs_socket *s);
+
+/**
+ * urxe_devargs_replace - @port with another value of argument @key, which it has, to @out
+ *
+ * False: it does not have it, or @out is too small.
+ */
+bool urxe_devargs_replace(const char *port, const char *key, const char *val, char *out,
+			  size_t len);
 
 /**
  * urxe_devargs_unstale - remove the socket file that a dead process left at the path we listen on

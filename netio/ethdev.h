@@ -58,6 +58,7 @@ struct ethdev {
 	struct urxe_eal_watch watch;
 	enum ethdev_stage stage;
 	bool was_up;
+	bool refused;	    /* the peer that the last attempt found; it was logged */
 	uint64_t peer_mark; /* which incarnation of the peer's socket the last probe failed on */
 	unsigned seeks;
 	uint64_t since_ns; /* of the last start, or of the first failed attempt */

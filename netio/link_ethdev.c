@@ -282,7 +282,7 @@ static int make_resources(struct ethdev *e, char *err, size_t errlen)
 static int open_job(void *arg)
 {
 	struct ethdev *e = arg;
-	char err[256] = "";
+	char err[400] = "";
 	int ret;
 
 	ret = urxe_eal_start(err, sizeof(err));

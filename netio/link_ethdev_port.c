@@ -16,6 +16,7 @@
 
 #include "netio/ethdev.h"
 #include "netio/port.h"
+#include "netio/trust.h"
 #include "urxe/log.h"
 
 #define MS		1000000u
@@ -301,37 +302,86 @@ static int bring_up(struct ethdev *e, const char **step)
 
 /* ---- plug ---- */
 
+/* Whose socket is it? *@fd as of urxe_trust_socket(). */
+static int check_peer(const struct ethdev *e, int *fd, char *err, size_t errlen)
+{
+	struct urxe_devargs_socket s;
+	int ret;
+
+	*fd = -1;
+	if (e->cfg.trust_peer || !urxe_devargs_socket(e->devargs, &s))
+		return 0;
+	ret = urxe_trust_socket(&s, fd, err, errlen);
+	/* Nothing to check: nothing to connect to, either. */
+	return !ret && s.by_fd && *fd < 0 ? ENOTCONN : ret;
+}
+
+/* @fd: what check_peer() found, and what the driver is to connect to; -1: what its path means. */
+static int probe(struct ethdev *e, int fd, char *err, size_t errlen)
+{
+	char path[32], devargs[sizeof(e->devargs) + sizeof(path)];
+	const char *args = e->devargs;
+	int ret;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fd >= 0 && !access(path, F_OK) &&
+	    urxe_devargs_replace(e->devargs, "path", path, devargs, sizeof(devargs)))
+		args = devargs;
+	ret = rte_dev_probe(args);
+	if (!ret && !rte_eth_dev_get_port_by_name(e->name, &e->port))
+		return 0;
+	ret = ret ? -ret : ENODEV;
+	urxe_eal_error(err, errlen);
+	if (ethdev_peer_absent(e))
+		return ENOTCONN;
+	/* EAL says EPERM (-1) and EEXIST where it means "no driver took it". */
+	return ret == EPERM || ret == ENOENT ? ENODEV : ret;
+}
+
+static int find_port(struct ethdev *e, int fd, char *err, size_t errlen)
+{
+	urxe_eal_error(err, errlen);
+	/* A PCI device was probed when EAL started. */
+	if (rte_eth_dev_get_port_by_name(e->name, &e->port))
+		return probe(e, fd, err, errlen);
+	if (rte_eth_dev_is_valid_port(e->port) && e->kind->driver[0]) {
+		snprintf(err, errlen, "another device of this process has that port");
+		return EBUSY;
+	}
+	return 0;
+}
+
 int ethdev_probe(struct ethdev *e, char *err, size_t errlen)
 {
 	char sock[sizeof(e->sock)];
-	int ret;
+	int ret, fd;
 
 	if (!e->since_ns)
 		e->since_ns = mono_ns();
 	if (e->stage != ETHDEV_UNPLUGGED)
 		return 0;
+	ret = check_peer(e, &fd, err, errlen);
+	if (ret)
+		return ret;
 	urxe_devargs_unstale(e->devargs, sock, sizeof(sock));
-	urxe_eal_error(err, errlen);
-	/* A PCI device was probed when EAL started. */
-	if (rte_eth_dev_get_port_by_name(e->name, &e->port) == 0) {
-		if (rte_eth_dev_is_valid_port(e->port) && e->kind->driver[0]) {
-			snprintf(err, errlen, "another device of this process has that port");
-			return EBUSY;
-		}
-	} else {
-		ret = rte_dev_probe(e->devargs);
-		if (ret || rte_eth_dev_get_port_by_name(e->name, &e->port)) {
-			ret = ret ? -ret : ENODEV;
-			urxe_eal_error(err, errlen);
-			if (ethdev_peer_absent(e))
-				return ENOTCONN;
-			/* EAL says EPERM (-1) and EEXIST where it means "no driver took it". */
-			return ret == EPERM || ret == ENOENT ? ENODEV : ret;
-		}
-	}
+	ret = find_port(e, fd, err, errlen);
+	if (fd >= 0)
+		close(fd);
+	if (ret)
+		return ret;
 	memcpy(e->sock, sock, sizeof(e->sock));
 	e->stage = ETHDEV_PROBED;
 	return 0;
+}
+
+/* Configured before: only the start was missing, and its peer may be another one now. */
+static int start_again(struct ethdev *e, char *err, size_t errlen)
+{
+	int fd, ret = check_peer(e, &fd, err, errlen);
+
+	if (fd >= 0)
+		close(fd);
+	return ret ? ret : start(e) ? ENOTCONN : 0;
 }
 
 int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
@@ -342,10 +392,13 @@ int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
 	ret = ethdev_probe(e, err, errlen);
 	if (ret)
 		return ret;
-	if (e->stage == ETHDEV_PROBED)
+	if (e->stage == ETHDEV_CONFIGURED) {
+		ret = start_again(e, err, errlen);
+		if (ret)
+			return ret;
+	} else {
 		ret = bring_up(e, &step);
-	else
-		ret = start(e) ? ENOTCONN : 0; /* RESTART: only the start was missing */
+	}
 	if (ret == ENOTCONN)
 		return ret;
 	if (ret) {
@@ -433,8 +486,9 @@ void ethdev_unplug(struct ethdev *e)
 static void seek(struct ethdev *e, uint64_t now)
 {
 	uint64_t mark = ethdev_peer_mark(e);
-	char err[256];
 	int ret = ENOTCONN;
+	char err[400];
+	bool tried;
 
 	/* A failed probe is dear and noisy: only now and then on a socket that is missing or dead.
 	 */
@@ -442,14 +496,21 @@ static void seek(struct ethdev *e, uint64_t now)
 		e->seeks = 0;
 	e->peer_mark = mark;
 	e->seeks++;
-	if (e->kind->revive != URXE_REVIVE_REPLUG || (mark && e->seeks < 4) || e->seeks % 50 == 0)
+	tried = e->kind->revive != URXE_REVIVE_REPLUG || (mark && e->seeks < 4) ||
+		e->seeks % 50 == 0;
+	if (tried)
 		ret = ethdev_plug(e, err, sizeof(err));
 	if (!ret) {
 		e->watch.interval_ns = WATCH_SEEK_NS;
 		return;
 	}
-	if (ret != ENOTCONN)
+	if (ret == EPERM && !e->refused)
+		urxe_err("%s: no connection to the peer of '%s': %s", e->cfg.name, e->cfg.port,
+			 err);
+	else if (ret != ENOTCONN)
 		urxe_debug("%s: %s: %s", e->cfg.name, err, strerror(ret));
+	if (tried)
+		e->refused = ret == EPERM;
 	/* Eager at first, then patient. */
 	e->watch.interval_ns =
 		now - e->since_ns > 10 * START_GRACE_NS ? WATCH_STEADY_NS : WATCH_SEEK_NS;

@@ -22,6 +22,7 @@ const char tool_run_usage[] =
 	"  --mtu N          RDMA path MTU (256..4096, a power of two), or bytes of IP packet\n"
 	"  --vlan ID        VLAN of all frames\n"
 	"  --queues N       pairs of queues to use\n"
+	"  --trust-peer     take any user's process at the link's socket for the peer\n"
 	"  --pcap FILE      capture all frames, pcapng\n"
 	"  --drop RATE, --dup RATE, --reorder RATE, --corrupt RATE, --seed N\n"
 	"                   inject faults into RoCEv2 frames sent and received, rates from 0\n"
@@ -55,8 +56,11 @@ static void make_options(struct option *o)
 
 	*o++ = (struct option){"config", required_argument, NULL, CONFIG};
 	*o++ = (struct option){"device", required_argument, NULL, DEVICE};
-	for (int i = 0; names[i] && i < MAX_OPTIONS - 3; i++)
-		*o++ = (struct option){names[i], required_argument, NULL, KEYS + i};
+	for (int i = 0; names[i] && i < MAX_OPTIONS - 3; i++) {
+		int arg = urxe_config_is_switch(names[i]) ? optional_argument : required_argument;
+
+		*o++ = (struct option){names[i], arg, NULL, KEYS + i};
+	}
 	*o = (struct option){0};
 }
 
@@ -67,8 +71,8 @@ static int take_key(struct run_args *a, const char *key)
 
 	snprintf(flag, sizeof(flag), "--%s", key);
 	urxe_config_is_key(key, &global);
-	return urxe_config_add(&a->flags, URXE_CONFIG_FLAG, global ? "" : a->device, key, optarg,
-			       flag, a->err, sizeof(a->err));
+	return urxe_config_add(&a->flags, URXE_CONFIG_FLAG, global ? "" : a->device, key,
+			       optarg ? optarg : "yes", flag, a->err, sizeof(a->err));
 }
 
 /* CMD begins at argv[optind] then. 0, or not and a->err. */

@@ -20,7 +20,7 @@ def ports(folder):
     if LINK == "vhost":
         sock = folder + "/vhost"
         return f"net_vhost0,iface={sock}", f"net_virtio_user0,path={sock}"
-    common = f"socket={folder}/memif,socket-abstract=no"
+    common = f"socket={folder}/memif"
     return f"net_memif0,role=server,{common}", f"net_memif0,role=client,{common}"
 
 

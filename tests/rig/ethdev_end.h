@@ -24,6 +24,7 @@ struct end {
 };
 
 static char dir[] = "/tmp/urxe-ut-XXXXXX";
+static bool end_trusts; /* `trust-peer` of the ends that are opened */
 static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 7};
 
 static inline uint64_t now(void)
@@ -41,6 +42,7 @@ static inline int end_open_as(struct end *e, const char *port, uint32_t mtu, con
 	snprintf(e->cfg.port, sizeof(e->cfg.port), port, dir);
 	e->cfg.mtu = mtu;
 	e->cfg.vlan = URXE_NO_VLAN;
+	e->cfg.trust_peer = end_trusts;
 	e->cfg.has_mac = mac;
 	if (mac)
 		memcpy(e->cfg.mac, mac, 6);

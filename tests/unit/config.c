@@ -45,7 +45,7 @@ static void whole_file(void)
 			  "gw = 10.0.0.254 fd00::ff\nmac = 02:00:00:00:00:1F\n"
 			  "mtu = 4096\nvlan = 7\npcap = /tmp/a b.pcap\ndrop = 0.01\n"
 			  "dup=.5\nreorder = 1\ncorrupt = 0\nseed = 0x10\nqueues = 4\n"
-			  "drop-rx = 0.25\ndup-tx = 0\n"
+			  "trust-peer = yes\ndrop-rx = 0.25\ndup-tx = 0\n"
 			  "[second]\nport = loop"),
 		0);
 	CU_ASSERT_EQUAL(cfg.num_devices, 2);
@@ -74,6 +74,7 @@ static void whole_file(void)
 	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_REORDER, URXE_FAULT_BOTH), 1);
 	CU_ASSERT_EQUAL(cfg.devices[0].seed, 16);
 	CU_ASSERT_EQUAL(cfg.devices[0].queues, 4);
+	CU_ASSERT_TRUE(cfg.devices[0].trust_peer && !cfg.devices[1].trust_peer);
 	CU_ASSERT_STRING_EQUAL(cfg.devices[1].name, "second");
 	CU_ASSERT_EQUAL(cfg.devices[1].mtu, 1500);
 	CU_ASSERT_EQUAL(cfg.devices[1].vlan, URXE_NO_VLAN);
@@ -157,6 +158,7 @@ static void errors(void)
 		{DEV "seed = abc\n", "a number"},
 		{DEV "seed = 99999999999999999999\n", "a number"},
 		{DEV "queues = 0\n", "1 to 64"},
+		{DEV "trust-peer = 1\n", "yes or no"},
 		{"[a]\nport = net_vhost0,iface=/a\n[b]\nport = net_vhost0,iface=/b\n",
 		 "port of its own"},
 		{DEV "pcap = /tmp/x\n[b]\nport = loop\npcap = /tmp/x\n", "file of its own"},
@@ -371,16 +373,51 @@ static void load(void)
 	CU_ASSERT_EQUAL(cfg.num_devices, 0);
 }
 
+static void sockets(void)
+{
+	static const struct {
+		const char *port, *path;
+		bool listens, abstract;
+	} c[] = {
+		{"net_vhost0,iface=/a/b", "/a/b", true, false},
+		{"net_vhost0,iface=/a,client=1", "/a", false, false},
+		{"eth_vhost0,client=0,iface=u", "u", true, false},
+		{"net_virtio_user0,queues=1,path=/a", "/a", false, false},
+		{"net_memif0,role=server,socket=/a", "/a", true, false},
+		{"net_memif0,role=master,socket=/a,socket-abstract=yes", "/a", true, true},
+		{"net_memif0,socket-abstract=no", "/run/memif.sock", false, false},
+		{"net_vhost0", NULL, false, false},
+		{"net_ring0,path=/a", NULL, false, false},
+		{"0000:03:00.0", NULL, false, false},
+	};
+	struct urxe_devargs_socket s;
+	char out[64];
+
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		CU_ASSERT_EQUAL(urxe_devargs_socket(c[i].port, &s), c[i].path != NULL);
+		if (!c[i].path)
+			continue;
+		CU_ASSERT_STRING_EQUAL(s.path, c[i].path);
+		CU_ASSERT(s.listens == c[i].listens && s.abstract == c[i].abstract);
+	}
+	CU_ASSERT(urxe_devargs_replace("a,xpath=1,path=/long,q=1", "path", "/s", out, sizeof(out)));
+	CU_ASSERT_STRING_EQUAL(out, "a,xpath=1,path=/s,q=1");
+	CU_ASSERT_FALSE(urxe_devargs_replace("a,xpath=1", "path", "/s", out, sizeof(out)));
+	CU_ASSERT_FALSE(urxe_devargs_replace("a,path=1", "path", "/s", out, 8));
+}
+
 static void devargs(void)
 {
 	struct urxe_port_config p = {.port = "net_memif0,role=client"};
 	char out[512], small[32];
 
 	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 4200, out, sizeof(out), err, sizeof(err)), 0);
-	CU_ASSERT_STRING_EQUAL(out, "net_memif0,role=client,bsize=4288,rsize=10");
-	strcpy(p.port, "net_memif0,role=client,bsize=9000");
+	CU_ASSERT_STRING_EQUAL(out,
+			       "net_memif0,role=client,bsize=4288,rsize=10,socket-abstract=no");
+	strcpy(p.port, "net_memif0,role=client,bsize=9000,socket-abstract=yes");
 	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 1500, out, sizeof(out), err, sizeof(err)), 0);
-	CU_ASSERT_STRING_EQUAL(out, "net_memif0,role=client,bsize=9000,rsize=10");
+	CU_ASSERT_STRING_EQUAL(out,
+			       "net_memif0,role=client,bsize=9000,socket-abstract=yes,rsize=10");
 	strcpy(p.port, "net_virtio_user0,path=/x,server=1");
 	CU_ASSERT_EQUAL(urxe_devargs_complete(&p, 1500, out, sizeof(out), err, sizeof(err)),
 			EOPNOTSUPP);
@@ -411,4 +448,4 @@ static void devargs(void)
 
 URXE_TEST_MAIN("config", T(whole_file), T(print_and_read_again), T(errors), T(accepted),
 	       T(long_lines), T(empty_section), T(flags_survive_printing), T(layers), T(variables),
-	       T(load), T(devargs))
+	       T(load), T(sockets), T(devargs))

@@ -6,12 +6,16 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -175,8 +179,7 @@ static void memif(void)
 {
 	struct end a, b;
 
-	CU_ASSERT_EQUAL_FATAL(
-		end_open(&b, "net_memif0,role=client,socket=%s/m,socket-abstract=no", 4096), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_memif0,role=client,socket=%s/m", 4096), 0);
 	CU_ASSERT_FALSE(b.ops->up(b.link));
 	CU_ASSERT_EQUAL_FATAL(
 		end_open(&a, "net_memif1,role=server,socket=%s/n,socket-abstract=no", 4096), 0);
@@ -207,6 +210,162 @@ static void bad_ports(void)
 	/* and after all that the process still can */
 	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_ring1", 1500), 0);
 	end_close(&e);
+}
+
+/* ---- who may be at the other end ---- */
+
+static const char *const sockets[] = {
+	"net_vhost8,iface=%s/strange/s", "net_virtio_user8,path=%s/strange/s",
+	"net_vhost8,iface=%s/strange/s,client=1", "net_memif8,role=server,socket=%s/strange/s",
+	"net_memif8,role=client,socket=%s/strange/s"};
+#define NUM_SOCKETS (sizeof(sockets) / sizeof(sockets[0]))
+
+/* Who listens at that socket, and hangs up on each who calls. */
+struct listener {
+	int fd;
+	unsigned calls; /* atomic */
+	pthread_t thread;
+};
+
+static void *listener_main(void *arg)
+{
+	struct listener *l = arg;
+	int fd;
+
+	while ((fd = accept(l->fd, NULL, NULL)) >= 0) {
+		__atomic_fetch_add(&l->calls, 1, __ATOMIC_RELEASE);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void strange_path(char *path, size_t len)
+{
+	snprintf(path, len, "%s/strange/s", dir);
+}
+
+static void strange_folder(mode_t mode, uid_t uid)
+{
+	char folder[64];
+
+	snprintf(folder, sizeof(folder), "%s/strange", dir);
+	mkdir(folder, 0700);
+	CU_ASSERT_FATAL(!chown(folder, uid, (gid_t)-1) && !chmod(folder, mode));
+}
+
+/* The socket of user @uid. */
+static void listener_start(struct listener *l, uid_t uid)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	char path[64];
+
+	memset(l, 0, sizeof(*l));
+	strange_path(un.sun_path, sizeof(un.sun_path));
+	l->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	/* It is there before it has its owner: under another name. */
+	strcat(un.sun_path, "0");
+	CU_ASSERT_FATAL(!bind(l->fd, (struct sockaddr *)&un, sizeof(un)) &&
+			!chown(un.sun_path, uid, (gid_t)-1) && !listen(l->fd, 8));
+	strange_path(path, sizeof(path));
+	CU_ASSERT_FATAL(!rename(un.sun_path, path));
+	CU_ASSERT_FATAL(!pthread_create(&l->thread, NULL, listener_main, l));
+}
+
+static void listener_stop(struct listener *l)
+{
+	char path[64];
+
+	shutdown(l->fd, SHUT_RDWR);
+	pthread_join(l->thread, NULL);
+	close(l->fd);
+	strange_path(path, sizeof(path));
+	unlink(path);
+}
+
+static bool is_called(struct listener *l, unsigned ms)
+{
+	uint64_t end = now() + ms * 1000000ull;
+
+	while (!__atomic_load_n(&l->calls, __ATOMIC_ACQUIRE) && now() < end)
+		usleep(1000);
+	return __atomic_load_n(&l->calls, __ATOMIC_ACQUIRE);
+}
+
+/* Which of sockets[] are refused, a bit each. */
+static unsigned refused(void)
+{
+	unsigned set = 0;
+	struct end e;
+
+	for (unsigned i = 0; i < NUM_SOCKETS; i++) {
+		int ret = end_open(&e, sockets[i], 1500);
+
+		if (!ret)
+			end_close(&e);
+		if (ret == EPERM)
+			set |= 1u << i;
+	}
+	return set;
+}
+
+#define ALL_SOCKETS ((1u << NUM_SOCKETS) - 1)
+#define NOBODY	    65534
+
+/* The folder: ours; writable by all; sticky, which will do where nobody can take the socket away.
+ */
+static void strange_folders(void)
+{
+	struct end e;
+
+	strange_folder(0755, (uid_t)-1);
+	CU_ASSERT_EQUAL(refused(), 0);
+	strange_folder(0777, (uid_t)-1);
+	CU_ASSERT_EQUAL(refused(), ALL_SOCKETS);
+	strange_folder(0770, (uid_t)-1);
+	CU_ASSERT_EQUAL(refused(), ALL_SOCKETS);
+	strange_folder(01777, (uid_t)-1);
+	CU_ASSERT_EQUAL(refused(), 1u << 2 | 1u << 4);
+	CU_ASSERT_EQUAL(
+		end_open(&e, "net_memif8,role=server,socket=%s/m,socket-abstract=yes", 1500),
+		EPERM);
+	if (geteuid())
+		return;
+	strange_folder(0755, NOBODY);
+	CU_ASSERT_EQUAL(refused(), ALL_SOCKETS);
+	end_trusts = true;
+	CU_ASSERT_EQUAL(refused(), 0);
+	end_trusts = false;
+}
+
+/* The socket: nobody's, in a sticky folder; there from the start, or coming later. */
+static void strange_listeners(void)
+{
+	struct listener l;
+	struct end e;
+
+	if (geteuid()) {
+		printf("skip strange_listeners: needs root, to give a socket to another user\n");
+		return;
+	}
+	strange_folder(01777, 0);
+	listener_start(&l, NOBODY);
+	CU_ASSERT_EQUAL(refused(), ALL_SOCKETS);
+	CU_ASSERT(!is_called(&l, 0));
+	end_trusts = true;
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, sockets[1], 1500), 0);
+	end_trusts = false;
+	CU_ASSERT(is_called(&l, 0));
+	end_close(&e);
+	listener_stop(&l);
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, sockets[1], 1500), 0);
+	listener_start(&l, NOBODY);
+	CU_ASSERT(!is_called(&l, 500));
+	listener_stop(&l);
+	listener_start(&l, 0); /* the peer that it waits for */
+	CU_ASSERT(is_called(&l, 10000));
+	end_close(&e);
+	listener_stop(&l);
 }
 
 static void buffers_run_out(void)
@@ -320,5 +479,6 @@ static void setup(void)
 }
 
 URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(ring_lengths),
-	       T(virtio_user_first), T(too_long), T(memif), T(bad_ports), T(buffers_run_out),
-	       T(wait_and_wake), T(removed), T(forked_child), T(ends_cleanup))
+	       T(virtio_user_first), T(too_long), T(memif), T(bad_ports), T(strange_folders),
+	       T(strange_listeners), T(buffers_run_out), T(wait_and_wake), T(removed),
+	       T(forked_child), T(ends_cleanup))

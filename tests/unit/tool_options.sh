@@ -56,6 +56,8 @@ is 0 '^one$' status --no-start --config /none --config "$tmp/f"
 
 is 0 '^URXE=.*mtu = 1024' run --port=loop --mtu 1024 --ip 10.0.0.1/24 \
 	sh -c 'echo URXE=$(echo "$URXE_CONFIG_TEXT")' --mtu 1
+is 0 '^URXE=.*trust-peer = yes' run --port=loop --trust-peer sh -c 'echo URXE=$(echo "$URXE_CONFIG_TEXT")'
+is 2 'trust-peer: found .maybe. .*accepted: yes or no' run --port=loop --trust-peer=maybe true
 is 0 '^URXE=.*mtu = 4096.*drop = 0.5 drop-rx = 0.25' run --config="$tmp/f" --drop .5 --drop-rx=.25 -- \
 	sh -c 'echo URXE=$(echo "$URXE_CONFIG_TEXT")'
 is 0 '^URXE=.*\[a\] port = loop.*\[b\] port = loop' run --device=a --port loop --device b --port=loop \
