@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "netio/config.h"
 #include "netio/devargs.h"
@@ -237,6 +234,10 @@ static bool socket_memif(const char *port, struct urxe_devargs_socket *s)
 		     (!strcmp(val, "server") || !strcmp(val, "master"));
 	s->abstract = urxe_devargs_get(port, "socket-abstract", val, sizeof(val)) &&
 		      strcmp(val, "no") != 0;
+	if (!s->listens)
+		snprintf(s->id, sizeof(s->id), "%lu",
+			 urxe_devargs_get(port, "id", val, sizeof(val)) ? strtoul(val, NULL, 0)
+									: 0);
 	if (!urxe_devargs_get(port, "socket", s->path, sizeof(s->path)))
 		strcpy(s->path, MEMIF_SOCKET);
 	return true;
@@ -248,28 +249,6 @@ bool urxe_devargs_socket(const char *port, struct urxe_devargs_socket *s)
 
 	memset(s, 0, sizeof(*s));
 	return k->socket && k->socket(port, s);
-}
-
-void urxe_devargs_unstale(const char *port, char *path, size_t len)
-{
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	struct urxe_devargs_socket s;
-	struct stat st;
-	int fd;
-
-	path[0] = '\0';
-	if (!urxe_devargs_socket(port, &s) || !s.listens || s.abstract)
-		return;
-	snprintf(path, len, "%s", s.path);
-	if (lstat(path, &st) || !S_ISSOCK(st.st_mode) || strlen(path) >= sizeof(un.sun_path))
-		return;
-	strcpy(un.sun_path, path);
-	fd = socket(AF_UNIX, s.type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return;
-	if (connect(fd, (struct sockaddr *)&un, sizeof(un)) && errno == ECONNREFUSED)
-		unlink(path);
-	close(fd);
 }
 
 /* ---- drivers ---- */

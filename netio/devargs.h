@@ -19,6 +19,7 @@ struct urxe_devargs_socket {
 	int type;      /* SOCK_STREAM or SOCK_SEQPACKET */
 	bool listens;  /* we make it; the peer connects to it */
 	bool abstract; /* in no folder, without owner */
+	char id[24];   /* of the interface, where a socket has several (memif's clients), or "" */
 	bool by_fd;    /* it connects to a socket that we opened, and not to what has the path */
 };
 
@@ -88,13 +89,6 @@ bool urxe_devargs_socket(const char *port, struct urxe_devargs_socket *s);
  */
 bool urxe_devargs_replace(const char *port, const char *key, const char *val, char *out,
 			  size_t len);
-
-/**
- * urxe_devargs_unstale - remove the socket file that a dead process left at the path we listen on
- *
- * Only a socket that refuses connections. @path gets the path that this port will own, or "".
- */
-void urxe_devargs_unstale(const char *port, char *path, size_t len);
 
 /**
  * urxe_devargs_data_room - bytes of buffer that a frame of this L3 MTU needs, without headroom

@@ -11,6 +11,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include "netio/claim.h"
 #include "netio/config.h"
 #include "netio/devargs.h"
 #include "netio/eal.h"
@@ -34,9 +35,10 @@ struct ethdev_lane {
 struct ethdev {
 	struct urxe_port_config cfg;
 	const struct urxe_driver_kind *kind;
-	char devargs[512]; /* cfg.port, completed */
-	char name[64];	   /* DPDK's name of the device */
-	char sock[256];	   /* socket file that is ours, or "" */
+	char devargs[512];	  /* cfg.port, completed */
+	char name[64];		  /* DPDK's name of the device */
+	char sock[256];		  /* socket file that is ours, or "" */
+	struct urxe_claim *claim; /* of our side of the socket, or NULL */
 	uint32_t l3_mtu;
 	uint8_t mac[6];
 	bool pci; /* a card: its driver, and so its kind, is known when it was probed */

@@ -202,6 +202,7 @@ static void ethdev_release(struct ethdev *e)
 	}
 	if (e->kind->gated)
 		urxe_gate_del(&e->wait_guard);
+	urxe_claim_release(e->claim);
 	rte_mempool_free(e->pool);
 	if (e->epfd >= 0)
 		close(e->epfd);

@@ -351,25 +351,45 @@ static int find_port(struct ethdev *e, int fd, char *err, size_t errlen)
 	return 0;
 }
 
+/* Nobody else may have our side of the socket. It may be that its folder came late. */
+static int claim_socket(struct ethdev *e, char *err, size_t errlen)
+{
+	struct urxe_devargs_socket s;
+
+	if (e->claim || !urxe_devargs_socket(e->devargs, &s))
+		return 0;
+	return urxe_claim_socket(&s, &e->claim, err, errlen);
+}
+
+static void own_socket(struct ethdev *e)
+{
+	struct urxe_devargs_socket s;
+
+	if (urxe_devargs_socket(e->devargs, &s) && s.listens && !s.abstract)
+		snprintf(e->sock, sizeof(e->sock), "%s", s.path);
+}
+
 int ethdev_probe(struct ethdev *e, char *err, size_t errlen)
 {
-	char sock[sizeof(e->sock)];
-	int ret, fd;
+	int ret, busy, fd;
 
 	if (!e->since_ns)
 		e->since_ns = mono_ns();
 	if (e->stage != ETHDEV_UNPLUGGED)
 		return 0;
 	ret = check_peer(e, &fd, err, errlen);
-	if (ret)
-		return ret;
-	urxe_devargs_unstale(e->devargs, sock, sizeof(sock));
+	busy = !ret || ret == ENOTCONN ? claim_socket(e, err, errlen) : 0;
+	if (busy || ret) {
+		if (fd >= 0)
+			close(fd);
+		return busy ? busy : ret;
+	}
 	ret = find_port(e, fd, err, errlen);
 	if (fd >= 0)
 		close(fd);
 	if (ret)
 		return ret;
-	memcpy(e->sock, sock, sizeof(e->sock));
+	own_socket(e);
 	e->stage = ETHDEV_PROBED;
 	return 0;
 }
@@ -504,13 +524,13 @@ static void seek(struct ethdev *e, uint64_t now)
 		e->watch.interval_ns = WATCH_SEEK_NS;
 		return;
 	}
-	if (ret == EPERM && !e->refused)
+	if ((ret == EPERM || ret == EBUSY) && !e->refused)
 		urxe_err("%s: no connection to the peer of '%s': %s", e->cfg.name, e->cfg.port,
 			 err);
 	else if (ret != ENOTCONN)
 		urxe_debug("%s: %s: %s", e->cfg.name, err, strerror(ret));
 	if (tried)
-		e->refused = ret == EPERM;
+		e->refused = ret == EPERM || ret == EBUSY;
 	/* Eager at first, then patient. */
 	e->watch.interval_ns =
 		now - e->since_ns > 10 * START_GRACE_NS ? WATCH_STEADY_NS : WATCH_SEEK_NS;

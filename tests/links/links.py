@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """links.py LINKTEST vhost|memif [ROUNDS]: frames between two processes, in either start order, and
-ten times a peer that is killed with -9 under traffic, on either side: the survivor serves the next."""
+ten times a peer that is killed with -9 under traffic, on either side: the survivor serves the next.
+A second process on a side is refused."""
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -78,12 +80,51 @@ def kills(survivor_port, victim_port):
     check(survivor.poll() is None, f"{name} survives {ROUNDS} kills and serves again", stop(survivor))
 
 
+def opened(process):
+    """Waits until it has its port; the number of its child, if it has one"""
+    for line in process.stdout:
+        if line.startswith("open:"):
+            return int(line.rsplit(" ", 1)[1])
+    return 0
+
+
+def refused(port, holder):
+    p = start(port, "open")
+    try:
+        out = p.communicate(timeout=30)[0]
+    except subprocess.TimeoutExpired:
+        out = stop(p)
+    return p.returncode == 1 and f"process {holder.pid} (linktest) has it" in out, out
+
+
+def one_a_side(a, b):
+    """Two ranks with one configuration: the second is told who has the socket. It is free when that
+    process is killed, though a child of its lives."""
+    for mine, others in ((a, b), (b, a)):
+        name = mine.split(",")[0]
+        holder = start(mine, "echo", "-f")
+        child = opened(holder)
+        ok, out = refused(mine, holder)
+        check(ok, f"a second {name} is refused", out)
+        ok, out = ping(others)
+        check(ok, f"the first {name} does not notice", out)
+        holder.kill()
+        holder.wait()
+        again = start(mine, "echo")
+        opened(again)
+        ok, out = ping(others)
+        check(ok, f"{name} is free when its process is killed", out)
+        stop(again)
+        os.kill(child, signal.SIGKILL)
+
+
 def main():
     print(f"URXE_SEED={SEED}")
     random.seed(SEED)
     with tempfile.TemporaryDirectory(prefix="urxe-links-") as folder:
         a, b = ports(folder)
         orders(a, b)
+        one_a_side(a, b)
         kills(a, b)
         kills(b, a)
     return 1 if failures else 0

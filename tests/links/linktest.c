@@ -24,7 +24,7 @@ static struct urxe_link_info info;
 static void *lnk;
 static uint32_t size = 64;
 static uint64_t count = 1000, give_up_ns = 10000000000u;
-static bool sleepy;
+static bool sleepy, forks;
 static int wake_fd;
 
 static uint64_t now(void)
@@ -206,6 +206,20 @@ static int sink(void)
 	return got == count && !gaps ? 0 : 1;
 }
 
+/* It has all our descriptors but the standard ones, and does nothing for a minute. */
+static int idle_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	alarm(60);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	pause();
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	struct urxe_port_config cfg = {.name = "urxe0", .mtu = 1500, .vlan = 0xffff};
@@ -214,7 +228,7 @@ int main(int argc, char **argv)
 	void *arg;
 	int opt, ret;
 
-	while ((opt = getopt(argc, argv, "s:c:m:p:l:w:S")) != -1) {
+	while ((opt = getopt(argc, argv, "s:c:m:p:l:w:Sf")) != -1) {
 		switch (opt) {
 		case 's':
 			size = (uint32_t)atoi(optarg);
@@ -234,6 +248,9 @@ int main(int argc, char **argv)
 		case 'S':
 			sleepy = true;
 			break;
+		case 'f':
+			forks = true;
+			break;
 		case 'l':
 			if (!urxe_log_level_parse(optarg, &level)) {
 				urxe_log_set_level(level);
@@ -247,7 +264,7 @@ int main(int argc, char **argv)
 	if (argc - optind != 2 || size < 22) {
 		fprintf(stderr, "usage: linktest [-s SIZE] [-c COUNT] [-m MTU] [-p PCAP] [-l "
 				"LEVEL] [-w SECONDS] "
-				"[-S] PORT echo|ping|blast|sink|open\n");
+				"[-S] [-f] PORT echo|ping|blast|sink|open\n");
 		return 2;
 	}
 	snprintf(cfg.port, sizeof(cfg.port), "%s", argv[optind]);
@@ -256,8 +273,9 @@ int main(int argc, char **argv)
 	ret = ops->open(arg, &cfg, mac, urxe_config_l3_mtu(&cfg), &lnk, &info);
 	if (ret)
 		return 1;
-	fprintf(stderr, "open: %s mac %02x:..:%02x mtu %u lanes %u speed %u\n", info.driver,
-		info.mac[0], info.mac[5], info.max_l3_mtu, info.lanes, info.speed_mbps);
+	fprintf(stderr, "open: %s mac %02x:..:%02x mtu %u lanes %u speed %u child %d\n",
+		info.driver, info.mac[0], info.mac[5], info.max_l3_mtu, info.lanes, info.speed_mbps,
+		forks ? idle_child() : 0);
 	if (!strcmp(argv[optind + 1], "echo"))
 		echo();
 	else if (!strcmp(argv[optind + 1], "ping"))

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Who has a link's socket: locks of fcntl() on files beside it. Of all locks these alone end with
+ * the process that took them, though its children have the descriptor, and tell its pid, as the
+ * asking process sees it. But they end, too, when the process closes any descriptor of the file:
+ * so a file is opened once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "netio/claim.h"
+#include "netio/devargs.h"
+#include "urxe/lock.h"
+
+#define ROOM  (sizeof(((struct urxe_devargs_socket *)0)->path) + 64)
+#define TRIES 100 /* that others may make and remove the file meanwhile */
+
+struct urxe_claim {
+	struct urxe_claim *next;
+	char path[ROOM];
+	dev_t dev;
+	ino_t ino;
+	int fd;
+	unsigned refs;
+	pid_t pid; /* a child that was forked has none of its parent's */
+};
+
+/* The claims of this process. */
+static struct {
+	struct urxe_mutex lock;
+	struct urxe_claim *list;
+} claims = {.lock = URXE_MUTEX_INIT};
+
+static int taken(pid_t pid, char *err, size_t errlen)
+{
+	char path[64], name[32] = "";
+	FILE *f;
+
+	if (pid <= 0) { /* of another pid namespace */
+		snprintf(err, errlen, "a process of another container has it");
+		return EBUSY;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	f = fopen(path, "re");
+	if (f && fgets(name, sizeof(name), f))
+		name[strcspn(name, "\n")] = '\0';
+	if (f)
+		fclose(f);
+	snprintf(err, errlen, "process %d%s%s%s has it", (int)pid, name[0] ? " (" : "", name,
+		 name[0] ? ")" : "");
+	return EBUSY;
+}
+
+/* ---- the file ---- */
+
+static void file_name(const struct urxe_devargs_socket *s, char *path)
+{
+	if (s->listens)
+		snprintf(path, ROOM, "%s.lock", s->path);
+	else if (s->id[0])
+		snprintf(path, ROOM, "%s.client-%s.lock", s->path, s->id);
+	else
+		snprintf(path, ROOM, "%s.client.lock", s->path);
+}
+
+static struct urxe_claim *find(const char *path) URXE_REQUIRES(claims.lock)
+{
+	struct urxe_claim *c = claims.list;
+	struct stat st;
+
+	if (stat(path, &st))
+		return NULL;
+	while (c && (c->dev != st.st_dev || c->ino != st.st_ino || c->pid != getpid()))
+		c = c->next;
+	return c;
+}
+
+/* *@holder: whose the lock is, when that is why it fails (EBUSY). EAGAIN: the file is gone. */
+static int lock_file(struct urxe_claim *c, pid_t *holder)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	struct stat ours, there;
+
+	if (fcntl(c->fd, F_SETLK, &lock)) {
+		if (errno != EACCES && errno != EAGAIN)
+			return errno;
+		if (fcntl(c->fd, F_GETLK, &lock) || lock.l_type == F_UNLCK)
+			return EAGAIN;
+		*holder = lock.l_pid;
+		return EBUSY;
+	}
+	/* Who had it may have removed it just before. */
+	if (fstat(c->fd, &ours) || stat(c->path, &there) || ours.st_ino != there.st_ino ||
+	    ours.st_dev != there.st_dev)
+		return EAGAIN;
+	c->dev = ours.st_dev;
+	c->ino = ours.st_ino;
+	return 0;
+}
+
+static int take_file(struct urxe_claim *c, pid_t *holder)
+{
+	int ret = EAGAIN;
+
+	for (unsigned i = 0; i < TRIES && ret == EAGAIN; i++) {
+		c->fd = open(c->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (c->fd < 0)
+			return errno;
+		ret = lock_file(c, holder);
+		if (ret)
+			close(c->fd);
+	}
+	return ret;
+}
+
+/* ---- the socket ---- */
+
+/*
+ * Who listens at our path, and has no lock? A program that is not urxe; or nobody, where a child of
+ * who listened there has the descriptor still.
+ */
+static int clear_path(const struct urxe_devargs_socket *s, char *err, size_t errlen)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	socklen_t len = sizeof(struct ucred);
+	struct ucred peer = {0};
+	struct stat st;
+	int fd, ret = 0;
+
+	if (lstat(s->path, &st) || !S_ISSOCK(st.st_mode) || strlen(s->path) >= sizeof(un.sun_path))
+		return 0;
+	strcpy(un.sun_path, s->path);
+	fd = socket(AF_UNIX, s->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return 0;
+	if (!connect(fd, (struct sockaddr *)&un, sizeof(un))) {
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+		if (peer.pid > 0 && kill(peer.pid, 0) && errno == ESRCH)
+			unlink(s->path);
+		else
+			ret = taken(peer.pid, err, errlen);
+	} else if (errno == EAGAIN) {
+		snprintf(err, errlen, "a process that is busy listens at %s", s->path);
+		ret = EBUSY;
+	} else if (errno == ECONNREFUSED) {
+		unlink(s->path);
+	}
+	close(fd);
+	return ret;
+}
+
+/* ---- claims ---- */
+
+static int claim_new(const struct urxe_devargs_socket *s, const char *path,
+		     struct urxe_claim **claim, char *err, size_t errlen) URXE_REQUIRES(claims.lock)
+{
+	struct urxe_claim *c = calloc(1, sizeof(*c));
+	pid_t holder = 0;
+	int ret;
+
+	if (!c)
+		return ENOMEM;
+	snprintf(c->path, sizeof(c->path), "%s", path);
+	c->refs = 1;
+	c->pid = getpid();
+	ret = take_file(c, &holder);
+	if (ret == EBUSY) {
+		free(c);
+		return taken(holder, err, errlen);
+	}
+	if (ret) {
+		free(c);
+		return s->listens ? clear_path(s, err, errlen) : 0;
+	}
+	c->next = claims.list;
+	claims.list = c;
+	*claim = c;
+	return s->listens ? clear_path(s, err, errlen) : 0;
+}
+
+int urxe_claim_socket(const struct urxe_devargs_socket *s, struct urxe_claim **claim, char *err,
+		      size_t errlen)
+{
+	char path[ROOM];
+	int ret = 0;
+
+	*claim = NULL;
+	if (s->abstract)
+		return 0;
+	file_name(s, path);
+	urxe_mutex_lock(&claims.lock);
+	*claim = find(path);
+	if (!*claim)
+		ret = claim_new(s, path, claim, err, errlen);
+	else if (s->listens && s->type == SOCK_SEQPACKET)
+		(*claim)->refs++;
+	else
+		ret = taken(getpid(), err, errlen), *claim = NULL;
+	urxe_mutex_unlock(&claims.lock);
+	if (ret && *claim) {
+		urxe_claim_release(*claim);
+		*claim = NULL;
+	}
+	return ret;
+}
+
+void urxe_claim_release(struct urxe_claim *c)
+{
+	struct urxe_claim **pc = &claims.list;
+
+	if (!c)
+		return;
+	urxe_mutex_lock(&claims.lock);
+	if (!--c->refs) {
+		while (*pc != c)
+			pc = &(*pc)->next;
+		*pc = c->next;
+		unlink(c->path);
+		close(c->fd);
+		free(c);
+	}
+	urxe_mutex_unlock(&claims.lock);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Who has a link's socket: one process listens at it, and one is its client. DPDK's drivers would
+ * let a second one in, which takes the place of the first without a word. So each side holds a
+ * lock on a file beside the socket. Files alone, no DPDK.
+ */
+#ifndef URXE_NETIO_CLAIM_H
+#define URXE_NETIO_CLAIM_H
+
+#include <stddef.h>
+
+struct urxe_claim;
+struct urxe_devargs_socket;
+
+/**
+ * urxe_claim_socket - take our side of the socket @s
+ * @claim: for urxe_claim_release(); NULL: no file can be made there, and so nobody is kept out
+ *
+ * The file is PATH.lock for who listens and PATH.client.lock (memif: PATH.client-ID.lock) for who
+ * connects. The lock is the process's: its end, however it comes, frees it, and a child that was
+ * forked does not have it. What a dead process left at a path where we are to listen is removed.
+ * Two ports of memif in a process may listen at one socket. Thread-safe. Returns 0, or EBUSY and
+ * in @err a line that names the process.
+ */
+int urxe_claim_socket(const struct urxe_devargs_socket *s, struct urxe_claim **claim, char *err,
+		      size_t errlen);
+
+/** urxe_claim_release - the side is free, and its file goes; NULL: nothing. Not in a child. */
+void urxe_claim_release(struct urxe_claim *claim);
+
+#endif
