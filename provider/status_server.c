@@ -227,6 +227,19 @@ static void *server_main(void *arg)
 
 /* ---- start and end ---- */
 
+/* Somebody else may have made it, to keep us silent: that must be seen. */
+static int refuse_dir(const char *dir, const struct stat *st)
+{
+	if (!S_ISDIR(st->st_mode))
+		urxe_warn("%s is no folder: no answer to `urxe status`", dir);
+	else if (st->st_uid != geteuid())
+		urxe_warn("%s belongs to uid %u: no answer to `urxe status`", dir,
+			  (unsigned)st->st_uid);
+	else
+		urxe_warn("others can write to %s: no answer to `urxe status`", dir);
+	return ENOENT;
+}
+
 /* The folder is ours alone: what lies in it decides whom `urxe status` believes. */
 static int make_dir(char *dir, size_t len)
 {
@@ -238,7 +251,9 @@ static int make_dir(char *dir, size_t len)
 		return errno;
 	if (lstat(dir, &st))
 		return errno;
-	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022) ? 0 : EPERM;
+	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022))
+		return 0;
+	return refuse_dir(dir, &st);
 }
 
 /* 0 or errno, and no path then. */

@@ -185,7 +185,26 @@ static void found(const struct search *s, const char *dir, int fd, const char *n
 		s->fn(&p, s->arg);
 }
 
-/* A folder that somebody else made or may write to is not asked. */
+/* A folder that somebody else made or may write to is not asked. Said once: some ask again and
+ * again. */
+static bool is_users(const char *dir, const struct stat *st)
+{
+	static bool told;
+	bool users = !geteuid() || st->st_uid == geteuid();
+
+	if (users && !(st->st_mode & 022))
+		return true;
+	if (told)
+		return false;
+	told = true;
+	if (users)
+		tool_fail("%s: others can write to this folder: nobody in it is asked", dir);
+	else
+		tool_fail("%s: this folder belongs to uid %u: nobody in it is asked", dir,
+			  (unsigned)st->st_uid);
+	return false;
+}
+
 static void each_in(const struct search *s, const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -195,8 +214,7 @@ static void each_in(const struct search *s, const char *dir)
 
 	if (fd < 0)
 		return;
-	if (fstat(fd, &st) || st.st_mode & 022 || (geteuid() && st.st_uid != geteuid()) ||
-	    !(d = fdopendir(fd))) {
+	if (fstat(fd, &st) || !is_users(dir, &st) || !(d = fdopendir(fd))) {
 		close(fd);
 		return;
 	}

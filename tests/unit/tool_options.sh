@@ -33,6 +33,22 @@ for c in run status stat ip bind unbind; do
 	is 2 "^urxe: $c: found '-x', accepted: " $c -xh
 done
 
+# The folder of the status sockets is a stranger's: both sides say so.
+mkdir -m 777 "$tmp/open"
+chmod 777 "$tmp/open"
+URXE_STATUS_DIR="$tmp/open"
+is 0 '^urxe: .*/open: others can write to this folder' status
+if command -v ibv_rc_pingpong >/dev/null; then
+	loop='--port loop --ip 10.0.0.1/24 -- ibv_rc_pingpong -d urxe0 -g 0 -p 1 127.0.0.1'
+	is 1 '^urxe.* others can write to .*/open: no answer' run $loop
+	if [ "$(id -u)" = 0 ]; then
+		chmod 755 "$tmp/open"
+		chown 65534 "$tmp/open"
+		is 1 '^urxe.* .*/open belongs to uid 65534: no answer' run $loop
+	fi
+fi
+URXE_STATUS_DIR="$tmp/none"
+
 printf '[one]\nport = loop\nmtu = 4096\n' >"$tmp/f"
 is 0 'path MTU 4096' status --no-start --config "$tmp/f"
 is 0 'path MTU 4096' status --config="$tmp/f" --no-start
