@@ -65,6 +65,7 @@
 	X(neigh_resolved)                                                                   \
 	X(neigh_failed)                                                                     \
 	X(neigh_full)	   /* not learned for want of room */                               \
+	X(neigh_disputed)  /* another MAC for a neighbour, not believed */                  \
 	X(neigh_duplicate) /* somebody else uses an address of ours */                      \
 	X(echo_answered)                                                                    \
 	/* ICMP errors about packets of ours */                                             \

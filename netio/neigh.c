@@ -27,7 +27,10 @@ static const uint64_t ask_interval[] = {100 * URXE_MSEC, 200 * URXE_MSEC, 400 * 
 #define DELAY_TIME     URXE_SEC
 #define PROBE_INTERVAL URXE_SEC
 #define PROBE_TRIES    3
-#define HOLD_TIME      URXE_SEC		/* after a failure */
+#define RIVAL_INTERVAL (50 * URXE_MSEC) /* between questions while another MAC claims to be it */
+#define RIVAL_TRIES    2	/* with an answer to who claims it: three frames for one, at most */
+#define LOCK_TIME      URXE_SEC /* after it was settled which MAC is true */
+#define HOLD_TIME      URXE_SEC /* after a failure */
 #define DOUBT_TIME     (10 * URXE_MSEC) /* between questions that a transport causes */
 #define LINGER_TIME    (60 * URXE_SEC)	/* of an entry that nobody refers to */
 #define ANNOUNCEMENTS  2		/* RFC 5227 2.3 */
@@ -238,6 +241,33 @@ void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n)
 	ask(lane, &q);
 }
 
+/* It is known for now which MAC is true. */
+static void settle(struct urxe_neigh *n, uint64_t now)
+{
+	n->rival = n->unsure = false;
+	n->settled = now + LOCK_TIME;
+}
+
+/*
+ * Another MAC says that it is a neighbour whose MAC is known. Who has that one is asked first, and
+ * keeps the address if it answers (as RFC 5227 2.4 has it defended): a lie costs the liar's frame
+ * and ours, and changes nothing.
+ */
+static void challenge(struct urxe_port *port, struct urxe_lane *lane, struct urxe_neigh *n,
+		      const uint8_t mac[6], uint64_t now, struct question *q)
+	URXE_REQUIRES(lane, port->neigh.lock)
+{
+	if (n->rival || now < n->settled) {
+		urxe_count(lane, URXE_CNT_neigh_disputed, 1);
+		return;
+	}
+	n->rival = true;
+	memcpy(n->rival_mac, mac, 6);
+	n->tries = 0;
+	enter(port, n, NEIGH_PROBE, NULL, now + RIVAL_INTERVAL);
+	question_for(q, n, true);
+}
+
 /* The state timed out. True: the entry is to be freed. */
 static bool timeout(struct urxe_port *port, struct urxe_lane *lane, struct urxe_neigh *n,
 		    uint64_t now, struct question *q) URXE_REQUIRES(lane, port->neigh.lock)
@@ -263,12 +293,16 @@ static bool timeout(struct urxe_port *port, struct urxe_lane *lane, struct urxe_
 		question_for(q, n, true);
 		return false;
 	case NEIGH_PROBE:
-		if (++n->tries < PROBE_TRIES) {
-			n->due = now + PROBE_INTERVAL;
+		if (++n->tries < (n->rival ? RIVAL_TRIES : PROBE_TRIES)) {
+			n->due = now + (n->rival ? RIVAL_INTERVAL : PROBE_INTERVAL);
 			question_for(q, n, true);
 			return false;
 		}
-		break; /* failed */
+		if (!n->rival)
+			break; /* failed */
+		settle(n, now);
+		enter(port, n, NEIGH_STALE, n->rival_mac, linger(n, now));
+		return false;
 	default:
 		n->due = URXE_NEVER;
 		return !n->refs;
@@ -297,9 +331,9 @@ static struct urxe_neigh *learn(struct urxe_port *port, struct urxe_lane *lane,
 	return NULL;
 }
 
-/* RFC 4861 7.2.3 and 7.2.5, for ARP as well. */
+/* RFC 4861 7.2.3 and 7.2.5, for ARP as well; but no known MAC is replaced before it was asked. */
 static void heard_locked(struct urxe_port *port, struct urxe_lane *lane, struct urxe_neigh *n,
-			 const uint8_t mac[6], unsigned heard, uint64_t now)
+			 const uint8_t mac[6], unsigned heard, uint64_t now, struct question *q)
 	URXE_REQUIRES(lane, port->neigh.lock)
 {
 	enum urxe_neigh_state state = state_of(n);
@@ -313,11 +347,17 @@ static void heard_locked(struct urxe_port *port, struct urxe_lane *lane, struct 
 			enter(port, n, NEIGH_STALE, NULL, linger(n, now));
 		return;
 	}
+	if (known && !same && !n->unsure) {
+		challenge(port, lane, n, mac, now, q);
+		return;
+	}
 	if (heard & NEIGH_HEARD_SOLICITED) {
 		/* An answer that nobody asked for confirms nothing. */
-		if (state == NEIGH_NONE || (known && !same && state != NEIGH_PROBE))
+		if (state == NEIGH_NONE || (known && !same))
 			heard &= ~NEIGH_HEARD_SOLICITED;
 	}
+	if (!same || ((n->rival || n->unsure) && heard & NEIGH_HEARD_SOLICITED))
+		settle(n, now);
 	if (!known)
 		urxe_count(lane, URXE_CNT_neigh_resolved, 1);
 	if (heard & NEIGH_HEARD_SOLICITED) {
@@ -332,6 +372,7 @@ void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8
 		      unsigned heard)
 {
 	struct urxe_port *port = lane->port;
+	struct question q = {false};
 	struct urxe_neigh *n;
 
 	/* No group, no zero MAC, and not our own. */
@@ -342,8 +383,9 @@ void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8
 	if (!n && (heard & NEIGH_HEARD_CREATE))
 		n = learn(port, lane, gid);
 	if (n)
-		heard_locked(port, lane, n, mac, heard, urxe_port_now(port));
+		heard_locked(port, lane, n, mac, heard, urxe_port_now(port), &q);
 	urxe_spin_unlock(&port->neigh.lock);
+	ask(lane, &q);
 }
 
 /* ---- time ---- */
@@ -358,6 +400,7 @@ static void carrier_changed(struct urxe_port *port, uint64_t now) URXE_REQUIRES(
 	t->announce_due = now;
 	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
 		for (struct urxe_neigh *n = t->bucket[b]; n; n = n->next) {
+			n->unsure = true;
 			if (state_of(n) == NEIGH_REACHABLE) {
 				enter(port, n, NEIGH_STALE, NULL, linger(n, now));
 			} else if (state_of(n) == NEIGH_FAILED) {

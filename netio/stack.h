@@ -72,9 +72,13 @@ struct urxe_neigh {
 	unsigned sgid_index; /* own address that asks */
 	unsigned refs;	     /* paths */
 	unsigned tries;
-	uint64_t due;	/* when the state times out, or URXE_NEVER */
-	uint64_t hold;	/* FAILED: no new attempt before */
-	uint64_t doubt; /* no new question of urxe_neigh_suspect() before */
+	uint64_t due;	  /* when the state times out, or URXE_NEVER */
+	uint64_t hold;	  /* FAILED: no new attempt before */
+	uint64_t doubt;	  /* no new question of urxe_neigh_suspect() before */
+	uint64_t settled; /* until then no other MAC is considered */
+	bool rival;  /* PROBE: another MAC claims to be it, and is, if the known one is silent */
+	bool unsure; /* since the carrier came: the next MAC is believed */
+	uint8_t rival_mac[6];
 };
 
 #define NEIGH_BUCKETS 256

@@ -29,33 +29,80 @@ static void poison(struct pair *p, struct urxe_sim_end *evil)
 	pair_settle(p, 100000);
 }
 
-static void test_poisoned(void)
+static const uint8_t evil_mac[6] = {0x02, 0xee, 0xee, 0xee, 0xee, 0xee};
+
+/* Does a send to @mac for b's address? */
+static bool is_known_as(struct pair *p, const uint8_t *mac)
+{
+	struct ibv_ah_attr ah = pair_path(&p->a, &p->b);
+	uint8_t known[6];
+
+	return !urxe_port_resolve(p->a.dev->port, 0, ah.grh.dgid.raw, known) &&
+	       !memcmp(known, mac, 6);
+}
+
+static void write_through(struct pair *p)
+{
+	struct ibv_wc wc;
+
+	CU_ASSERT_EQUAL(pair_post(&p->a, IBV_WR_RDMA_WRITE, 1, 0, 100, &p->b, 0, IBV_SEND_SIGNALED),
+			0);
+	CU_ASSERT_FATAL(pair_wait(p, p->a.cq, &wc));
+	CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+}
+
+static void end_of(struct pair *p, struct urxe_sim_end *evil)
 {
 	static uint8_t frame[2048];
+
+	ibv_destroy_qp(p->b.qp); /* which has a last word */
+	p->b.qp = NULL;
+	pair_settle(p, 1000000);
+	while (urxe_sim_recv(evil, frame, sizeof(frame)))
+		;
+	pair_close(p);
+}
+
+/* b is there to say that it has the address, each time: nothing is lost. */
+static void test_poisoned(void)
+{
+	struct urxe_port_info info;
 	struct urxe_sim_end *evil;
-	uint8_t mac[6];
-	struct ibv_ah_attr ah;
-	struct ibv_wc wc;
 	struct pair p;
 
 	pair_open(&p, &params, IBV_QPT_RC);
 	pair_meet(&p);
 	evil = urxe_sim_end(p.sim, &params.link);
+	urxe_port_query(p.b.dev->port, &info);
+	for (unsigned i = 0; i < 5; i++) {
+		pair_settle(&p, 1500000000);
+		poison(&p, evil);
+		write_through(&p);
+		CU_ASSERT(is_known_as(&p, info.mac));
+	}
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 0);
+	end_of(&p, evil);
+}
+
+/* b was away when it was asked, so that somebody else is believed. */
+static void test_mistaken(void)
+{
+	struct urxe_sim_end *evil;
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	pair_meet(&p);
+	evil = urxe_sim_end(p.sim, &params.link);
+	pair_settle(&p, 1500000000);
+	urxe_sim_end_up(p.b.end, false);
 	poison(&p, evil);
-	ah = pair_path(&p.a, &p.b);
-	CU_ASSERT_EQUAL(urxe_port_resolve(p.a.dev->port, 0, ah.grh.dgid.raw, mac), 0);
-	CU_ASSERT_EQUAL(memcmp(mac, "\x02\xee\xee\xee\xee\xee", 6), 0);
-	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 100, &p.b, 0, IBV_SEND_SIGNALED),
-			0);
-	CU_ASSERT_FATAL(pair_wait(&p, p.a.cq, &wc));
-	CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+	pair_settle(&p, 1500000000);
+	CU_ASSERT(is_known_as(&p, evil_mac));
+	urxe_sim_end_up(p.b.end, true);
+	write_through(&p);
 	CU_ASSERT(pair_stat(&p.a, URXE_STAT_TIMEOUTS) > 0);
-	ibv_destroy_qp(p.b.qp); /* which has a last word */
-	p.b.qp = NULL;
-	pair_settle(&p, 1000000);
-	while (urxe_sim_recv(evil, frame, sizeof(frame)))
-		;
-	pair_close(&p);
+	CU_ASSERT(!is_known_as(&p, evil_mac));
+	end_of(&p, evil);
 }
 
 /* Nobody answers at all: questions are asked, but not one a time-out of each QP. */
@@ -131,4 +178,4 @@ static void test_late(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("neigh_heal", T(test_poisoned), T(test_bounded), T(test_late))
+URXE_TEST_MAIN("neigh_heal", T(test_poisoned), T(test_mistaken), T(test_bounded), T(test_late))

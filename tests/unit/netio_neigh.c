@@ -12,6 +12,7 @@ static uint8_t peer[16];
 static uint64_t t0;
 
 static const uint8_t mac3[6] = {0x52, 0x54, 0x0a, 0x09, 0x00, 0x03};
+static const uint8_t mac4[6] = {0x52, 0x54, 0x0a, 0x09, 0x00, 0x04};
 
 static void set_up(const char *addr)
 {
@@ -238,17 +239,92 @@ static void answered(void)
 	tear_down();
 }
 
-static void moved(void)
+/* A frame that we send now goes to this MAC. */
+static void goes_to(const uint8_t mac[6])
+{
+	uint32_t len;
+	uint8_t *f;
+
+	CU_ASSERT_EQUAL(try_send(), 0);
+	f = sent(&len);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_EQUAL(memcmp(f, mac, 6), 0);
+}
+
+static void known_as_mac2(void)
 {
 	set_up("10.9.0.2");
 	try_send();
 	peer_says(mac2, true, false);
 	drain(sim, raw);
-	/* Another MAC, unasked: believed, but to be confirmed. */
+	t0 = urxe_sim_now(sim);
+}
+
+/* Another MAC: who has the known one is asked, and is silent. */
+static void moved(void)
+{
+	known_as_mac2();
+	at(2000);
+	peer_says(mac3, true, false);
+	CU_ASSERT_EQUAL(state(), NEIGH_PROBE);
+	asked(mac2);
+	goes_to(mac2); /* meanwhile */
+	CU_ASSERT_EQUAL(next_timer(), 2050);
+	asked(mac2);
+	CU_ASSERT_EQUAL(next_timer(), 2100);
+	CU_ASSERT_EQUAL(state(), NEIGH_STALE);
+	silent();
+	goes_to(mac3);
+	CU_ASSERT_EQUAL(next_timer(), 3100); /* used: to be confirmed */
+	asked(mac3);
+	peer_says(mac3, true, false);
+	CU_ASSERT_EQUAL(state(), NEIGH_REACHABLE);
+	tear_down();
+}
+
+/* The same, and it answers: the other one lied, and is not heard for a while. */
+static void impostor(void)
+{
+	known_as_mac2();
+	peer_says(mac3, true, false); /* too soon */
+	CU_ASSERT_EQUAL(state(), NEIGH_REACHABLE);
+	silent();
+	at(1000);
+	peer_says(mac3, false, true); /* a question to us, from that address */
+	CU_ASSERT_EQUAL(state(), NEIGH_PROBE);
+	CU_ASSERT_EQUAL(drain(sim, raw), 2); /* an answer, a question */
+	peer_says(mac3, true, false);
+	peer_says(mac4, true, false);
+	silent();
+	peer_says(mac2, true, false);
+	CU_ASSERT_EQUAL(state(), NEIGH_REACHABLE);
+	goes_to(mac2);
+	at(1900);
+	peer_says(mac3, true, false);
+	CU_ASSERT_EQUAL(state(), NEIGH_REACHABLE);
+	silent();
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_disputed"), 4);
+	at(2100);
+	peer_says(mac3, true, false);
+	asked(mac2);
+	tear_down();
+}
+
+/* After the carrier was away there may be another machine: believed at once. */
+static void other_machine(void)
+{
+	known_as_mac2();
+	urxe_sim_end_up(n.end, false);
+	urxe_port_carrier(n.port);
+	node_tick(&n);
+	urxe_sim_end_up(n.end, true);
+	node_tick(&n);
+	drain(sim, raw);
 	peer_says(mac3, true, false);
 	CU_ASSERT_EQUAL(state(), NEIGH_STALE);
-	peer_says(mac3, true, false); /* the same again: an answer */
-	CU_ASSERT_EQUAL(state(), NEIGH_REACHABLE);
+	goes_to(mac3);
+	peer_says(mac2, true, false);
+	goes_to(mac3);
 	tear_down();
 }
 
@@ -388,5 +464,6 @@ static void wakes_sleeper(void)
 	tear_down();
 }
 
-URXE_TEST_MAIN("netio_neigh", T(names), T(no_answer), T(answered), T(moved), T(learned),
-	       T(bad_macs), T(full_table), T(resolve), T(gateway), T(link_comes), T(wakes_sleeper))
+URXE_TEST_MAIN("netio_neigh", T(names), T(no_answer), T(answered), T(moved), T(impostor),
+	       T(other_machine), T(learned), T(bad_macs), T(full_table), T(resolve), T(gateway),
+	       T(link_comes), T(wakes_sleeper))
