@@ -54,7 +54,7 @@ void urxe_arp_input(struct urxe_lane *lane, const uint8_t *eth, const uint8_t *a
 	bool for_us, request;
 
 	if (len < ARP_LEN || memcmp(arp, head, sizeof(head)) || arp[6] ||
-	    (arp[7] != ARP_REQUEST && arp[7] != ARP_REPLY)) {
+	    (arp[7] != ARP_REQUEST && arp[7] != ARP_REPLY) || arp[8] & 1) {
 		urxe_count(lane, URXE_CNT_rx_arp_bad, 1);
 		return;
 	}
@@ -78,7 +78,7 @@ void urxe_arp_input(struct urxe_lane *lane, const uint8_t *eth, const uint8_t *a
 				 NEIGH_HEARD_OVERRIDE |
 					 (for_us && !(eth[0] & 1) ? NEIGH_HEARD_SOLICITED : 0));
 	}
-	if (request && for_us) {
+	if (request && for_us && urxe_neigh_answers(lane, sgid, sha)) {
 		urxe_count(lane, URXE_CNT_neigh_answered, 1);
 		arp_send(lane, sha, ARP_REPLY, tip, sha, sip);
 	} else if (!for_us) {

@@ -21,6 +21,8 @@
 	/* received and dropped */                                                          \
 	X(rx_short) /* shorter than its headers */                                          \
 	X(rx_not_our_mac)                                                                   \
+	X(rx_mac_source)                                                                    \
+	X(rx_unicast_in_group)                                                              \
 	X(rx_vlan) /* another VLAN's, tagged or untagged against configuration */           \
 	X(rx_ethertype)                                                                     \
 	X(rx_ip_version)                                                                    \
@@ -62,6 +64,7 @@
 	/* neighbours */                                                                    \
 	X(neigh_asked)	  /* ARP requests and solicitations sent */                         \
 	X(neigh_answered) /* replies and advertisements sent */                             \
+	X(neigh_limited)                                                                    \
 	X(neigh_resolved)                                                                   \
 	X(neigh_failed)                                                                     \
 	X(neigh_full)	   /* not learned for want of room */                               \

@@ -5,10 +5,9 @@
  */
 #include "netio/stack.h"
 
-#define ECHO_LEN      8
-#define ECHO_PER_TICK 100 /* answers in each ECHO_TICK */
-#define ECHO_TICK     (10 * URXE_MSEC)
-#define ECHO_HOPS     64
+#define ECHO_LEN  8
+#define ECHOES	  100 /* answers in each LIMIT_TICK */
+#define ECHO_HOPS 64
 
 #define V4_ECHO_REQUEST 8
 #define V4_ECHO_REPLY	0
@@ -17,17 +16,6 @@
 #define V6_MLD_QUERY	130
 #define V6_NS		135
 #define V6_NA		136
-
-static bool echo_allowed(struct urxe_lane *lane)
-{
-	uint64_t now = urxe_port_now(lane->port);
-
-	if (now - lane->echo_from >= ECHO_TICK) {
-		lane->echo_from = now;
-		lane->echo_count = 0;
-	}
-	return lane->echo_count++ < ECHO_PER_TICK;
-}
 
 static void echo_l3(struct urxe_lane *lane, const struct urxe_input *in, uint8_t *ip)
 {
@@ -61,7 +49,7 @@ static void echo_reply(struct urxe_lane *lane, const struct urxe_input *in) URXE
 	uint8_t *ip, *p;
 	uint32_t sum;
 
-	if (!echo_allowed(lane)) {
+	if (!urxe_limit(&lane->echoes, ECHOES, urxe_port_now(lane->port))) {
 		urxe_count(lane, URXE_CNT_rx_icmp_limited, 1);
 		return;
 	}

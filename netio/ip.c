@@ -127,6 +127,13 @@ static bool bad_v4_source(const uint8_t a[4])
 	return a[0] == 0 || a[0] == 127 || a[0] >= 224;
 }
 
+/* RFC 1122 3.3.6: such a packet in a frame to a group is meant to get past a filter, or a mistake.
+ */
+static bool to_us_alone(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane)
+{
+	return !(in->eth[0] & 1) || drop(lane, URXE_CNT_rx_unicast_in_group);
+}
+
 /* Is the destination for us? Fills in mcast and sgid_index. */
 static bool v4_for_us(struct urxe_lane *lane, struct urxe_input *in, uint8_t proto)
 	URXE_REQUIRES(lane)
@@ -137,7 +144,7 @@ static bool v4_for_us(struct urxe_lane *lane, struct urxe_input *in, uint8_t pro
 
 	in->sgid_index = own_v4(lane->port, dst);
 	if (in->sgid_index >= 0)
-		return true;
+		return to_us_alone(lane, in);
 	if ((dst[0] & 0xf0) != 0xe0)
 		return drop(lane, URXE_CNT_rx_ip_not_ours);
 	in->mcast = true;
@@ -217,7 +224,7 @@ static bool v6_for_us(struct urxe_lane *lane, struct urxe_input *in, uint8_t pro
 
 	in->sgid_index = urxe_port_gid_find(lane->port, dst);
 	if (in->sgid_index >= 0)
-		return true;
+		return to_us_alone(lane, in);
 	if (dst[0] != 0xff)
 		return drop(lane, URXE_CNT_rx_ip_not_ours);
 	in->mcast = true;
@@ -306,6 +313,9 @@ bool urxe_frame_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 		return drop(lane, URXE_CNT_rx_short);
 	if (!(p[0] & 1) && memcmp(p, port->mac, 6))
 		return drop(lane, URXE_CNT_rx_not_our_mac);
+	/* What we answer goes there: one frame would be sent to many. */
+	if (p[6] & 1)
+		return drop(lane, URXE_CNT_rx_mac_source);
 	if (f->flags & URXE_FRAME_RX_BAD_CSUM)
 		return drop(lane, URXE_CNT_rx_ip_checksum);
 	type = urxe_get16(p + 12);

@@ -92,8 +92,11 @@ static bool nd_options(const uint8_t *p, uint32_t len, uint8_t want, const uint8
 
 		if (!n || n > len)
 			return false;
-		if (p[0] == want && n == ND_OPT)
+		if (p[0] == want && n == ND_OPT) {
+			if (p[2] & 1)
+				return false; /* an answer to many */
 			*mac = p + 2;
+		}
 		p += n;
 		len -= n;
 	}
@@ -121,6 +124,8 @@ static void ns_input(struct urxe_lane *lane, const struct urxe_input *in, const 
 		urxe_neigh_duplicate(lane, target, in->eth + 6);
 	else if (mac)
 		urxe_neigh_heard(lane, src, mac, NEIGH_HEARD_OVERRIDE | NEIGH_HEARD_CREATE);
+	if (!urxe_neigh_answers(lane, src, mac ? mac : in->eth + 6))
+		return;
 	urxe_count(lane, URXE_CNT_neigh_answered, 1);
 	if (unspec) {
 		urxe_mcast_mac(all_nodes, gmac);

@@ -32,6 +32,7 @@ static const uint64_t ask_interval[] = {100 * URXE_MSEC, 200 * URXE_MSEC, 400 * 
 #define LOCK_TIME      URXE_SEC /* after it was settled which MAC is true */
 #define HOLD_TIME      URXE_SEC /* after a failure */
 #define DOUBT_TIME     (10 * URXE_MSEC) /* between questions that a transport causes */
+#define ANSWERS	       50		/* in each LIMIT_TICK, of one lane */
 #define LINGER_TIME    (60 * URXE_SEC)	/* of an entry that nobody refers to */
 #define ANNOUNCEMENTS  2		/* RFC 5227 2.3 */
 #define ANNOUNCE_GAP   (2 * URXE_SEC)
@@ -386,6 +387,33 @@ void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8
 		heard_locked(port, lane, n, mac, heard, urxe_port_now(port), &q);
 	urxe_spin_unlock(&port->neigh.lock);
 	ask(lane, &q);
+}
+
+/* A neighbour that a path leads to. */
+static bool is_peer(struct urxe_port *port, const uint8_t gid[16], const uint8_t mac[6])
+{
+	struct urxe_neigh *n;
+	uint8_t known[6];
+	bool peer;
+
+	urxe_spin_lock(&port->neigh.lock);
+	n = find(&port->neigh, gid);
+	peer = n && n->refs && state_of(n) >= NEIGH_STALE;
+	if (peer)
+		urxe_neigh_word_mac(atomic_load_explicit(&n->word, memory_order_relaxed), known);
+	urxe_spin_unlock(&port->neigh.lock);
+	return peer && !memcmp(known, mac, 6);
+}
+
+bool urxe_neigh_answers(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6])
+{
+	uint64_t now = urxe_port_now(lane->port);
+
+	if (urxe_limit(&lane->answers, ANSWERS, now) ||
+	    (is_peer(lane->port, gid, mac) && urxe_limit(&lane->to_peers, ANSWERS, now)))
+		return true;
+	urxe_count(lane, URXE_CNT_neigh_limited, 1);
+	return false;
 }
 
 /* ---- time ---- */

@@ -84,6 +84,24 @@ struct urxe_neigh {
 #define NEIGH_BUCKETS 256
 #define NEIGH_MAX     1024 /* entries that nobody asked for are not learned beyond */
 
+#define LIMIT_TICK (10 * URXE_MSEC)
+
+/** A bound on how often something is done: so many times in each LIMIT_TICK. The lane's. */
+struct urxe_limit {
+	uint64_t from;
+	unsigned count;
+};
+
+/** urxe_limit - once more? */
+static inline bool urxe_limit(struct urxe_limit *l, unsigned most, uint64_t now)
+{
+	if (now - l->from >= LIMIT_TICK) {
+		l->from = now;
+		l->count = 0;
+	}
+	return l->count++ < most;
+}
+
 struct urxe_neigh_table {
 	struct urxe_spin lock;
 	unsigned count;
@@ -126,6 +144,10 @@ int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
 void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n) URXE_REQUIRES(lane);
 void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6],
 		      unsigned heard) URXE_REQUIRES(lane);
+/** urxe_neigh_answers - is a question of @gid, with @mac, answered? A flood is not, and counted;
+ * what strangers ask does not keep those from an answer that we send to. */
+bool urxe_neigh_answers(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6])
+	URXE_REQUIRES(lane);
 uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(lane);
 /** urxe_neigh_announce - announce soon the own addresses at the GID indices in @who. */
 void urxe_neigh_announce(struct urxe_port *port, uint64_t who);
@@ -257,9 +279,10 @@ struct URXE_CAPABILITY("lane") urxe_lane {
 	bool raw_taken; /* the frame in hand */
 
 	struct urxe_faults faults;
-	_Atomic uint64_t tick; /* its own timers: when the next is due */
-	uint64_t echo_from;    /* rate limit of ICMP answers */
-	unsigned echo_count;
+	_Atomic uint64_t tick;	    /* its own timers: when the next is due */
+	struct urxe_limit echoes;   /* ICMP answers */
+	struct urxe_limit answers;  /* ARP and ND answers to strangers, */
+	struct urxe_limit to_peers; /* and to neighbours that paths lead to */
 
 	_Atomic uint64_t counters[URXE_COUNTERS];
 };

@@ -89,6 +89,59 @@ static void arp_answer(void)
 	tear_down();
 }
 
+/* Who asks has a group for an address: nobody is answered, and nothing is learned. */
+static void group_asks(void)
+{
+	set_up(true, URXE_NO_VLAN);
+	put("ffffffffffff52540a0900020806"
+	    "0001080006040001ffffffffffff0a0900020000000000000a090001");
+	CU_ASSERT_EQUAL(counter(n.port, "rx_arp_bad"), 1);
+	put("ffffffffffffffffffffffff0806"
+	    "000108000604000152540a0900020a0900020000000000000a090001");
+	CU_ASSERT_EQUAL(counter(n.port, "rx_mac_source"), 1);
+	put("3333ff00000152540a09000286dd6000000000203aff"
+	    "fd000000000000000000000000000002ff0200000000000000000001ff000001"
+	    "8700758e00000000fd0000000000000000000000000000010101ffff0a090002");
+	CU_ASSERT_EQUAL(counter(n.port, "rx_nd_bad"), 1);
+	expect("");
+	CU_ASSERT_EQUAL(n.port->neigh.count, 0);
+	tear_down();
+}
+
+/* Questions of strangers: 50 answers in 10 ms; a neighbour that we send to has its own. */
+static void question_flood(void)
+{
+	static const char *const stranger =
+		"ffffffffffff52540a0900090806"
+		"000108000604000152540a0900090a0900090000000000000a090001";
+	static const char *const neighbour =
+		"ffffffffffff52540a0900020806"
+		"000108000604000152540a0900020a0900020000000000000a090001";
+	struct urxe_path *path;
+
+	set_up(true, URXE_NO_VLAN);
+	path = path_to(n.port, "10.9.0.2", 0xc000);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(path);
+	put(neighbour);
+	for (unsigned i = 0; i < 100; i++)
+		put(stranger);
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_answered"), 50);
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_limited"), 51);
+	drain(sim, raw);
+	put(neighbour);
+	expect("52540a09000252540a0900010806"
+	       "000108000604000252540a0900010a09000152540a0900020a090002");
+	for (unsigned i = 0; i < 100; i++)
+		put(neighbour);
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_answered"), 100);
+	urxe_sim_advance(sim, urxe_sim_now(sim) + 10 * URXE_MSEC);
+	put(stranger);
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_answered"), 101);
+	drain(sim, raw);
+	urxe_path_destroy(path);
+	tear_down();
+}
+
 static void arp_vlan(void)
 {
 	set_up(true, 100);
@@ -430,6 +483,7 @@ static void mcast_loop(void)
 	tear_down();
 }
 
-URXE_TEST_MAIN("netio_control", T(arp_answer), T(arp_vlan), T(announcements), T(no_carrier),
-	       T(nd_answer), T(nd_resolve), T(nd_bad), T(duplicate), T(ping), T(ping6),
-	       T(ping_flood), T(igmp), T(igmp_carrier), T(mld), T(too_many_groups), T(mcast_loop))
+URXE_TEST_MAIN("netio_control", T(arp_answer), T(group_asks), T(question_flood), T(arp_vlan),
+	       T(announcements), T(no_carrier), T(nd_answer), T(nd_resolve), T(nd_bad),
+	       T(duplicate), T(ping), T(ping6), T(ping_flood), T(igmp), T(igmp_carrier), T(mld),
+	       T(too_many_groups), T(mcast_loop))
