@@ -183,6 +183,7 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_decoded *pkt
 	return URXE_STAT_NONE;
 }
 
+/* The QP that took it; NULL: none. */
 static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_packet *frame,
 				   uint64_t now)
 {
@@ -212,7 +213,8 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 		urxe_stat_inc(dev, bad);
 		urxe_trace_packet_drop(pkt.dqpn, pkt.psn, bad);
 	}
-	return qp;
+	/* What is refused is no sign of its peer, and asks for no answer. */
+	return bad == URXE_STAT_NONE ? qp : NULL;
 }
 
 /*

@@ -957,9 +957,13 @@ static void test_dereg_under_read(void)
 static void test_not_for_us(void)
 {
 	struct raw_pkt k;
+	const struct urxe_peer *peer;
+	uint64_t heard;
 	struct rig r;
 
 	rig_open(&r);
+	peer = to_urxe_qp(r.p.b.qp)->peer;
+	heard = atomic_load(&peer->heard);
 	k = good_write(&r);
 	k.dqpn = r.p.b.qp->qp_num ^ 0x800000;
 	put_at(&r, r.psn, k);
@@ -982,11 +986,13 @@ static void test_not_for_us(void)
 	CU_ASSERT_EQUAL(pair_stat(&r.p.b, URXE_STAT_RX_BAD_PKEY), 1);
 	CU_ASSERT_EQUAL(pair_stat(&r.p.b, URXE_STAT_RX_BAD_TVER), 1);
 	CU_ASSERT_EQUAL(pair_stat(&r.p.b, URXE_STAT_RX_WRONG_TYPE), 1);
+	CU_ASSERT_EQUAL(atomic_load(&peer->heard), heard); /* no sign of its life */
 	/* A limited member of the partition is one of it. */
 	k = good_write(&r);
 	k.pkey = 0x7fff;
 	put(&r, k);
 	CU_ASSERT(answered(&r, OK_AETH, r.psn - 1, 1));
+	CU_ASSERT(atomic_load(&peer->heard) > heard);
 	rig_close(&r);
 }
 
