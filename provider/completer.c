@@ -136,11 +136,10 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 	switch (code) {
 	case URXE_NAK_PSN_SEQ:
 		if (r->una == una) {
-			if (!r->retries && !urxe_apm_migrate(qp)) {
+			if (!urxe_requester_retry(qp)) {
 				fail(qp, IBV_WC_RETRY_EXC_ERR);
 				return;
 			}
-			r->retries--;
 		}
 		urxe_requester_lost(r, now);
 		urxe_requester_go_back(qp, psn);

@@ -233,6 +233,14 @@ static void probe(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 	urxe_progress_timer(qp, next_due(qp));
 }
 
+bool urxe_requester_retry(struct urxe_qp *qp)
+{
+	if (!qp->req.retries)
+		return urxe_apm_migrate(qp);
+	qp->req.retries--;
+	return true;
+}
+
 void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
@@ -255,12 +263,11 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 	}
 	urxe_stat_inc(qp->dev, URXE_STAT_TIMEOUTS);
 	urxe_trace_timeout(qp);
-	if (!r->retries && !urxe_apm_migrate(qp)) {
+	if (!urxe_requester_retry(qp)) {
 		urxe_requester_complete(qp, IBV_WC_RETRY_EXC_ERR);
 		urxe_qp_error(qp);
 		return;
 	}
-	r->retries--;
 	/* Perhaps the neighbour is not where we think. */
 	urxe_path_suspect(lane, qp->path);
 	urxe_quirk_flush_silent(qp);

@@ -21,6 +21,12 @@ static bool alive(void *arg, struct urxe_sim_end *from, const uint8_t *data, uin
 	return !(len >= 34 && data[12] == 0x08 && data[13] == 0x00 && data[32] == dead_net);
 }
 
+/* Nor are those to any address when dead_net is 2. */
+static bool nothing_alive(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len)
+{
+	return dead_net != 2;
+}
+
 static struct ibv_ah_attr on_net(struct side *from, struct side *to, unsigned net)
 {
 	struct ibv_ah_attr ah = pair_path(from, to);
@@ -140,6 +146,40 @@ static void test_failure(void)
 	pair_close(&p);
 }
 
+/* Without retries: a path is tried once each, and there are no more after them. */
+static void test_no_retries(void)
+{
+	struct pair_params pp = params;
+	struct pair p;
+
+	pp.set_retries = true;
+	pp.rnr_retry = 7;
+	pair_open(&p, &pp, IBV_QPT_RC);
+	pair_meet(&p);
+	urxe_sim_filter(p.sim, alive, NULL);
+	armed(&p, IBV_QPT_RC, 1);
+	dead_net = 0;
+	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_SUCCESS);
+	expect_migrated(&p.a, 1);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 1);
+	dead_net = 1;
+	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_RETRY_EXC_ERR);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 2);
+	dead_net = -1;
+	pair_close(&p);
+
+	/* Both at once: the counter does not go below zero. */
+	pair_open(&p, &pp, IBV_QPT_RC);
+	pair_meet(&p);
+	urxe_sim_filter(p.sim, nothing_alive, NULL);
+	armed(&p, IBV_QPT_RC, 1);
+	dead_net = 2;
+	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_RETRY_EXC_ERR);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 2);
+	dead_net = -1;
+	pair_close(&p);
+}
+
 /* The peer says it has migrated, but is where it was. */
 static void test_refused(void)
 {
@@ -180,4 +220,5 @@ static void test_attributes(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("apm", T(test_software), T(test_failure), T(test_refused), T(test_attributes))
+URXE_TEST_MAIN("apm", T(test_software), T(test_failure), T(test_no_retries), T(test_refused),
+	       T(test_attributes))
