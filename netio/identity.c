@@ -16,6 +16,12 @@
 #define QPN_END	    UINT32_MAX	      /* of the queue of freed indexes */
 #define QPN_LIVE    (UINT32_MAX - 1)
 
+/* Halves of equal size: one bit more than indexes have, and what is too large is passed over. */
+#define ORDER_HALF   ((URXE_IDENT_QPN_INDEX_BITS + 1) / 2)
+#define ORDER_BITS   (2 * ORDER_HALF)
+#define ORDER_MASK   ((1u << ORDER_HALF) - 1)
+#define ORDER_ROUNDS 6
+
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_COUNT 28232
 #define PORT_BUCKETS	1024
@@ -34,10 +40,11 @@ struct urxe_ident {
 	struct urxe_mutex lock;
 	uint64_t (*random64)(void *arg);
 	void *arg;
-	/* QPN indexes: fresh ones first, in a row from a random start; then freed ones, oldest
-	 * first. next[] links the freed and marks the live. */
+	/* QPN indexes: fresh ones first, in an order of this identity's own; then freed ones,
+	 * oldest first. next[] links the freed and marks the live. */
 	uint32_t *next;
-	uint32_t fresh_start, fresh_used;
+	uint64_t order[ORDER_ROUNDS]; /* keys of the order */
+	uint32_t fresh_tried;
 	uint32_t freed_head, freed_tail;
 	struct claim *ports[URXE_IDENT_SPACES][PORT_BUCKETS];
 };
@@ -56,7 +63,8 @@ int urxe_ident_create(struct urxe_ident **out, uint64_t (*random64)(void *arg), 
 	urxe_mutex_init(&id->lock);
 	id->random64 = random64;
 	id->arg = arg;
-	id->fresh_start = (uint32_t)(random64(arg) % QPN_USABLE);
+	for (unsigned i = 0; i < ORDER_ROUNDS; i++)
+		id->order[i] = random64(arg);
 	id->freed_head = id->freed_tail = QPN_END;
 	*out = id;
 	return 0;
@@ -81,11 +89,36 @@ void urxe_ident_destroy(struct urxe_ident *id)
 
 /* ---- QPNs ---- */
 
+/* The finaliser of splitmix64 (Steele and others, 2014). */
+static uint64_t mix(uint64_t v)
+{
+	v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9;
+	v = (v ^ v >> 27) * 0x94d049bb133111eb;
+	return v ^ v >> 31;
+}
+
+/*
+ * The @n-th number in an order that only the keys tell: a Feistel network over ORDER_BITS, which
+ * takes each to another one and none twice. No table, so that a program with one QP pays for one.
+ */
+static uint32_t permute(const struct urxe_ident *id, uint32_t n)
+{
+	uint32_t left = n >> ORDER_HALF, right = n & ORDER_MASK, next;
+
+	for (unsigned i = 0; i < ORDER_ROUNDS; i++) {
+		next = left ^ (uint32_t)(mix(id->order[i] ^ right) & ORDER_MASK);
+		left = right;
+		right = next;
+	}
+	return left << ORDER_HALF | right;
+}
+
 static int qpn_index(struct urxe_ident *id, uint32_t *index)
 {
-	if (id->fresh_used < QPN_USABLE) {
-		*index = QPN_FIRST + (id->fresh_start + id->fresh_used++) % QPN_USABLE;
-		return 0;
+	while (id->fresh_tried < 1u << ORDER_BITS) {
+		*index = QPN_FIRST + permute(id, id->fresh_tried++);
+		if (*index < QPN_FIRST + QPN_USABLE)
+			return 0;
 	}
 	if (id->freed_head == QPN_END)
 		return ENOMEM;

@@ -31,15 +31,16 @@ int urxe_ident_create(struct urxe_ident **ident, uint64_t (*random64)(void *arg)
  */
 void urxe_ident_destroy(struct urxe_ident *ident);
 
-/** How QPNs are built: the low @index_bits of a QPN are a table index, what is above is random. */
+/** How QPNs are built: the low bits of a QPN are a table index, what is above is random. */
 #define URXE_IDENT_QPN_INDEX_BITS 17
 
 /**
  * urxe_ident_qpn_alloc - a QPN that is free (never 0, 1 or 0xffffff)
  *
  * The low URXE_IDENT_QPN_INDEX_BITS bits are unique among live QPNs, so that they index a
- * table; the rest is random, so that a late packet does not find a new QP. A freed index is
- * used again as late as possible. Returns 0 or ENOMEM when all are taken.
+ * table, and come in a random order; the rest is random, so that a late packet does not find a new
+ * QP. Who has seen some QPNs cannot tell another one. A freed index is used again as late as
+ * possible. Returns 0 or ENOMEM when all are taken.
  */
 int urxe_ident_qpn_alloc(struct urxe_ident *ident, uint32_t *qpn);
 /** urxe_ident_qpn_free - give back what urxe_ident_qpn_alloc() gave. */

@@ -70,6 +70,23 @@ static void qpn_late_reuse(void)
 	urxe_ident_destroy(id);
 }
 
+/* Who knows some of a process's QPNs knows nothing of the next: up or down, near or far. */
+static void qpn_order(void)
+{
+	struct urxe_ident *id = make();
+	uint32_t last = 0, qpn, up = 0, near = 0;
+
+	for (unsigned i = 0; i < 10000; i++) {
+		CU_ASSERT_EQUAL_FATAL(urxe_ident_qpn_alloc(id, &qpn), 0);
+		up += qpn % INDEXES > last;
+		near += (qpn - last) % INDEXES < 64;
+		last = qpn % INDEXES;
+	}
+	CU_ASSERT(up > 4500 && up < 5500);
+	CU_ASSERT(near < 20); /* 5, by chance */
+	urxe_ident_destroy(id);
+}
+
 static void comm_ids(void)
 {
 	struct urxe_ident *id = make();
@@ -196,5 +213,5 @@ static void ephemeral(void)
 	urxe_ident_destroy(id);
 }
 
-URXE_TEST_MAIN("netio_identity", T(qpns), T(qpn_late_reuse), T(comm_ids), T(port_rules),
-	       T(listeners), T(ephemeral))
+URXE_TEST_MAIN("netio_identity", T(qpns), T(qpn_late_reuse), T(qpn_order), T(comm_ids),
+	       T(port_rules), T(listeners), T(ephemeral))
