@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Threads of our own, which leave signals to the application. */
+/* Threads of our own, which leave signals to the application, but for those of their own faults. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,6 +36,8 @@ int urxe_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), 
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	/* It inherits the mask from here on, so that no signal finds it without. */
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(thread, NULL, begin, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -869,11 +869,12 @@ static void after_fork(void)
 	ib_destroy_cm_id(id);
 }
 
-/* Is it the status of a thread of this name, which leaves all signals to others? */
+/* Is it the status of a thread of this name, which leaves all signals but faults to others? */
 static bool is_deaf(FILE *status, const char *name)
 {
 	uint64_t blocked = 0,
-		 all = UINT64_MAX & ~(1ull << (SIGKILL - 1)) & ~(1ull << (SIGSTOP - 1));
+		 all = UINT64_MAX & ~(1ull << (SIGKILL - 1)) & ~(1ull << (SIGSTOP - 1)),
+		 faults = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
 	bool named = false;
 	char line[256];
 
@@ -883,7 +884,7 @@ static bool is_deaf(FILE *status, const char *name)
 		sscanf(line, "SigBlk: %" SCNx64, &blocked);
 	}
 	/* glibc keeps two below SIGRTMIN for itself. */
-	return named && (blocked | 3ull << 31) == all;
+	return named && (blocked | faults | 3ull << 31) == all;
 }
 
 static unsigned deaf_threads(const char *name)
