@@ -6,7 +6,10 @@
  */
 #include "netio/stack.h"
 
+#include <errno.h>
 #include <isa-l/crc.h>
+
+#include "urxe/guarded.h"
 
 #define ONES  8
 #define CHUNK 1024 /* copied and summed at a time: 117-134 ns against 292-540 per cold 4 KiB */
@@ -52,15 +55,16 @@ uint32_t urxe_icrc_more(uint32_t crc, const void *data, uint32_t len)
 	return crc32_gzip_refl(crc, data, len);
 }
 
-uint32_t urxe_icrc_copy(uint32_t crc, void *to, const void *from, uint32_t len)
+int urxe_icrc_copy(uint32_t *crc, void *to, const void *from, uint32_t len)
 {
 	uint8_t *d = to;
 	const uint8_t *s = from;
 
 	for (uint32_t n; len; len -= n, d += n, s += n) {
 		n = len < CHUNK ? len : CHUNK;
-		memcpy(d, s, n);
-		crc = crc32_gzip_refl(crc, d, n);
+		if (urxe_guarded_copy(d, s, n))
+			return EFAULT;
+		*crc = crc32_gzip_refl(*crc, d, n);
 	}
-	return crc;
+	return 0;
 }

@@ -266,8 +266,13 @@ void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len);
  */
 void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len);
 
-/** urxe_tx_append - copy payload (or pad zeros when @src is NULL) and carry the ICRC on. */
-void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len);
+/**
+ * urxe_tx_append - copy payload (or pad zeros when @src is NULL) and carry the ICRC on
+ *
+ * Returns 0, or EFAULT: @src cannot be read (urxe/guarded.h). The frame is of no use then:
+ * urxe_tx_abort().
+ */
+int urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len);
 
 /** urxe_tx_commit - the frame is complete: all @len bytes of urxe_tx_begin() were given. */
 void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx) URXE_REQUIRES(lane);

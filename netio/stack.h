@@ -467,8 +467,12 @@ uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len);
 uint32_t urxe_icrc_twice(const uint8_t *l3, bool ipv4, uint32_t len);
 /** urxe_icrc_more - carry on over @len more bytes. */
 uint32_t urxe_icrc_more(uint32_t crc, const void *data, uint32_t len);
-/** urxe_icrc_copy - copy and carry on, in pieces that stay in the L1 cache. */
-uint32_t urxe_icrc_copy(uint32_t crc, void *to, const void *from, uint32_t len);
+/**
+ * urxe_icrc_copy - copy and carry on, in pieces that stay in the L1 cache
+ *
+ * 0, or EFAULT: @from cannot all be read (urxe/guarded.h).
+ */
+int urxe_icrc_copy(uint32_t *crc, void *to, const void *from, uint32_t len);
 
 static inline void urxe_icrc_put(uint8_t *p, uint32_t crc)
 {

@@ -6,6 +6,7 @@
  */
 #include "netio/stack.h"
 #include "netio/trace.h"
+#include "urxe/guarded.h"
 
 static bool cache_refill(struct urxe_lane *lane)
 {
@@ -362,8 +363,10 @@ void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len)
 		tx->crc = urxe_icrc_twice(frame_l3(tx), tx->flags & TX_IPV4, hdr_len);
 }
 
-void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
+int urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
 {
+	int err = 0;
+
 	if (len > (uint32_t)(tx->end - tx->cur))
 		len = (uint32_t)(tx->end - tx->cur);
 	if (!src) {
@@ -371,11 +374,12 @@ void urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
 		if (!(tx->flags & (TX_NOICRC | TX_SHORT)))
 			tx->crc = urxe_icrc_more(tx->crc, tx->cur, len);
 	} else if (tx->flags & (TX_NOICRC | TX_SHORT)) {
-		memcpy(tx->cur, src, len);
+		err = urxe_guarded_copy(tx->cur, src, len);
 	} else {
-		tx->crc = urxe_icrc_copy(tx->crc, tx->cur, src, len);
+		err = urxe_icrc_copy(&tx->crc, tx->cur, src, len);
 	}
 	tx->cur += len;
+	return err;
 }
 
 static void unreserve(struct urxe_lane *lane, const struct urxe_tx *tx)

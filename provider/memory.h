@@ -56,8 +56,8 @@ struct urxe_mkey {
 	struct urxe_pd *pd; /* root; NULL: a window bound to nothing */
 	uint64_t iova, length;
 	uint8_t *addr;
-	uint32_t qpn; /* type 2 window: the QP that bound it */
-	struct urxe_mr *mr;
+	uint32_t qpn;	    /* type 2 window: the QP that bound it */
+	struct urxe_mr *mr; /* itself; a window's, which outlives it */
 	struct urxe_mw *mw;
 	struct rcu_head rcu;
 };
@@ -69,7 +69,8 @@ struct urxe_mr {
 	struct urxe_mkey *mkey;
 	uint32_t windows; /* bound to it; under mw_lock */
 	struct urxe_dm *dm;
-	void *map; /* of a dma-buf */
+	atomic_bool gone; /* some of its memory: the user was told */
+	void *map;	  /* of a dma-buf */
 	size_t map_length;
 };
 
@@ -152,6 +153,16 @@ uint8_t *urxe_mr_access(struct urxe_device *dev, struct urxe_pd *pd, uint32_t ke
 /** urxe_mr_remote - the same for an rkey, of a region or a window, that came to @qp. */
 uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key,
 			uint64_t va, uint64_t len, unsigned access);
+/**
+ * urxe_lkey_gone - memory that urxe_mr_access() gave was unmapped, or became read-only
+ *
+ * Traced as a denied access, and a line of the log, once a region. Within the same section.
+ */
+void urxe_lkey_gone(struct urxe_device *dev, uint32_t lkey, uint64_t va, uint64_t len,
+		    unsigned access);
+/** urxe_rkey_gone - the same of what urxe_mr_remote() gave. */
+void urxe_rkey_gone(const struct urxe_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
+		    unsigned access);
 /** urxe_mkey_remote - the entry behind an rkey; addresses are not checked. */
 const struct urxe_mkey *urxe_mkey_remote(const struct urxe_qp *qp, const struct urxe_pd *pd,
 					 uint32_t key, unsigned access);
@@ -200,10 +211,18 @@ int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, u
  */
 bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
 		    unsigned n, uint32_t offset, uint32_t len, unsigned access);
-/** urxe_sge_gather - append checked bytes to a frame. */
-void urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+/**
+ * urxe_sge_gather - append checked bytes to a frame
+ *
+ * false: their memory has gone, a local protection error; the frame is to be aborted.
+ */
+bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
 		     unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx);
-/** urxe_sge_scatter - copy in; false: a local protection error (nothing is written then). */
+/**
+ * urxe_sge_scatter - copy in
+ *
+ * false: a local protection error; nothing is written then, unless memory has gone.
+ */
 bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
 		      unsigned n, uint32_t offset, const uint8_t *src, uint32_t len);
 

@@ -56,6 +56,20 @@ void urxe_mkey_free_later(struct urxe_mkey *mk)
 	urxe_rcu_call(&mk->rcu, mkey_free);
 }
 
+static void region_gone(const struct urxe_mkey *mk, const void *at, uint64_t len)
+{
+	struct urxe_mr *mr = mk->mr;
+	const struct ibv_mr *region = &mr->vmr.ibv_mr;
+
+	if (atomic_exchange_explicit(&mr->gone, true, memory_order_relaxed))
+		return;
+	urxe_warn("%s: MR of lkey %#x, %zu bytes at %p: of %llu bytes at %p some are unmapped, "
+		  "read-only or behind the end of their file. Accesses are refused, and their QPs "
+		  "fail",
+		  mr->dev->cfg.name, region->lkey, region->length, region->addr,
+		  (unsigned long long)len, at);
+}
+
 static uint8_t *memory_at(const struct urxe_mkey *mk, uint64_t va, uint64_t len, unsigned access)
 {
 	uint64_t off = va - mk->iova;
@@ -72,8 +86,10 @@ static uint8_t *memory_at(const struct urxe_mkey *mk, uint64_t va, uint64_t len,
 	 * refused instead of carried out into nothing. Asking each time is the price of paging.
 	 */
 	if (mk->flags & URXE_MKEY_ON_DEMAND &&
-	    !urxe_memory_fault_in(mk->addr + off, len, access & writes))
+	    !urxe_memory_fault_in(mk->addr + off, len, access & writes)) {
+		region_gone(mk, mk->addr + off, len);
 		return NULL;
+	}
 	return mk->addr + off;
 }
 
@@ -110,4 +126,26 @@ uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint
 	if (!at)
 		urxe_trace_rkey_denied(qp, key, va, len, access);
 	return at;
+}
+
+static void gone(struct urxe_device *dev, uint32_t key, uint64_t va, uint64_t len)
+{
+	const struct urxe_mkey *mk = urxe_mkey_get(dev, key);
+
+	if (mk)
+		region_gone(mk, mk->addr + (va - mk->iova), len);
+}
+
+void urxe_lkey_gone(struct urxe_device *dev, uint32_t lkey, uint64_t va, uint64_t len,
+		    unsigned access)
+{
+	gone(dev, lkey, va, len);
+	urxe_trace_lkey_denied(lkey, va, len, access);
+}
+
+void urxe_rkey_gone(const struct urxe_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
+		    unsigned access)
+{
+	gone(qp->dev, rkey, va, len);
+	urxe_trace_rkey_denied(qp, rkey, va, len, access);
 }

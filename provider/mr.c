@@ -12,6 +12,7 @@
 
 #include "provider.h"
 #include "rcu.h"
+#include "urxe/guarded.h"
 
 #define ACCESS_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_KNOWN                                                                            \
@@ -84,6 +85,7 @@ static struct ibv_mr *mr_create(struct ibv_pd *ibpd, struct region *r, enum ibv_
 		err = region_check(r);
 	if (err)
 		goto fail;
+	urxe_guarded_start();
 	err = ENOMEM;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
@@ -265,6 +267,7 @@ int urxe_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *ibpd, void *ad
 	if (err)
 		goto fail;
 	mr->mkey = mk;
+	atomic_store(&mr->gone, false);
 	mr->vmr.access = (int)r.access;
 	urxe_rcu_synchronize();
 	free(old);

@@ -145,7 +145,7 @@ int urxe_mw_bind(struct urxe_qp *qp, uint32_t key, uint32_t lkey, uint64_t addr,
 	mk->length = length;
 	mk->addr = region->addr + (addr - region->iova);
 	mk->mw = mw;
-	mw->mr = region->mr;
+	mk->mr = mw->mr = region->mr;
 	mw->mr->windows++;
 	if (mk->kind == URXE_MKEY_MW2) {
 		mk->qpn = qp->qpn;

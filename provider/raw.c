@@ -27,7 +27,7 @@ int urxe_raw_check_permission(void)
 	return data[0].effective & 1u << CAP_NET_RAW ? 0 : EPERM;
 }
 
-/* 0; EAGAIN: later; EFAULT: bad lkey; EMSGSIZE. */
+/* 0; EAGAIN: later; EFAULT: bad lkey, or no memory; EMSGSIZE. */
 static int raw_send(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe)
 	URXE_REQUIRES(lane)
 {
@@ -43,8 +43,10 @@ static int raw_send(struct urxe_qp *qp, struct urxe_lane *lane, const struct urx
 		return err;
 	if (in_line)
 		urxe_tx_append(&tx, wqe->data, wqe->length);
-	else
-		urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, wqe->length, &tx);
+	else if (!urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, wqe->length, &tx)) {
+		urxe_tx_abort(lane, &tx);
+		return EFAULT;
+	}
 	return urxe_raw_commit(lane, &tx);
 }
 

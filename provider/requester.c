@@ -256,21 +256,22 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 	urxe_tx_headers(tx, op->hdr_len);
 }
 
-static void put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
+static bool put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
 			struct urxe_tx *tx)
 {
 	if (rq->payload) {
 		if (wqe->flags & URXE_WQE_INLINE)
 			urxe_tx_append(tx, wqe->data + rq->offset, rq->payload);
-		else
-			urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, rq->offset,
-					rq->payload, tx);
+		else if (!urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, rq->offset,
+					  rq->payload, tx))
+			return false;
 	}
 	if (rq->payload & 3)
 		urxe_tx_append(tx, NULL, 4 - (rq->payload & 3));
+	return true;
 }
 
-/* 0 sent (or lost: the timer sees to it); EAGAIN no room; EFAULT a bad lkey. */
+/* 0 sent (or lost: the timer sees to it); EAGAIN no room; EFAULT a bad lkey, or no memory. */
 static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
 		       const struct request *rq, struct urxe_sent *sent)
 	URXE_REQUIRES(qp->lock, lane)
@@ -291,7 +292,10 @@ static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct 
 	if (err)
 		return err == EMSGSIZE ? EMSGSIZE : EAGAIN;
 	put_headers(qp, wqe, rq, opcode, op, &tx);
-	put_payload(qp, wqe, rq, &tx);
+	if (!put_payload(qp, wqe, rq, &tx)) {
+		urxe_tx_abort(lane, &tx);
+		return EFAULT;
+	}
 	urxe_trace_packet_tx(qp, &tx);
 	urxe_tx_commit(lane, &tx);
 	sent->packets++;

@@ -11,6 +11,7 @@
 #include "flush.h"
 #include "responder.h"
 #include "trace.h"
+#include "urxe/guarded.h"
 #include "xrc.h"
 
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome)
@@ -227,7 +228,10 @@ bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 				     IBV_ACCESS_REMOTE_WRITE);
 		if (!dst)
 			return false;
-		memcpy(dst, pkt->payload, pkt->length);
+		if (urxe_guarded_copy(dst, pkt->payload, pkt->length)) {
+			urxe_rkey_gone(qp, r->rkey, r->va, pkt->length, IBV_ACCESS_REMOTE_WRITE);
+			return false;
+		}
 	}
 	r->va += pkt->length;
 	r->resid -= pkt->length;

@@ -49,7 +49,8 @@ int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length) URXE_REQUI
 /**
  * urxe_responder_write - put a packet of a WRITE where that stands, and have it stand behind
  *
- * False, and nothing done, when its R_Key does not allow it (any more).
+ * False, and it stands where it stood, when its R_Key does not allow it (any more), or memory has
+ * gone.
  */
 bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	URXE_REQUIRES(qp->lock);

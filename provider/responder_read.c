@@ -12,6 +12,7 @@
 #include "quirks.h"
 #include "responder.h"
 #include "rcu.h"
+#include "urxe/guarded.h"
 
 /* Many a QP never gets a READ: the resources are there from the first on. */
 static bool resources_there(struct urxe_responder *r)
@@ -114,13 +115,11 @@ static void execute_read(struct urxe_qp *qp, const struct urxe_reth *reth) URXE_
 	accept_read(qp, res, URXE_RES_READ, read_packets(qp, reth->length));
 }
 
-static uint64_t atomic_on(uint64_t *word, bool cas, uint64_t swap_add, uint64_t compare)
+static void word_gone(struct urxe_qp *qp, uint32_t rkey, uint64_t va, unsigned access)
+	URXE_REQUIRES(qp->lock)
 {
-	if (!cas)
-		return __atomic_fetch_add(word, swap_add, __ATOMIC_SEQ_CST);
-	__atomic_compare_exchange_n(word, &compare, swap_add, false, __ATOMIC_SEQ_CST,
-				    __ATOMIC_SEQ_CST);
-	return compare; /* what was there, swapped or not */
+	urxe_rkey_gone(qp, rkey, va, sizeof(uint64_t), access);
+	urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 }
 
 static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
@@ -129,6 +128,7 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	const struct urxe_atomic_eth *eth = &pkt->atomic;
 	struct urxe_resource *res;
 	uint64_t *word;
+	int err;
 
 	if (eth->va & 7) { /* IBTA 9.4.5 */
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
@@ -146,8 +146,14 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
-	res->value = atomic_on(word, (pkt->opcode & URXE_OP_MASK) == URXE_OP_COMPARE_SWAP,
-			       eth->swap_add, eth->compare);
+	if ((pkt->opcode & URXE_OP_MASK) == URXE_OP_COMPARE_SWAP)
+		err = urxe_guarded_compare_swap(word, eth->compare, eth->swap_add, &res->value);
+	else
+		err = urxe_guarded_fetch_add(word, eth->swap_add, &res->value);
+	if (err) {
+		word_gone(qp, eth->rkey, eth->va, IBV_ACCESS_REMOTE_ATOMIC);
+		return;
+	}
 	accept_read(qp, res, URXE_RES_ATOMIC, 1);
 }
 
@@ -175,7 +181,10 @@ static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_decoded *
 		return;
 	}
 	memcpy(&value, pkt->payload, sizeof(value));
-	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+	if (urxe_guarded_store(word, value)) {
+		word_gone(qp, pkt->reth.rkey, va, IBV_ACCESS_REMOTE_WRITE);
+		return;
+	}
 	accept_read(qp, res, URXE_RES_ATOMIC_WRITE, 1);
 }
 

@@ -80,7 +80,8 @@ static int send_atomic_ack(struct urxe_qp *qp, struct urxe_lane *lane, struct ur
 	return 0;
 }
 
-/* One response packet at res->cur. EFAULT: the region has gone, or lost a right, meanwhile. */
+/* One response packet at res->cur. EFAULT: the region has gone, or lost a right or its memory,
+ * meanwhile. */
 static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_resource *res,
 			    bool first, struct urxe_sent *sent) URXE_REQUIRES(qp->lock, lane)
 {
@@ -111,8 +112,11 @@ static int send_read_packet(struct urxe_qp *qp, struct urxe_lane *lane, struct u
 		urxe_aeth_put(tx.bth + op->aeth_off, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID,
 			      res->msn);
 	urxe_tx_headers(&tx, op->hdr_len);
-	if (payload)
-		urxe_tx_append(&tx, src, payload);
+	if (payload && urxe_tx_append(&tx, src, payload)) {
+		urxe_rkey_gone(qp, res->rkey, res->va + at, payload, IBV_ACCESS_REMOTE_READ);
+		urxe_tx_abort(lane, &tx);
+		return EFAULT;
+	}
 	if (payload & 3)
 		urxe_tx_append(&tx, NULL, 4 - (payload & 3));
 	urxe_trace_packet_tx(qp, &tx);

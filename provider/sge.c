@@ -3,10 +3,9 @@
  * Walks over SGE lists. Lists are our own copies of what the application posted; keys are
  * looked up anew each time, for a region may go while a message is under way.
  */
-#include <string.h>
-
 #include "provider.h"
 #include "trace.h"
+#include "urxe/guarded.h"
 
 /* Where a walk stands: the rest of a range, cut to one SGE at a time. */
 struct sge_walk {
@@ -54,7 +53,7 @@ bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ib
 	return w.left == 0;
 }
 
-void urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
 		     unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx)
 {
 	struct sge_walk w = {sge, n, offset, len};
@@ -66,8 +65,12 @@ void urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct i
 	while (sge_next(&w, &va, &part, &lkey)) {
 		const uint8_t *src = urxe_mr_access(dev, pd, lkey, va, part, 0);
 
-		urxe_tx_append(tx, src == urxe_null_memory ? NULL : src, part);
+		if (urxe_tx_append(tx, src == urxe_null_memory ? NULL : src, part)) {
+			urxe_lkey_gone(dev, lkey, va, part, 0);
+			return false;
+		}
 	}
+	return true;
 }
 
 bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
@@ -84,8 +87,10 @@ bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct 
 
 		if (!dst)
 			return false;
-		if (dst != urxe_null_memory)
-			memcpy(dst, src, part);
+		if (dst != urxe_null_memory && urxe_guarded_copy(dst, src, part)) {
+			urxe_lkey_gone(dev, lkey, va, part, IBV_ACCESS_LOCAL_WRITE);
+			return false;
+		}
 		src += part;
 	}
 	return true;

@@ -13,7 +13,7 @@
 #include "trace.h"
 #include "ud.h"
 
-/* 0: sent or dropped, either way complete; EAGAIN: later; EFAULT: bad lkey. */
+/* 0: sent or dropped, either way complete; EAGAIN: later; EFAULT: bad lkey, or no memory. */
 static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe *wqe,
 		   struct urxe_sent *sent) URXE_REQUIRES(lane)
 {
@@ -50,8 +50,10 @@ static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe 
 	urxe_tx_headers(&tx, op->hdr_len);
 	if (wqe->flags & URXE_WQE_INLINE)
 		urxe_tx_append(&tx, wqe->data, len);
-	else
-		urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, len, &tx);
+	else if (!urxe_sge_gather(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, len, &tx)) {
+		urxe_tx_abort(lane, &tx);
+		return EFAULT;
+	}
 	if (pad)
 		urxe_tx_append(&tx, NULL, pad);
 	urxe_trace_packet_tx(qp, &tx);
