@@ -32,6 +32,7 @@ struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx)
 	if (fcntl(fds[1], F_SETFL, O_NONBLOCK))
 		goto err_close;
 	ch->channel.context = ctx;
+	urxe_context_get(ctx);
 	ch->channel.fd = fds[0];
 	ch->wfd = fds[1];
 	urxe_mutex_init(&ch->lock);
@@ -63,6 +64,7 @@ int urxe_channel_destroy(struct ibv_comp_channel *channel)
 	close(ch->wfd);
 	urxe_mutex_fini(&ch->lock);
 	free(ch);
+	urxe_context_put(ctx);
 	return 0;
 }
 

@@ -124,6 +124,7 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
 	ctx->async_rfd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ctx->dev = dev;
+	atomic_init(&ctx->refs, 1);
 	ctx->async_wfd = fds[1];
 	ctx->vctx.context.async_fd = fds[0];
 	ctx->vctx.context.num_comp_vectors = URXE_COMP_VECTORS;
@@ -140,6 +141,38 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 	return &ctx->vctx;
 }
 
+void urxe_context_get(struct ibv_context *ibctx)
+{
+	atomic_fetch_add_explicit(&to_urxe_ctx(ibctx)->refs, 1, memory_order_relaxed);
+}
+
+void urxe_context_put(struct ibv_context *ibctx)
+{
+	struct urxe_context *ctx = to_urxe_ctx(ibctx);
+
+	/* Who frees it sees all that the others did. */
+	if (atomic_fetch_sub_explicit(&ctx->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	close(ctx->async_wfd);
+	if (ctx->async_rfd >= 0)
+		close(ctx->async_rfd);
+	urxe_mutex_fini(&ctx->async_lock);
+	verbs_uninit_context(&ctx->vctx);
+	free(ctx);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/*
+ * ibv_close_device() has no way to refuse. With a kernel's device it takes all objects of the
+ * context out of the adapter, whatever the program still has of them: so their QPs end here, and no
+ * peer reaches the program's memory any more. The objects are destroyed as ever, later.
+ */
 static void urxe_free_context(struct ibv_context *ibctx)
 {
 	struct urxe_context *ctx = to_urxe_ctx(ibctx);
@@ -148,12 +181,20 @@ static void urxe_free_context(struct ibv_context *ibctx)
 	urxe_mutex_lock(&dev->mutex);
 	cds_list_del(&ctx->node);
 	urxe_mutex_unlock(&dev->mutex);
-	close(ctx->async_wfd);
-	if (ctx->async_rfd >= 0)
-		close(ctx->async_rfd);
-	urxe_mutex_fini(&ctx->async_lock);
-	verbs_uninit_context(&ctx->vctx);
-	free(ctx);
+	if (atomic_load(&ctx->refs) > 1) {
+		urxe_info("%s: closed with objects that are not destroyed; their QPs end",
+			  dev->cfg.name);
+		atomic_store(&ctx->closed, true);
+		/* Of a dead device they have ended, and a forked child takes no lock of theirs. */
+		if (!urxe_device_check(dev)) {
+			urxe_qp_end_all(ctx);
+			urxe_wq_flush_all(dev, ctx);
+		}
+		/* What was raised and not read is counted by our own end of the pipe. */
+		close_fd(&ibctx->async_fd);
+		close_fd(&ibctx->cmd_fd);
+	}
+	urxe_context_put(ibctx);
 }
 
 static void urxe_uninit_device(struct verbs_device *vdev)

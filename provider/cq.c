@@ -83,6 +83,7 @@ static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_in
 	cq->ring = cq->buf.p;
 	cq->dev = dev;
 	cq->ctx = to_urxe_ctx(ctx);
+	urxe_context_get(ctx);
 	cq->timer.kind = URXE_TIMER_CQ;
 	cq->vcq.cq.cqe = (int)cq->size - 1;
 	if (attr->channel)
@@ -189,6 +190,7 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 	urxe_buf_free(&cq->buf);
 	if (cq->pd)
 		atomic_fetch_sub(&cq->pd->users, 1);
+	urxe_context_put(&cq->ctx->vctx.context);
 	free(cq);
 	return 0;
 }

@@ -163,7 +163,7 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 		atomic_store(&dev->dead, true);
 		/* What is posted from now on is refused, what was posted before is flushed. */
 		urxe_qp_flush_all(dev);
-		urxe_wq_flush_all(dev);
+		urxe_wq_flush_all(dev, NULL);
 		urxe_event_device(dev, IBV_EVENT_DEVICE_FATAL);
 		urxe_service_gsi(dev);
 		return;

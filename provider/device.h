@@ -227,9 +227,15 @@ static inline void urxe_stat_inc(struct urxe_device *dev, enum urxe_stat s)
 	urxe_stat_add(dev, s, 1);
 }
 
+/**
+ * What ibv_open_device() gives. It lives until it is closed and all objects that were made of it
+ * are destroyed, for libibverbs finds their functions through it.
+ */
 struct urxe_context {
 	struct verbs_context vctx;
 	struct urxe_device *dev;
+	atomic_uint refs;	   /* the open, and each object that points here by itself */
+	atomic_bool closed;	   /* nobody reads events any more */
 	struct cds_list_head node; /* on dev->contexts */
 	int async_wfd;
 	int async_rfd; /* our own, non-blocking description of async_fd's pipe */
@@ -298,6 +304,13 @@ void urxe_path_error(void *dev, const struct urxe_path_error *e);
 
 /* ---- context.c ---- */
 extern const struct verbs_device_ops urxe_device_ops;
+/**
+ * urxe_context_get - an object was made that keeps @ctx: those of which others are made, or that
+ * raise events. Any lock.
+ */
+void urxe_context_get(struct ibv_context *ctx);
+/** urxe_context_put - it is gone, and nobody looks at the context by it any more. Holds no lock. */
+void urxe_context_put(struct ibv_context *ctx);
 
 /* ---- event.c: asynchronous events ---- */
 

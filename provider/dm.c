@@ -72,6 +72,7 @@ struct ibv_dm *urxe_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *
 	dm->dev = dev;
 	dm->length = attr->length;
 	dm->vdm.dm.context = ctx;
+	urxe_context_get(ctx);
 	dm->vdm.dm.memcpy_to_dm = dm_to;
 	dm->vdm.dm.memcpy_from_dm = dm_from;
 	return &dm->vdm.dm;
@@ -92,6 +93,7 @@ int urxe_free_dm(struct ibv_dm *ibdm)
 		return EBUSY;
 	atomic_fetch_sub(&dm->dev->dm_used, dm->length);
 	free(dm->mem);
+	urxe_context_put(ibdm->context);
 	free(dm);
 	return 0;
 }

@@ -14,6 +14,8 @@
 static bool event_write(struct urxe_context *ctx, const struct ib_uverbs_async_event_desc *d)
 	URXE_REQUIRES(ctx->async_lock)
 {
+	if (atomic_load_explicit(&ctx->closed, memory_order_relaxed))
+		return false; /* there is nobody to read it */
 	/* Shorter than PIPE_BUF: whole or not at all. */
 	if (write(ctx->async_wfd, d, sizeof(*d)) == (ssize_t)sizeof(*d))
 		return true;

@@ -31,6 +31,7 @@ static struct urxe_pd *pd_new(struct ibv_context *ctx)
 	}
 	pd->dev = dev;
 	pd->pd.context = ctx;
+	urxe_context_get(ctx);
 	pd->root = pd;
 	return pd;
 }
@@ -53,6 +54,7 @@ int urxe_dealloc_pd(struct ibv_pd *ibpd)
 	if (pd->td)
 		atomic_fetch_sub(&pd->td->users, 1);
 	atomic_fetch_sub(&pd->dev->num_pd, 1);
+	urxe_context_put(ibpd->context);
 	free(pd);
 	return 0;
 }
@@ -72,6 +74,7 @@ struct ibv_td *urxe_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *a
 		return NULL;
 	}
 	td->td.context = ctx;
+	urxe_context_get(ctx);
 	return &td->td;
 }
 
@@ -81,6 +84,7 @@ int urxe_dealloc_td(struct ibv_td *ibtd)
 
 	if (atomic_load(&td->users))
 		return EBUSY;
+	urxe_context_put(ibtd->context);
 	free(td);
 	return 0;
 }

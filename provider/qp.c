@@ -216,6 +216,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 	if (err)
 		goto fail;
 	qp_hold_objects(qp, 1);
+	urxe_context_get(ctx);
 	qp_fill_ibv(qp, ibpd, attr);
 	urxe_trace_qp_create(qp);
 	return qp;
@@ -348,6 +349,7 @@ void urxe_qp_destroy_common(struct urxe_qp *qp)
 	qp_free_parts(qp);
 	qp_hold_objects(qp, -1);
 	atomic_fetch_sub(&qp->dev->num_qp, 1);
+	urxe_context_put(&qp->ctx->vctx.context);
 	/* Somebody may have found it just before, and is about to see that it is destroyed. */
 	urxe_rcu_call(&qp->rcu, qp_free_rcu);
 }
@@ -526,6 +528,38 @@ void urxe_qp_flush_all(struct urxe_device *dev)
 	if (qp)
 		flush_one(qp);
 	urxe_rcu_read_unlock();
+}
+
+static bool is_of(struct urxe_qp *qp, const struct urxe_context *ctx) URXE_REQUIRES(qp->lock)
+{
+	const struct urxe_qp_open *o;
+
+	if (qp->destroyed || qp->type != IBV_QPT_XRC_RECV)
+		return !qp->destroyed && qp->ctx == ctx;
+	cds_list_for_each_entry (o, &qp->opens, node)
+		if (o->ctx != ctx)
+			return false;
+	return true;
+}
+
+void urxe_qp_end_all(struct urxe_context *ctx)
+{
+	struct urxe_device *dev = ctx->dev;
+	struct urxe_qp *qp;
+	bool of;
+
+	/* The mutex keeps them from going: a lane may have to be waited for. */
+	urxe_mutex_lock(&dev->mutex);
+	for (unsigned i = 0; (qp = urxe_table_next(&dev->qps, &i)); i++) {
+		urxe_spin_lock(&qp->lock);
+		of = is_of(qp, ctx);
+		urxe_spin_unlock(&qp->lock);
+		if (!of)
+			continue;
+		urxe_progress_flush(qp);
+		flush_one(qp);
+	}
+	urxe_mutex_unlock(&dev->mutex);
 }
 
 void urxe_qp_release_wqes(struct urxe_qp *qp)

@@ -413,6 +413,12 @@ void urxe_qp_fail_users(struct urxe_cq *cq);
 /** urxe_qp_flush_all - the device is dead: all QPs, the GSI's too, go to ERR, without an event
  * each. Likewise. */
 void urxe_qp_flush_all(struct urxe_device *dev);
+/**
+ * urxe_qp_end_all - a context was closed: its QPs send what they owe (an ACK), and go to ERR
+ *
+ * A target QP of XRC goes on while another context has it open. Holds no lock.
+ */
+void urxe_qp_end_all(struct urxe_context *ctx);
 /** urxe_qp_wc - a completion with what is common to all of this QP filled in. */
 void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
 		enum ibv_wc_status status, enum ibv_wc_opcode opcode);

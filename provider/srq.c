@@ -11,7 +11,8 @@
 #include "xrc.h"
 
 /* All but what the library fills in of a plain SRQ. */
-static struct urxe_srq *srq_create(struct ibv_pd *ibpd, struct ibv_srq_attr *attr)
+static struct urxe_srq *srq_create(struct ibv_context *ctx, struct ibv_pd *ibpd,
+				   struct ibv_srq_attr *attr)
 {
 	struct urxe_pd *pd = to_urxe_pd(ibpd);
 	struct urxe_device *dev = pd->dev;
@@ -34,7 +35,8 @@ static struct urxe_srq *srq_create(struct ibv_pd *ibpd, struct ibv_srq_attr *att
 	srq->dev = dev;
 	srq->pd = pd;
 	srq->vsrq.srq_type = IBV_SRQT_BASIC;
-	srq->vsrq.srq.context = ibpd->context;
+	srq->vsrq.srq.context = ctx;
+	urxe_context_get(ctx);
 	attr->max_sge = srq->rq.max_sge;
 	atomic_fetch_add(&pd->users, 1);
 	return srq;
@@ -51,12 +53,13 @@ static void srq_free(struct urxe_srq *srq)
 	urxe_rq_fini(&srq->rq);
 	atomic_fetch_sub(&srq->pd->users, 1);
 	atomic_fetch_sub(&srq->dev->num_srq, 1);
+	urxe_context_put(srq->vsrq.srq.context);
 	free(srq);
 }
 
 struct ibv_srq *urxe_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
 {
-	struct urxe_srq *srq = srq_create(ibpd, &attr->attr);
+	struct urxe_srq *srq = srq_create(ibpd->context, ibpd, &attr->attr);
 
 	return srq ? &srq->vsrq.srq : NULL;
 }
@@ -87,7 +90,7 @@ struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_
 		errno = err;
 		return NULL;
 	}
-	srq = srq_create(attr->pd, &attr->attr);
+	srq = srq_create(ctx, attr->pd, &attr->attr);
 	if (!srq)
 		return NULL;
 	if (xrc) {
@@ -103,7 +106,6 @@ struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_
 		atomic_fetch_add(&srq->cq->users, 1);
 	}
 	ibsrq = &srq->vsrq.srq;
-	ibsrq->context = ctx;
 	ibsrq->srq_context = attr->srq_context;
 	ibsrq->pd = attr->pd;
 	pthread_mutex_init(&ibsrq->mutex, NULL);

@@ -147,6 +147,7 @@ struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *
 	atomic_fetch_add(&wq->pd->users, 1);
 	atomic_fetch_add(&wq->cq->users, 1);
 	wq->wq.context = ctx;
+	urxe_context_get(ctx);
 	wq->wq.pd = attr->pd;
 	wq->wq.cq = attr->cq;
 	wq->wq.handle = wq->wq.wq_num;
@@ -228,16 +229,19 @@ int urxe_destroy_wq(struct ibv_wq *ibwq)
 	atomic_fetch_sub(&wq->cq->users, 1);
 	atomic_fetch_sub(&wq->pd->users, 1);
 	atomic_fetch_sub(&wq->dev->num_wq, 1);
+	urxe_context_put(ibwq->context);
 	free(wq);
 	return 0;
 }
 
-void urxe_wq_flush_all(struct urxe_device *dev)
+void urxe_wq_flush_all(struct urxe_device *dev, const struct urxe_context *of)
 {
 	struct urxe_wq *wq;
 
 	urxe_mutex_lock(&dev->mutex);
 	cds_list_for_each_entry (wq, &dev->wqs, node) {
+		if (of && to_urxe_ctx(wq->wq.context) != of)
+			continue;
 		urxe_spin_lock(&wq->rq.lock);
 		if (wq->state != IBV_WQS_RESET)
 			wq_error(wq);
@@ -310,6 +314,7 @@ struct ibv_rwq_ind_table *urxe_create_rwq_ind_table(struct ibv_context *ctx,
 		atomic_fetch_add(&t->wqs[i]->users, 1);
 	}
 	t->table.context = ctx;
+	urxe_context_get(ctx);
 	return &t->table;
 }
 
@@ -322,6 +327,7 @@ int urxe_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 	for (uint32_t i = 0; i <= t->mask; i++)
 		atomic_fetch_sub(&t->wqs[i]->users, 1);
 	atomic_fetch_sub(&t->dev->num_rwq_table, 1);
+	urxe_context_put(table->context);
 	free(t);
 	return 0;
 }

@@ -10,9 +10,9 @@
 struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr);
 int urxe_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
 int urxe_destroy_wq(struct ibv_wq *wq);
-/** urxe_wq_flush_all - the device is dead: all work queues go to ERR, without an event each. No
- * lock may be held. */
-void urxe_wq_flush_all(struct urxe_device *dev);
+/** urxe_wq_flush_all - the device is dead, or the context @of was closed: all its work queues go to
+ * ERR, without an event each. No lock may be held. */
+void urxe_wq_flush_all(struct urxe_device *dev, const struct urxe_context *of);
 struct ibv_rwq_ind_table *urxe_create_rwq_ind_table(struct ibv_context *ctx,
 						    struct ibv_rwq_ind_table_init_attr *attr);
 int urxe_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);

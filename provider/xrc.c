@@ -108,6 +108,7 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 	}
 	x->dev = dev;
 	x->vxrcd.xrcd.context = ctx;
+	urxe_context_get(ctx);
 	return &x->vxrcd.xrcd;
 }
 
@@ -123,6 +124,7 @@ int urxe_close_xrcd(struct ibv_xrcd *xrcd)
 		free(x->domain);
 	}
 	urxe_mutex_unlock(&x->dev->mutex);
+	urxe_context_put(xrcd->context);
 	free(x);
 	return 0;
 }
@@ -197,6 +199,7 @@ static struct ibv_qp *open_make(struct urxe_qp *qp, struct urxe_xrcd *x, struct 
 	o->vqp.comp_mask = VERBS_QP_XRCD;
 	o->vqp.xrcd = &x->vxrcd;
 	ibqp->context = ctx;
+	urxe_context_get(ctx);
 	ibqp->qp_context = qp_context;
 	ibqp->handle = ibqp->qp_num = qp->qpn;
 	ibqp->qp_type = IBV_QPT_XRC_RECV;
@@ -287,6 +290,7 @@ int urxe_xrc_close_qp(struct ibv_qp *ibqp)
 	atomic_fetch_sub(&x->users, 1);
 	if (last)
 		urxe_qp_destroy_common(qp);
+	urxe_context_put(ibqp->context);
 	free(o);
 	return 0;
 }
