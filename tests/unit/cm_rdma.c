@@ -795,8 +795,8 @@ static void datagrams(void)
 }
 
 /* A datagram's request, as far as its listener. */
-static struct rdma_cm_id *ask(struct rdma_event_channel *ch, const struct rdma_cm_id *l,
-			      struct rdma_cm_id **s)
+static struct rdma_cm_id *ask_datagram(struct rdma_event_channel *ch, const struct rdma_cm_id *l,
+				       struct rdma_cm_id **s)
 {
 	struct rdma_conn_param param = {.qp_num = 0x77};
 	struct rdma_cm_id *c;
@@ -824,7 +824,7 @@ static void datagrams_refused(void)
 	WORKS(rdma_create_id(ch, &l, NULL, RDMA_PS_UDP));
 	WORKS(rdma_bind_addr(l, addr("10.0.0.1", 0)));
 	WORKS(rdma_listen(l, 1));
-	c = ask(ch, l, &s);
+	c = ask_datagram(ch, l, &s);
 	WORKS(rdma_reject(s, "because", 8));
 	WORKS(rdma_get_cm_event(ch, &ev));
 	CU_ASSERT_EQUAL(ev->event, RDMA_CM_EVENT_UNREACHABLE);
@@ -835,7 +835,7 @@ static void datagrams_refused(void)
 	drop(c);
 	drop(s);
 	/* Data that does not fit: the call fails, and the peer hears at once. */
-	c = ask(ch, l, &s);
+	c = ask_datagram(ch, l, &s);
 	FAILS(rdma_accept(s, &param), EINVAL);
 	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_UNREACHABLE, NULL), 2);
 	param.private_data_len = 0;
@@ -843,7 +843,7 @@ static void datagrams_refused(void)
 	drop(c);
 	drop(s);
 	/* The length of nothing does not count. */
-	c = ask(ch, l, &s);
+	c = ask_datagram(ch, l, &s);
 	WORKS(rdma_reject(s, NULL, 255));
 	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_UNREACHABLE, NULL), 2);
 	drop(c);
