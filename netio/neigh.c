@@ -357,7 +357,9 @@ static void heard_locked(struct urxe_port *port, struct urxe_lane *lane, struct 
 		if (state == NEIGH_NONE || (known && !same))
 			heard &= ~NEIGH_HEARD_SOLICITED;
 	}
-	if (!same || ((n->rival || n->unsure) && heard & NEIGH_HEARD_SOLICITED))
+	if (!known) /* nothing was in dispute */
+		n->rival = n->unsure = false;
+	else if (!same || ((n->rival || n->unsure) && heard & NEIGH_HEARD_SOLICITED))
 		settle(n, now);
 	if (!known)
 		urxe_count(lane, URXE_CNT_neigh_resolved, 1);
