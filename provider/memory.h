@@ -90,6 +90,11 @@ struct urxe_mw {
 	struct cds_list_head node;
 };
 
+static inline const struct urxe_mw *to_urxe_mw(const struct ibv_mw *mw)
+{
+	return urxe_container_of(mw, const struct urxe_mw, mw);
+}
+
 struct urxe_dm {
 	struct verbs_dm vdm;
 	struct urxe_device *dev;

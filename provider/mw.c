@@ -107,6 +107,17 @@ static int bind_check(const struct urxe_qp *qp, const struct urxe_mw *mw,
 	return 0;
 }
 
+void urxe_mw_posted(struct urxe_device *dev, uint32_t key)
+{
+	const struct urxe_mkey *mk;
+
+	urxe_rcu_read_lock();
+	mk = urxe_mkey_at(dev, key);
+	if (mk && mk->kind != URXE_MKEY_MR)
+		mk->mw->mw.rkey = key;
+	urxe_rcu_read_unlock();
+}
+
 int urxe_mw_bind(struct urxe_qp *qp, uint32_t key, uint32_t lkey, uint64_t addr, uint64_t length,
 		 unsigned access)
 {

@@ -82,6 +82,8 @@ static int post_one(struct urxe_qp *qp, const struct ibv_send_wr *wr, uint32_t a
 		err = urxe_wqe_finish(qp, wqe);
 	if (err)
 		urxe_wqe_drop(wqe);
+	else if (wqe->opcode == IBV_WR_BIND_MW)
+		urxe_mw_posted(qp->dev, wqe->rkey);
 	return err;
 }
 
@@ -128,9 +130,6 @@ int urxe_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bin
 
 	if (urxe_device_check(qp->dev))
 		return EIO;
-	if (bind->bind_info.mr &&
-	    !(to_urxe_mr(bind->bind_info.mr)->mkey->access & IBV_ACCESS_MW_BIND))
-		return EINVAL;
 	urxe_spin_lock(&qp->lock);
 	err = qp->state < IBV_QPS_RTS || !qp->scq ? EINVAL : 0;
 	if (!err)
@@ -139,7 +138,7 @@ int urxe_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bin
 	if (!err)
 		err = urxe_wqe_bind(wqe, mw, rkey, &bind->bind_info);
 	if (!err) {
-		mw->rkey = rkey;
+		mw->rkey = wqe->rkey;
 		urxe_wqe_publish(qp, qp->sq.post + 1);
 	}
 	urxe_spin_unlock(&qp->lock);

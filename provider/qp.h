@@ -143,6 +143,7 @@ struct urxe_builder {
 	uint32_t next;	       /* slot that the next finished WQE takes */
 	struct urxe_swqe *wqe; /* under construction */
 	int err;	       /* the first; wr_complete returns it */
+	bool binds;	       /* a BIND_MW is among them */
 };
 
 /* ---- requester, completer, responder state of a QP ---- */
@@ -426,6 +427,11 @@ void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
 void urxe_qp_release_wqes(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 
 /* ---- what a QP does with windows (mw.c) ---- */
+/**
+ * urxe_mw_posted - a bind was posted that gives its window @key: ibv_mw.rkey is that from now on,
+ * whether the bind succeeds or not (IBTA 10.6.7). Any lock.
+ */
+void urxe_mw_posted(struct urxe_device *dev, uint32_t key);
 /**
  * urxe_mw_bind - carry out a bind; qp->lock held, RCU read-side
  * @key: the window's new rkey; its upper 24 bits are those of the window

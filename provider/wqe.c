@@ -130,11 +130,12 @@ int urxe_wqe_bind(struct urxe_swqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 	const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 			       IBV_ACCESS_ZERO_BASED | URXE_ACCESS_FLUSH;
+	const uint32_t owner = (1u << URXE_MW_OWNER_BITS) - 1;
 
-	if (!mw || info->mw_access_flags & ~known || (!info->mr && (info->addr || info->length)) ||
-	    (mw->rkey ^ rkey) >> URXE_MW_OWNER_BITS)
+	if (!mw || info->mw_access_flags & ~known || (!info->mr && (info->addr || info->length)))
 		return EINVAL;
-	wqe->rkey = rkey;
+	/* The consumer owns the low bits of the key alone (IBTA 10.6.7); the others are ours. */
+	wqe->rkey = (to_urxe_mw(mw)->idle.key & ~owner) | (rkey & owner);
 	wqe->bind.lkey = info->mr ? info->mr->lkey : 0;
 	wqe->remote_addr = info->addr;
 	wqe->bind.length = info->length;

@@ -174,6 +174,7 @@ static void wr_bind_mw(struct ibv_qp_ex *qpx, struct ibv_mw *mw, uint32_t rkey,
 {
 	struct urxe_swqe *wqe = begin(qpx, IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
 
+	of(qpx)->wr.binds = true;
 	if (wqe)
 		of(qpx)->wr.err = mw && mw->type == IBV_MW_TYPE_2
 					  ? urxe_wqe_bind(wqe, mw, rkey, info)
@@ -245,6 +246,7 @@ static void wr_start(struct ibv_qp_ex *qpx) URXE_UNCHECKED
 	urxe_spin_lock(&qp->lock);
 	b->next = qp->sq.post;
 	b->wqe = NULL;
+	b->binds = false;
 	b->err = urxe_device_check(qp->dev)	       ? EIO
 		 : qp->state < IBV_QPS_RTS || !qp->scq ? EINVAL
 						       : 0;
@@ -259,6 +261,17 @@ static void drop_all(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 		urxe_wqe_drop(urxe_sq_at(&qp->sq, --qp->wr.next));
 }
 
+/* Those that are about to be posted. */
+static void name_windows(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	for (uint32_t i = qp->sq.post; i != qp->wr.next; i++) {
+		const struct urxe_swqe *wqe = urxe_sq_at(&qp->sq, i);
+
+		if (wqe->opcode == IBV_WR_BIND_MW)
+			urxe_mw_posted(qp->dev, wqe->rkey);
+	}
+}
+
 static int wr_complete(struct ibv_qp_ex *qpx)
 {
 	struct urxe_qp *qp = of(qpx);
@@ -269,6 +282,8 @@ static int wr_complete(struct ibv_qp_ex *qpx)
 	urxe_spin_assume(&qp->lock);
 	end(qp);
 	err = qp->wr.err;
+	if (!err && qp->wr.binds)
+		name_windows(qp);
 	if (err)
 		drop_all(qp);
 	else

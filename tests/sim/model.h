@@ -60,6 +60,7 @@ struct m_wr {
 	uint32_t qkey, srqn;
 	uint64_t bind_length;
 	unsigned bind_access;
+	uint32_t bind_high;  /* flipped in the key that is given: nobody looks at them */
 	uint8_t data[M_MAX]; /* inline */
 };
 

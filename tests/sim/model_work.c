@@ -173,10 +173,8 @@ static int draw_bind(struct m_world *w, const struct m_obj *qp, struct m_wr *wr)
 	}
 	if (wr->mw->mw->type == IBV_MW_TYPE_1)
 		return EINVAL; /* ibv_bind_mw() is for them */
-	if (!m_rnd(w, 12)) {
-		wr->rkey += 0x100; /* not its owner's to choose */
-		return EINVAL;
-	}
+	if (!m_rnd(w, 3))
+		wr->bind_high = m_rnd(w, UINT32_MAX) & ~0xffu; /* not its owner's to choose */
 	return 0;
 }
 
@@ -337,7 +335,7 @@ static void to_verbs(const struct m_wr *m, struct ibv_send_wr *wr, const struct 
 		wr->invalidate_rkey = m->rkey;
 	if (m->op == IBV_WR_BIND_MW && m->mw) {
 		wr->bind_mw.mw = m->mw->mw;
-		wr->bind_mw.rkey = m->rkey;
+		wr->bind_mw.rkey = m->rkey ^ m->bind_high;
 		wr->bind_mw.bind_info = (struct ibv_mw_bind_info){m->mr->mr, m->addr,
 								  m->bind_length, m->bind_access};
 	} else if (qp->qpt == IBV_QPT_UD) {
@@ -385,7 +383,7 @@ static void build_operation(struct ibv_qp_ex *x, const struct ibv_send_wr *wr, c
 		ibv_wr_atomic_fetch_add(x, m->rkey, m->addr, m->compare_add);
 		break;
 	case IBV_WR_BIND_MW:
-		ibv_wr_bind_mw(x, m->mw->mw, m->rkey, &wr->bind_mw.bind_info);
+		ibv_wr_bind_mw(x, m->mw->mw, m->rkey ^ m->bind_high, &wr->bind_mw.bind_info);
 		break;
 	default:
 		ibv_wr_local_inv(x, m->rkey);
@@ -502,8 +500,8 @@ void m_post_send(struct m_world *w)
 	if (refused || (builder && err))
 		good = 0;
 	for (i = 0; i < good && got == err; i++) {
-		if (m[i].op == IBV_WR_BIND_MW) /* as the caller is to do */
-			m[i].mw->mw->rkey = m[i].rkey;
+		if (m[i].op == IBV_WR_BIND_MW && m[i].mw->mw->rkey != m[i].rkey)
+			m_fail(w, "the window's rkey does not follow the post");
 		m_exec(w, qp, &m[i]);
 	}
 	free(m);
@@ -536,7 +534,7 @@ void m_bind_type1(struct m_world *w)
 	else if (m->mr->uses[0] != m->mw->pd_of)
 		want = EPERM; /* says libibverbs */
 	else if (!can(qp, IBV_WR_BIND_MW) || qp->state < IBV_QPS_RTS ||
-		 m->bind_access & IBV_ACCESS_HUGETLB || !(m->mr->access & IBV_ACCESS_MW_BIND))
+		 m->bind_access & IBV_ACCESS_HUGETLB)
 		want = EINVAL;
 	if (m_check(w, "bind_mw", ibv_bind_mw(qp->qp, m->mw->mw, &b), want))
 		m_exec(w, qp, m);

@@ -76,8 +76,7 @@ static enum ibv_wc_status bind(struct rig *r, uint64_t len, unsigned rights, uin
 
 	CU_ASSERT_EQUAL(post_bind(r, info(r, (uintptr_t)r->p.b.buf + OFF, len, rights), key), 0);
 	*rkey = key;
-	if (r->mw->type == IBV_MW_TYPE_1)
-		CU_ASSERT_EQUAL(r->mw->rkey, key);
+	CU_ASSERT_EQUAL(r->mw->rkey, key);
 	return completion(r, &r->p.b, IBV_WC_BIND_MW);
 }
 
@@ -301,7 +300,7 @@ static void test_other_qp(void)
 
 static void test_bind_errors(void)
 {
-	for (unsigned what = 0; what < 9; what++) {
+	for (unsigned what = 0; what < 11; what++) {
 		enum ibv_mw_type type = what & 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2;
 		uint64_t addr, len = LEN;
 		unsigned rights = RIGHTS;
@@ -330,6 +329,9 @@ static void test_bind_errors(void)
 			ibv_dealloc_mw(r.mw);
 			r.mw = ibv_alloc_mw(pd, type);
 			break;
+		case 4: /* to a region that has no windows */
+			other = ibv_reg_mr(r.p.b.pd, r.p.b.buf, PAIR_BUF, IBV_ACCESS_LOCAL_WRITE);
+			break;
 		default: /* type 2: bound already */
 			CU_ASSERT_EQUAL(bind(&r, LEN, RIGHTS, &key), IBV_WC_SUCCESS);
 		}
@@ -344,7 +346,7 @@ static void test_bind_errors(void)
 		CU_ASSERT_EQUAL(err, 0);
 		CU_ASSERT_EQUAL(completion(&r, &r.p.b, IBV_WC_BIND_MW), IBV_WC_MW_BIND_ERR);
 		CU_ASSERT_EQUAL(pair_state(r.p.b.qp), IBV_QPS_ERR);
-		if (what == 8) /* the queue died, the window is still bound */
+		if (what == 10) /* the queue died, the window is still bound */
 			CU_ASSERT_EQUAL(ibv_dereg_mr(r.mr), EBUSY);
 		CU_ASSERT_EQUAL(ibv_dealloc_mw(r.mw), 0);
 		r.mw = NULL;
@@ -356,27 +358,107 @@ static void test_bind_errors(void)
 	}
 }
 
+/* By ibv_wr_*: b's QP is another one, made for that. */
+static void extend(struct rig *r, struct ibv_qp *first[2])
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = r->p.b.cq,
+		.recv_cq = r->p.b.cq,
+		.pd = r->p.b.pd,
+		.cap = {.max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV,
+	};
+
+	first[0] = r->p.a.qp;
+	first[1] = r->p.b.qp;
+	r->p.b.qp = ibv_create_qp_ex(r->p.b.ctx, &attr);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(r->p.b.qp);
+	r->p.a.qp = pair_qp(&r->p.a, &r->pp, IBV_QPT_RC);
+	pair_connect(&r->p, &r->p.a, r->p.a.qp, &r->p.b, r->p.b.qp, &r->pp);
+}
+
+static enum ibv_wc_status unbind(struct rig *r, uint32_t key)
+{
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(r->p.b.qp);
+
+	ibv_wr_start(x);
+	x->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_local_inv(x, key);
+	CU_ASSERT_EQUAL(ibv_wr_complete(x), 0);
+	return completion(r, &r->p.b, IBV_WC_LOCAL_INV);
+}
+
+static int build_bind(struct rig *r, uint32_t rkey, bool keep)
+{
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(r->p.b.qp);
+	const struct ibv_mw_bind_info what = info(r, start(r), LEN, RIGHTS);
+
+	ibv_wr_start(x);
+	x->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(x, r->mw, rkey, &what);
+	if (keep)
+		return ibv_wr_complete(x);
+	ibv_wr_abort(x);
+	return 0;
+}
+
+/* Of the key of a type 2 bind the low eight bits count, whatever is above them. */
+static void test_owner_bits(void)
+{
+	static const uint32_t given[] = {0,	     1,		 0x7f,	     0x80,	 0xff,
+					 0x100,	     0x1ff,	 0x12345678, 0x80000000, 0xffffff00,
+					 0xffffffff, 0x55aa55aa, 0x00ff00ff, 0xdeadbe01};
+
+	for (int ex = 0; ex <= 1; ex++) {
+		struct ibv_qp *first[2];
+		uint32_t high, key = 0;
+		struct rig r;
+
+		rig_open(&r, IBV_MW_TYPE_2, 1);
+		extend(&r, first);
+		high = r.mw->rkey & ~0xffu;
+		for (unsigned i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+			key = r.mw->rkey;
+			CU_ASSERT_EQUAL(ex ? build_bind(&r, given[i], false) : 0, 0);
+			CU_ASSERT_EQUAL(r.mw->rkey, key);
+			key = high | (given[i] & 0xff);
+			CU_ASSERT_EQUAL(
+				ex ? build_bind(&r, given[i], true)
+				   : post_bind(&r, info(&r, start(&r), LEN, RIGHTS), given[i]),
+				0);
+			CU_ASSERT_EQUAL(r.mw->rkey, key);
+			CU_ASSERT_EQUAL(completion(&r, &r.p.b, IBV_WC_BIND_MW), IBV_WC_SUCCESS);
+			CU_ASSERT_EQUAL(rdma(&r, IBV_WR_RDMA_WRITE, key, start(&r), 8),
+					IBV_WC_SUCCESS);
+			CU_ASSERT_EQUAL(ex ? unbind(&r, key) : invalidate(&r, key, false),
+					IBV_WC_SUCCESS);
+		}
+		CU_ASSERT_EQUAL(rdma(&r, IBV_WR_RDMA_WRITE, key, start(&r), 8),
+				IBV_WC_REM_ACCESS_ERR);
+		ibv_destroy_qp(r.p.a.qp);
+		ibv_destroy_qp(r.p.b.qp);
+		r.p.a.qp = first[0];
+		r.p.b.qp = first[1];
+		rig_close(&r);
+	}
+}
+
 /* Refused when posted. */
 static void test_post_errors(void)
 {
-	struct ibv_mr *closed;
 	struct rig r;
 	uint32_t key;
 
 	rig_open(&r, IBV_MW_TYPE_2, 1);
-	closed = ibv_reg_mr(r.p.b.pd, r.p.b.buf, PAIR_BUF, IBV_ACCESS_LOCAL_WRITE);
 	key = r.mw->rkey;
-	CU_ASSERT_EQUAL(post_bind(&r, info(&r, start(&r), LEN, RIGHTS), key + 0x100), EINVAL);
 	CU_ASSERT_EQUAL(post_bind(&r, info(&r, start(&r), LEN, 1 << 15), key), EINVAL);
 	CU_ASSERT_EQUAL(post_bind(&r, (struct ibv_mw_bind_info){NULL, 1, 1, 0}, key), EINVAL);
-	ibv_dealloc_mw(r.mw);
-	r.mw = ibv_alloc_mw(r.p.b.pd, IBV_MW_TYPE_1);
-	CU_ASSERT_EQUAL(post_bind(&r, (struct ibv_mw_bind_info){closed, start(&r), 8, 0}, 0),
-			EINVAL);
+	CU_ASSERT_EQUAL(r.mw->rkey, key);
 	errno = 0;
 	CU_ASSERT_PTR_NULL(ibv_alloc_mw(r.p.b.pd, (enum ibv_mw_type)3));
 	CU_ASSERT_EQUAL(errno, EINVAL);
-	ibv_dereg_mr(closed);
 	rig_close(&r);
 }
 
@@ -422,4 +504,4 @@ static void test_order_under_loss(void)
 
 URXE_TEST_MAIN("mw", T(test_opens), T(test_refuses), T(test_zero_based), T(test_rebind_type1),
 	       T(test_invalidate), T(test_invalidate_errors), T(test_other_qp), T(test_bind_errors),
-	       T(test_post_errors), T(test_order_under_loss))
+	       T(test_owner_bits), T(test_post_errors), T(test_order_under_loss))
