@@ -244,6 +244,7 @@ struct ib_cm_sidr_rep_event_param {
 	uint32_t qpn;
 	void *info;
 	uint8_t info_len;
+	struct ibv_ece ece; /* the kernel's has none */
 };
 
 /** Gone when the callback returns, with all it points to. */
@@ -350,6 +351,7 @@ struct ib_cm_sidr_rep_param {
 	uint8_t info_length;
 	const void *private_data;
 	uint8_t private_data_len;
+	struct ibv_ece ece;
 };
 
 #pragma GCC visibility push(default)

@@ -315,6 +315,7 @@ struct urxe_cm_event {
 		struct {
 			uint8_t status;
 			uint32_t qpn, qkey;
+			struct urxe_cm_ece ece;
 			uint8_t info_len;
 			const uint8_t *info;
 		} sidr_rep;
@@ -529,9 +530,15 @@ int urxe_cm_send_sidr_req(struct urxe_cm_id *id, const struct urxe_cm_path *path
 /** urxe_cm_send_sidr_rep - answer SIDR_REQ_RECEIVED; private data up to 136 bytes. EINVAL. */
 int urxe_cm_send_sidr_rep(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
 			  uint32_t qkey, const void *private_data, uint8_t len);
-/** urxe_cm_send_sidr_rep_info - the same with up to 72 bytes of additional information. */
-int urxe_cm_send_sidr_rep_info(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
-			       uint32_t qkey, const void *info, uint8_t info_len,
+/** What there may be more in a SIDR_REP. */
+struct urxe_cm_sidr_more {
+	const void *info; /* additional information, up to 72 bytes */
+	uint8_t info_len;
+	struct urxe_cm_ece ece;
+};
+/** urxe_cm_send_sidr_rep_more - the same with @more. */
+int urxe_cm_send_sidr_rep_more(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
+			       uint32_t qkey, const struct urxe_cm_sidr_more *more,
 			       const void *private_data, uint8_t len);
 /** urxe_cm_set_wait - what each try of a SIDR_REQ waits, and tries; zeros: our own. */
 void urxe_cm_set_wait(struct urxe_cm_id *id, uint32_t wait_ms, uint8_t tries);

@@ -162,19 +162,22 @@ int urxe_cm_send_sidr_req(struct urxe_cm_id *id, const struct urxe_cm_path *path
 int urxe_cm_send_sidr_rep(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
 			  uint32_t qkey, const void *private_data, uint8_t len)
 {
-	return urxe_cm_send_sidr_rep_info(id, status, qpn, qkey, NULL, 0, private_data, len);
+	static const struct urxe_cm_sidr_more none;
+
+	return urxe_cm_send_sidr_rep_more(id, status, qpn, qkey, &none, private_data, len);
 }
 
-int urxe_cm_send_sidr_rep_info(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
-			       uint32_t qkey, const void *info, uint8_t info_len,
+int urxe_cm_send_sidr_rep_more(struct urxe_cm_id *id, enum urxe_cm_sidr_status status, uint32_t qpn,
+			       uint32_t qkey, const struct urxe_cm_sidr_more *more,
 			       const void *private_data, uint8_t len)
 {
 	struct urxe_cm_reply r = {
 		.reason = status,
 		.qpn = qpn,
 		.qkey = qkey,
-		.ari = info,
-		.ari_len = info_len,
+		.ari = more->info,
+		.ari_len = more->info_len,
+		.ece = more->ece,
 		.private_data = private_data,
 		.private_len = len,
 	};

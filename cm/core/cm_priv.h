@@ -160,6 +160,7 @@ struct urxe_cm_reply {
 	const void *private_data;
 	uint8_t private_len;
 	uint32_t qpn, qkey;		 /* SIDR_REP */
+	struct urxe_cm_ece ece;		 /* SIDR_REP */
 	const struct urxe_cm_path *path; /* SIDR_REQ, LAP */
 	uint64_t service_id, mask;
 };

@@ -139,6 +139,9 @@ static void issue_rep(struct urxe_cm_id *id, const struct urxe_cm_reply *r)
 	urxe_mad_put(m, URXE_SIDR_REP_QPN, r->qpn);
 	urxe_mad_put(m, URXE_SIDR_REP_SERVICE_ID, id->service_id);
 	urxe_mad_put(m, URXE_SIDR_REP_QKEY, r->qkey);
+	urxe_mad_put(m, URXE_HDR_ATTR_MOD, r->ece.attr_mod);
+	urxe_mad_put(m, URXE_SIDR_REP_VENDOR_ID_H, r->ece.vendor_id >> 8);
+	urxe_mad_put(m, URXE_SIDR_REP_VENDOR_ID_L, r->ece.vendor_id);
 	if (r->ari && r->ari_len) {
 		urxe_mad_put(m, URXE_SIDR_REP_INFO_LENGTH, r->ari_len);
 		urxe_cm_put_private(m, URXE_SIDR_REP_INFO, r->ari, r->ari_len);
@@ -185,6 +188,9 @@ ACTION(sidr_rep)
 	s->ev.sidr_rep.status = urxe_mad_get8(m, URXE_SIDR_REP_STATUS);
 	s->ev.sidr_rep.qpn = urxe_mad_get32(m, URXE_SIDR_REP_QPN);
 	s->ev.sidr_rep.qkey = urxe_mad_get32(m, URXE_SIDR_REP_QKEY);
+	s->ev.sidr_rep.ece.attr_mod = urxe_mad_get32(m, URXE_HDR_ATTR_MOD);
+	s->ev.sidr_rep.ece.vendor_id = (uint32_t)(urxe_mad_get(m, URXE_SIDR_REP_VENDOR_ID_H) << 8 |
+						  urxe_mad_get(m, URXE_SIDR_REP_VENDOR_ID_L));
 	s->ev.private_data = urxe_mad_cbytes(m, URXE_SIDR_REP_PRIVATE_DATA);
 	s->ev.private_len = URXE_SIDR_REP_PRIVATE_LEN;
 	return 0;

@@ -390,11 +390,19 @@ int ib_send_cm_sidr_req(struct ib_cm_id *cm_id, struct ib_cm_sidr_req_param *par
 	CALL(cm_id, param ? send_sidr_req(to_ibcm(cm_id), param) : EINVAL);
 }
 
+static int send_sidr_rep(struct urxe_cm_id *cm, const struct ib_cm_sidr_rep_param *p)
+{
+	const struct urxe_cm_sidr_more more = {
+		.info = p->info,
+		.info_len = p->info_length,
+		.ece = {p->ece.vendor_id, p->ece.options},
+	};
+
+	return urxe_cm_send_sidr_rep_more(cm, (enum urxe_cm_sidr_status)p->status, p->qp_num,
+					  p->qkey, &more, p->private_data, p->private_data_len);
+}
+
 int ib_send_cm_sidr_rep(struct ib_cm_id *cm_id, struct ib_cm_sidr_rep_param *param)
 {
-	CALL(cm_id, param ? urxe_cm_send_sidr_rep_info(cm, (enum urxe_cm_sidr_status)param->status,
-						       param->qp_num, param->qkey, param->info,
-						       param->info_length, param->private_data,
-						       param->private_data_len)
-			  : EINVAL);
+	CALL(cm_id, param ? send_sidr_rep(cm, param) : EINVAL);
 }

@@ -139,6 +139,8 @@ static void read_sidr_rep(struct urxe_ibcm_event *e, const struct urxe_cm_event 
 		.qpn = ev->sidr_rep.qpn,
 		.info = copy_info(e, ev->sidr_rep.info, ev->sidr_rep.info_len),
 		.info_len = ev->sidr_rep.info_len,
+		.ece = {.vendor_id = ev->sidr_rep.ece.vendor_id,
+			.options = ev->sidr_rep.ece.attr_mod},
 	};
 }
 

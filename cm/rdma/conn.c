@@ -476,6 +476,8 @@ static void on_sidr_rep(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
 		urxe_cm_path_to_ah(&path, &ud->ah_attr);
 		ud->qp_num = ev->sidr_rep.qpn;
 		ud->qkey = ev->sidr_rep.qkey;
+		id->remote_ece.vendor_id = ev->sidr_rep.ece.vendor_id;
+		id->remote_ece.options = ev->sidr_rep.ece.attr_mod;
 	}
 	/* A refusal has its reasons there. */
 	urxe_cma_event_data(e, &ud->private_data, &ud->private_data_len, ev->private_data,

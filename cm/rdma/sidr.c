@@ -47,14 +47,17 @@ int urxe_cma_sidr_request(struct urxe_cma_id *id, struct urxe_cma_event *e,
 
 int urxe_cma_sidr_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 {
+	const struct urxe_cm_sidr_more more = {
+		.ece = {id->local_ece.vendor_id, id->local_ece.options},
+	};
 	uint8_t len = urxe_cma_private_len(p);
 	int err;
 
 	if (id->state != URXE_CMA_REQUEST || !id->cm || (!p && !id->id.qp))
 		return EINVAL;
-	err = urxe_cm_send_sidr_rep(id->cm, URXE_CM_SIDR_SUCCESS,
-				    id->id.qp ? id->id.qp->qp_num : p->qp_num, RDMA_UDP_QKEY,
-				    p ? p->private_data : NULL, len);
+	err = urxe_cm_send_sidr_rep_more(id->cm, URXE_CM_SIDR_SUCCESS,
+					 id->id.qp ? id->id.qp->qp_num : p->qp_num, RDMA_UDP_QKEY,
+					 &more, p ? p->private_data : NULL, len);
 	/* As the kernel: what cannot be accepted is refused, and the peer need not wait. */
 	if (err)
 		urxe_cma_sidr_reject(id, NULL, 0);

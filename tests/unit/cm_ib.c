@@ -643,7 +643,8 @@ static void sidr(void)
 					   .info = "info",
 					   .info_length = 4,
 					   .private_data = "there",
-					   .private_data_len = 5};
+					   .private_data_len = 5,
+					   .ece = {.vendor_id = 0x123456, .options = 0x789abcde}};
 	struct note *n;
 
 	CU_ASSERT_EQUAL(ib_send_cm_sidr_req(id, &req), 0);
@@ -657,6 +658,8 @@ static void sidr(void)
 	CU_ASSERT_EQUAL(n->ev.param.sidr_rep_rcvd.status, IB_SIDR_SUCCESS);
 	CU_ASSERT_EQUAL(n->ev.param.sidr_rep_rcvd.qpn, 0x4711);
 	CU_ASSERT_EQUAL(n->ev.param.sidr_rep_rcvd.qkey, 0x11111111);
+	CU_ASSERT_EQUAL(n->ev.param.sidr_rep_rcvd.ece.vendor_id, 0x123456);
+	CU_ASSERT_EQUAL(n->ev.param.sidr_rep_rcvd.ece.options, 0x789abcde);
 	CU_ASSERT_EQUAL(n->ev.param.sidr_rep_rcvd.info_len, 4);
 	CU_ASSERT_FALSE(memcmp(n->info, "info", 5));
 	CU_ASSERT_FALSE(memcmp(n->data, "there", 6));

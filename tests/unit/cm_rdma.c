@@ -758,6 +758,7 @@ static void datagrams(void)
 	struct rdma_cm_id *l, *c, *s;
 	struct rdma_conn_param param = {.qp_num = 0x77};
 	struct rdma_cm_event *ev;
+	struct ibv_ece mine = {.vendor_id = 0x15b3, .options = 0x10000001}, got;
 	uint8_t data[181] = "datagram";
 
 	WORKS(rdma_create_id(ch, &l, NULL, RDMA_PS_UDP));
@@ -780,6 +781,7 @@ static void datagrams(void)
 	s = ev->id;
 	WORKS(rdma_ack_cm_event(ev));
 	param.private_data_len = 136;
+	WORKS(rdma_set_local_ece(s, &mine));
 	WORKS(rdma_accept(s, &param));
 	WORKS(rdma_get_cm_event(ch, &ev));
 	CU_ASSERT_EQUAL_FATAL(ev->event, RDMA_CM_EVENT_ESTABLISHED);
@@ -788,6 +790,9 @@ static void datagrams(void)
 	CU_ASSERT_EQUAL(ev->param.ud.ah_attr.is_global, 1);
 	CU_ASSERT_FALSE(memcmp(ev->param.ud.private_data, data, 136));
 	WORKS(rdma_ack_cm_event(ev));
+	WORKS(rdma_get_remote_ece(c, &got));
+	CU_ASSERT_EQUAL(got.vendor_id, 0x15b3);
+	CU_ASSERT_EQUAL(got.options, 0x10000001);
 	drop(c);
 	drop(s);
 	drop(l);
