@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* rdma_getaddrinfo(): names by getaddrinfo(3), in terms of QP types and port spaces. */
+/* rdma_getaddrinfo(): names by getaddrinfo(3), in terms of QP types and port spaces; and as events. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -171,4 +171,96 @@ URXE_CMA_API void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 		free_one(res);
 		res = next;
 	}
+}
+
+/* ---- the same with the answer as an event ---- */
+
+static int begin_info(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
+{
+	if (id->resolving_info)
+		return EBUSY;
+	id->resolving_info = true;
+	return 0;
+}
+
+/* Locked. The answer, or that there is none: the call says why. */
+static int end_info(struct urxe_cma_id *id, struct rdma_addrinfo *info)
+	URXE_REQUIRES(urxe_cma_lock)
+{
+	struct urxe_cma_event *ev =
+		info ? urxe_cma_event_new(id, URXE_CMA_EVENT_ADDRINFO_RESOLVED, 0) : NULL;
+
+	id->resolving_info = ev;
+	if (!ev) {
+		rdma_freeaddrinfo(info);
+		return info ? ENOMEM : 0;
+	}
+	id->info = info;
+	urxe_cma_event_post(ev);
+	return 0;
+}
+
+/* What rdma_getaddrinfo() returned, as an errno. */
+static int info_errno(int ret)
+{
+	switch (ret) {
+	case 0:
+		return 0;
+	case -1: /* EAI_BADFLAGS, too */
+		return errno ? errno : EINVAL;
+	case EAI_MEMORY:
+		return ENOMEM;
+	case EAI_SYSTEM:
+		return errno;
+	case EAI_AGAIN:
+		return EAGAIN;
+	default:
+		return ENOENT;
+	}
+}
+
+URXE_CMA_API int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+				       const struct rdma_addrinfo *hints)
+{
+	struct rdma_addrinfo *info = NULL, own;
+	int err, ret;
+
+	/* RoCE has no subnet administrator with service records, as the kernel says. */
+	if (id && hints && hints->ai_flags & RAI_SA)
+		return urxe_cma_ret(EOPNOTSUPP);
+	err = urxe_cma_begin(id);
+	if (!err)
+		err = urxe_cma_end(begin_info(to_cma_id(id)));
+	if (err)
+		return urxe_cma_ret(err);
+	if (hints) {
+		own = *hints;
+		own.ai_flags &= ~RAI_DNS; /* the other way, and the usual one */
+		hints = &own;
+	}
+	errno = 0;
+	err = info_errno(rdma_getaddrinfo(node, service, hints, &info));
+	urxe_cma_hold();
+	ret = end_info(to_cma_id(id), info);
+	return urxe_cma_end_wait(id, err ? err : ret);
+}
+
+static int query_info(struct urxe_cma_id *id, struct rdma_addrinfo **info)
+	URXE_REQUIRES(urxe_cma_lock)
+{
+	if (!id->info)
+		return ENOENT;
+	*info = id->info;
+	id->info = NULL;
+	id->resolving_info = false;
+	return 0;
+}
+
+URXE_CMA_API int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
+{
+	int err = urxe_cma_begin(info ? id : NULL);
+
+	if (!err)
+		err = urxe_cma_end(query_info(to_cma_id(id), info));
+	return urxe_cma_ret(err);
 }

@@ -486,6 +486,29 @@ URXE_CMA_API int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
+static int write_event(struct urxe_cma_id *id, int status, uint64_t arg)
+	URXE_REQUIRES(urxe_cma_lock)
+{
+	struct urxe_cma_event *ev = urxe_cma_event_new(id, URXE_CMA_EVENT_USER, status);
+
+	if (!ev)
+		return ENOMEM;
+	/* A member of the union in later headers. */
+	memcpy(&ev->event.param, &arg, sizeof(arg));
+	urxe_cma_event_post(ev);
+	return 0;
+}
+
+URXE_CMA_API int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event,
+				     int status, uint64_t arg)
+{
+	int err = urxe_cma_begin(event == URXE_CMA_EVENT_USER ? id : NULL);
+
+	if (!err)
+		err = urxe_cma_end(write_event(to_cma_id(id), status, arg));
+	return urxe_cma_ret(err);
+}
+
 int urxe_cma_complete(struct rdma_cm_id *id)
 {
 	struct rdma_cm_event *ev = NULL;
@@ -519,6 +542,9 @@ URXE_CMA_API const char *rdma_event_str(enum rdma_cm_event_type event)
 		NAME(ESTABLISHED),    NAME(DISCONNECTED),    NAME(DEVICE_REMOVAL),
 		NAME(MULTICAST_JOIN), NAME(MULTICAST_ERROR), NAME(ADDR_CHANGE),
 		NAME(TIMEWAIT_EXIT),
+		[URXE_CMA_EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+		[URXE_CMA_EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
+		[URXE_CMA_EVENT_USER] = "RDMA_CM_EVENT_USER",
 	};
 #undef NAME
 

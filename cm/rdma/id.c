@@ -166,6 +166,7 @@ void urxe_cma_id_free(struct urxe_cma_id *id)
 	free(id->senders);
 	free(id->last_req);
 	free(id->connect);
+	rdma_freeaddrinfo(id->info);
 	free(id);
 }
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * What librdmacm exports and urxe does not offer yet: rsockets. The symbols must be there:
- * programs that never call them import them. All descriptors being the kernel's, rpoll() and
- * rselect() do what poll() and select() do.
+ * programs that never call them import them. All descriptors being the kernel's, rpoll(),
+ * rselect() and repoll_...() do what poll(), select() and epoll do.
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <rdma/rsocket.h>
 
@@ -27,7 +31,6 @@ NOT_OFFERED(int, rlisten, int fd, int backlog)
 NOT_OFFERED(int, raccept, int fd, struct sockaddr *addr, socklen_t *len)
 NOT_OFFERED(int, rconnect, int fd, const struct sockaddr *addr, socklen_t len)
 NOT_OFFERED(int, rshutdown, int fd, int how)
-NOT_OFFERED(int, rclose, int fd)
 NOT_OFFERED(ssize_t, rrecv, int fd, void *buf, size_t len, int flags)
 NOT_OFFERED(ssize_t, rrecvfrom, int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
 	    socklen_t *addrlen)
@@ -58,4 +61,31 @@ URXE_CMA_API int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *ex
 			 struct timeval *timeout)
 {
 	return select(nfds, readfds, writefds, exceptfds, timeout);
+}
+
+URXE_CMA_API int repoll_create(int flags)
+{
+	return epoll_create1(flags);
+}
+
+URXE_CMA_API int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	return epoll_ctl(epfd, op, fd, event);
+}
+
+URXE_CMA_API int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
+{
+	return epoll_wait(epfd, events, maxevents, timeout);
+}
+
+/* It closes what repoll_create() made, too, and that is all there is. */
+URXE_CMA_API int rclose(int fd)
+{
+	char link[32], what[32] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, what, sizeof(what) - 1) > 0 && !strcmp(what, "anon_inode:[eventpoll]"))
+		return close(fd);
+	errno = ENOSYS;
+	return -1;
 }

@@ -425,5 +425,80 @@ static void scope(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/* ---- calls of rdma-core 60, which our headers may not have ---- */
+
+#define ADDRINFO_RESOLVED ((enum rdma_cm_event_type)16)
+#define USER		  ((enum rdma_cm_event_type)18)
+#define SA		  0x10
+#define DNS		  0x20
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			uint64_t arg);
+int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
+
+static void addrinfo_events(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_addrinfo hints = {.ai_flags = DNS, .ai_port_space = RDMA_PS_TCP}, *res = NULL;
+	struct rdma_cm_id *id;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	FAILS(rdma_query_addrinfo(id, &res), ENOENT);
+	FAILS(rdma_resolve_addrinfo(NULL, "10.0.0.1", "7", NULL), EINVAL);
+	FAILS(rdma_resolve_addrinfo(id, NULL, NULL, NULL), EINVAL);
+	hints.ai_flags = SA;
+	FAILS(rdma_resolve_addrinfo(id, NULL, "7", &hints), EOPNOTSUPP);
+	hints.ai_flags = RAI_NUMERICHOST;
+	FAILS(rdma_resolve_addrinfo(id, "not a number", "7", &hints), ENOENT);
+	hints.ai_flags = DNS;
+	WORKS(rdma_resolve_addrinfo(id, "10.0.0.1", "7", &hints));
+	FAILS(rdma_resolve_addrinfo(id, "10.0.0.1", "7", &hints), EBUSY);
+	CU_ASSERT_EQUAL(expect(ch, ADDRINFO_RESOLVED, NULL), 0);
+	FAILS(rdma_query_addrinfo(id, NULL), EINVAL);
+	WORKS(rdma_query_addrinfo(id, &res));
+	CU_ASSERT_EQUAL(res->ai_port_space, RDMA_PS_TCP);
+	CU_ASSERT_FALSE(memcmp(res->ai_dst_addr, addr("10.0.0.1", 7), 8));
+	rdma_freeaddrinfo(res);
+	FAILS(rdma_query_addrinfo(id, &res), ENOENT);
+	/* Nobody asks for this one: it goes with its id. */
+	WORKS(rdma_resolve_addrinfo(id, "fd00::1", "7", NULL));
+	CU_ASSERT_STRING_EQUAL(rdma_event_str(ADDRINFO_RESOLVED), "RDMA_CM_EVENT_ADDRINFO_RESOLVED");
+	WORKS(rdma_destroy_id(id));
+	/* A synchronous id has it when the call returns. */
+	WORKS(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_resolve_addrinfo(id, "10.0.0.1", "7", NULL));
+	WORKS(rdma_query_addrinfo(id, &res));
+	rdma_freeaddrinfo(res);
+	WORKS(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+}
+
+/* An application's own event, with its number. */
+static void user_events(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	const uint64_t sent = 0x123456789abcdef0;
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	uint64_t got;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	FAILS(rdma_write_cm_event(NULL, USER, 0, sent), EINVAL);
+	FAILS(rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, sent), EINVAL);
+	WORKS(rdma_write_cm_event(id, USER, -7, sent));
+	WORKS(rdma_get_cm_event(ch, &ev));
+	CU_ASSERT_EQUAL(ev->event, USER);
+	CU_ASSERT_PTR_EQUAL(ev->id, id);
+	CU_ASSERT_EQUAL(ev->status, -7);
+	memcpy(&got, &ev->param, sizeof(got));
+	CU_ASSERT_EQUAL(got, sent);
+	CU_ASSERT_STRING_EQUAL(rdma_event_str(ev->event), "RDMA_CM_EVENT_USER");
+	WORKS(rdma_ack_cm_event(ev));
+	WORKS(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+}
+
 URXE_TEST_MAIN("cm_addr", T(ib_connect), T(ib_service_ids), T(ib_and_ip), T(getaddrinfo_rows),
-	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(loopback), T(reuse_later), T(scope))
+	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(loopback), T(reuse_later), T(scope),
+	       T(addrinfo_events), T(user_events))

@@ -927,13 +927,32 @@ static void devices(void)
 	rdma_free_devices(list);
 }
 
+/* Of rdma-core after 64: our headers may not have them. */
+int repoll_create(int flags);
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
+
 static void not_offered(void)
 {
+	struct epoll_event e = {.events = EPOLLIN};
 	struct pollfd pfd = {0};
+	int ep, fds[2];
 
 	FAILS(rsocket(AF_INET, SOCK_STREAM, 0), ENOSYS);
 	FAILS(rclose(0), ENOSYS);
 	CU_ASSERT_EQUAL(rpoll(&pfd, 0, 0), 0);
+	/* What is epoll's is there. */
+	CU_ASSERT_FATAL(!pipe(fds));
+	ep = repoll_create(0);
+	WORKS(repoll_ctl(ep, EPOLL_CTL_ADD, fds[0], &e));
+	CU_ASSERT_EQUAL(repoll_wait(ep, &e, 1, 0), 0);
+	CU_ASSERT_EQUAL(write(fds[1], "x", 1), 1);
+	CU_ASSERT_EQUAL(repoll_wait(ep, &e, 1, 0), 1);
+	FAILS(rclose(fds[0]), ENOSYS);
+	WORKS(rclose(ep));
+	FAILS(fcntl(ep, F_GETFD), EBADF);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 /* The CM is up: a child has none, says so, and leaves its parent's alone. */

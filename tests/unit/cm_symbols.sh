@@ -32,11 +32,24 @@ grep -o '^[a-z].*\bib_[a-z_]*(' "$header" | sed 's/.*\b\(ib_[a-z_]*\)(/\1@@URXE_
 grep '@@URXE_CM_1\.0' "$tmp/all" | grep -v '^URXE_CM' >"$tmp/ib_cm"
 diff -u "$tmp/declared" "$tmp/ib_cm"
 [ "$(wc -l <"$tmp/ib_cm")" = 16 ] || { echo "not 16 functions of ib_cm"; exit 1; }
+# What came after the installed one: a program that was built with that loads here as well.
+later() {
+	node=$1
+	shift
+	printf "%s@@$node\n" "$@" >"$tmp/want"
+	grep "@@$node\$" "$tmp/ours" >"$tmp/have" || :
+	diff -u "$tmp/want" "$tmp/have"
+	grep -q "@@$node\$" "$tmp/theirs" && return
+	grep -v -e "@@$node\$" -e "^$node\$" "$tmp/ours" >"$tmp/left"
+	mv "$tmp/left" "$tmp/ours"
+}
 symbols "$theirs" >"$tmp/theirs"
+later RDMACM_1.4 rdma_query_addrinfo rdma_resolve_addrinfo rdma_write_cm_event
+later RDMACM_1.5 repoll_create repoll_ctl repoll_wait
 case $(grep -c '@@' "$tmp/theirs") in
-68) ;;
+68 | 71 | 74) ;;
 *)
-	echo "skipped: the installed librdmacm.so.1 is not one of rdma-core 44 to 56"
+	echo "skipped: the installed librdmacm.so.1 is not one of rdma-core 44 to 64"
 	exit 77
 	;;
 esac
