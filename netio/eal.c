@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <rte_alarm.h>
+#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
@@ -431,6 +432,15 @@ static int eal_init(struct eal_args *a)
 	return ret;
 }
 
+/*
+ * A DPDK program has started EAL, which is one a process: it serves us, too. To try would print
+ * "FATAL". No call asks for that, but EAL has the TSC's frequency from its start on.
+ */
+static bool is_applications(void)
+{
+	return rte_get_tsc_hz() != 0;
+}
+
 int urxe_eal_start(char *err, size_t errlen)
 {
 	struct eal_args *a = &eal.args;
@@ -438,6 +448,10 @@ int urxe_eal_start(char *err, size_t errlen)
 
 	if (eal.up)
 		return 0;
+	if (is_applications()) {
+		eal.up = true;
+		return 0;
+	}
 	ret = log_open();
 	if (ret)
 		return ret;
@@ -449,7 +463,7 @@ int urxe_eal_start(char *err, size_t errlen)
 	ret = 0;
 	if (eal_init(a) < 0) {
 		ret = rte_errno ? rte_errno : EIO;
-		if (ret == EALREADY) /* a DPDK program: its EAL serves us too */
+		if (ret == EALREADY) /* at this very moment */
 			ret = 0;
 	}
 	if (ret) {

@@ -361,6 +361,22 @@ static int claim_socket(struct ethdev *e, char *err, size_t errlen)
 	return urxe_claim_socket(&s, &e->claim, err, errlen);
 }
 
+/* A DPDK program does not see the port when it goes through those that are nobody's. */
+static int own_port(struct ethdev *e, char *err, size_t errlen)
+{
+	struct rte_eth_dev_owner owner = {.id = RTE_ETH_DEV_NO_OWNER}, its;
+	int ret = rte_eth_dev_owner_new(&owner.id);
+
+	snprintf(owner.name, sizeof(owner.name), "urxe %s", e->cfg.name);
+	if (!ret)
+		ret = rte_eth_dev_owner_set(e->port, &owner);
+	if (!ret)
+		return 0;
+	if (!rte_eth_dev_owner_get(e->port, &its) && its.id != RTE_ETH_DEV_NO_OWNER)
+		snprintf(err, errlen, "'%s' has that port in this process", its.name);
+	return EBUSY;
+}
+
 static void own_socket(struct ethdev *e)
 {
 	struct urxe_devargs_socket s;
@@ -387,6 +403,9 @@ int ethdev_probe(struct ethdev *e, char *err, size_t errlen)
 	ret = find_port(e, fd, err, errlen);
 	if (fd >= 0)
 		close(fd);
+	if (ret)
+		return ret;
+	ret = own_port(e, err, errlen);
 	if (ret)
 		return ret;
 	own_socket(e);
