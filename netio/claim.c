@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Who has a link's socket: locks of fcntl() on files beside it. Of all locks these alone end with
+ * Who has a link's socket, or an address on an interface. Of sockets: locks of fcntl() on files
+ * beside them. Of all locks these alone end with
  * the process that took them, though its children have the descriptor, and tell its pid, as the
  * asking process sees it. But they end, too, when the process closes any descriptor of the file:
  * so a file is opened once.
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,16 +127,36 @@ static int take_file(struct urxe_claim *c, pid_t *holder)
 /* ---- the socket ---- */
 
 /*
+ * EBUSY: a process does (@err). ECONNREFUSED: none, or one that is dead and has left the descriptor
+ * to a child. 0: that cannot be said.
+ */
+static int who_listens(int fd, const struct sockaddr_un *un, socklen_t size, char *err,
+		       size_t errlen)
+{
+	socklen_t len = sizeof(struct ucred);
+	struct ucred peer = {0};
+
+	if (connect(fd, (const struct sockaddr *)un, size)) {
+		if (errno != EAGAIN)
+			return errno == ECONNREFUSED ? ECONNREFUSED : 0;
+		snprintf(err, errlen, "a process that is busy has it");
+		return EBUSY;
+	}
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	if (peer.pid > 0 && kill(peer.pid, 0) && errno == ESRCH)
+		return ECONNREFUSED;
+	return taken(peer.pid, err, errlen);
+}
+
+/*
  * Who listens at our path, and has no lock? A program that is not urxe; or nobody, where a child of
  * who listened there has the descriptor still.
  */
 static int clear_path(const struct urxe_devargs_socket *s, char *err, size_t errlen)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	socklen_t len = sizeof(struct ucred);
-	struct ucred peer = {0};
 	struct stat st;
-	int fd, ret = 0;
+	int fd, ret;
 
 	if (lstat(s->path, &st) || !S_ISSOCK(st.st_mode) || strlen(s->path) >= sizeof(un.sun_path))
 		return 0;
@@ -142,17 +164,10 @@ static int clear_path(const struct urxe_devargs_socket *s, char *err, size_t err
 	fd = socket(AF_UNIX, s->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return 0;
-	if (!connect(fd, (struct sockaddr *)&un, sizeof(un))) {
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
-		if (peer.pid > 0 && kill(peer.pid, 0) && errno == ESRCH)
-			unlink(s->path);
-		else
-			ret = taken(peer.pid, err, errlen);
-	} else if (errno == EAGAIN) {
-		snprintf(err, errlen, "a process that is busy listens at %s", s->path);
-		ret = EBUSY;
-	} else if (errno == ECONNREFUSED) {
+	ret = who_listens(fd, &un, sizeof(un), err, errlen);
+	if (ret == ECONNREFUSED) {
 		unlink(s->path);
+		ret = 0;
 	}
 	close(fd);
 	return ret;
@@ -229,4 +244,44 @@ void urxe_claim_release(struct urxe_claim *c)
 		free(c);
 	}
 	urxe_mutex_unlock(&claims.lock);
+}
+
+/* ---- addresses ---- */
+
+static void put_fd(int *fd)
+{
+	close(*fd);
+	*fd = -1;
+}
+
+int urxe_claim_address(unsigned ifindex, const uint8_t gid[16], int *fd, char *err, size_t errlen)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	socklen_t size;
+	int n, ret;
+
+	/* The name begins behind a byte of zero. */
+	n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "urxe-%u-", ifindex);
+	for (unsigned i = 0; i < 16; i++)
+		n += snprintf(un.sun_path + 1 + n, sizeof(un.sun_path) - 1 - (size_t)n, "%02x",
+			      gid[i]);
+	size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd < 0)
+		return 0;
+	if (!bind(*fd, (struct sockaddr *)&un, size)) {
+		if (listen(*fd, SOMAXCONN))
+			put_fd(fd);
+		return 0;
+	}
+	ret = errno == EADDRINUSE ? who_listens(*fd, &un, size, err, errlen) : 0;
+	put_fd(fd);
+	return ret == EBUSY ? EBUSY : 0;
+}
+
+void urxe_claim_put(int fd)
+{
+	/* Refuses from now on, whoever has it open. */
+	shutdown(fd, SHUT_RDWR);
+	close(fd);
 }

@@ -2,12 +2,14 @@
 /*
  * Who has a link's socket: one process listens at it, and one is its client. DPDK's drivers would
  * let a second one in, which takes the place of the first without a word. So each side holds a
- * lock on a file beside the socket. Files alone, no DPDK.
+ * lock on a file beside the socket. Likewise an address on a kernel's interface has one process, or
+ * both would answer. No DPDK.
  */
 #ifndef URXE_NETIO_CLAIM_H
 #define URXE_NETIO_CLAIM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct urxe_claim;
 struct urxe_devargs_socket;
@@ -27,5 +29,18 @@ int urxe_claim_socket(const struct urxe_devargs_socket *s, struct urxe_claim **c
 
 /** urxe_claim_release - the side is free, and its file goes; NULL: nothing. Not in a child. */
 void urxe_claim_release(struct urxe_claim *claim);
+
+/**
+ * urxe_claim_address - an address on an interface of the kernel's is this process's
+ * @gid: IPv4 as ::ffff:a.b.c.d
+ * @fd: for urxe_claim_put(); -1: it is nobody's, and cannot be claimed
+ *
+ * The claim is the name of an abstract socket, and so good within the network namespace, as the
+ * interface is. Returns 0, or EBUSY and in @err a line that names the process.
+ */
+int urxe_claim_address(unsigned ifindex, const uint8_t gid[16], int *fd, char *err, size_t errlen);
+
+/** urxe_claim_put - the address is free, though a child that was forked may have the descriptor. */
+void urxe_claim_put(int fd);
 
 #endif

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "netio/buf_pool.h"
+#include "netio/claim.h"
 #include "netio/config.h"
 #include "netio/eal.h"
 #include "netio/kernel_if.h"
@@ -26,6 +27,7 @@
 #include "netio/link_packet.h"
 #include "netio/packet.h"
 #include "netio/port.h"
+#include "urxe/gid.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
 
@@ -51,7 +53,9 @@ struct packet_link {
 	struct packet_lane *lane;
 	atomic_bool carrier;
 	atomic_bool gone;
-	int event_fd; /* the control thread ends a wait */
+	int event_fd;			/* the control thread ends a wait */
+	int claim[URXE_CONFIG_MAX_IPS]; /* of addresses that were configured */
+	unsigned claims;
 	struct urxe_eal_watch watch;
 	struct urxe_mutex lock; /* what follows */
 	bool foreign_mac;	/* not the interface's: it must be promiscuous */
@@ -388,6 +392,8 @@ static void release(struct packet_link *p)
 		urxe_buf_fini(&p->lane[i].pool);
 	}
 	free(p->lane);
+	while (p->claims)
+		urxe_claim_put(p->claim[--p->claims]);
 	if (p->event_fd >= 0)
 		close(p->event_fd);
 	urxe_mutex_fini(&p->lock);
@@ -437,6 +443,26 @@ static int find_interface(struct packet_link *p, const char *name, struct urxe_k
 	return ret;
 }
 
+/* Two processes would both answer what comes to them. */
+static int claim_addresses(struct packet_link *p, const struct urxe_port_config *cfg, char *err,
+			   size_t errlen)
+{
+	char addr[64], why[128];
+	int ret, *fd;
+
+	for (unsigned i = 0; i < cfg->num_ips; i++) {
+		fd = &p->claim[p->claims];
+		ret = urxe_claim_address(p->ifindex, cfg->ips[i].gid, fd, why, sizeof(why));
+		if (ret) {
+			snprintf(err, errlen, "%s: %s",
+				 urxe_gid_print(cfg->ips[i].gid, addr, sizeof(addr)), why);
+			return ret;
+		}
+		p->claims += *fd >= 0;
+	}
+	return 0;
+}
+
 static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint32_t l3_mtu,
 		 struct urxe_link_info *info, char *err, size_t errlen)
 {
@@ -447,6 +473,8 @@ static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint
 	ret = packet_args_parse(cfg, l3_mtu, &args, err, errlen);
 	if (!ret)
 		ret = find_interface(p, args.iface, &kif, err, errlen);
+	if (!ret)
+		ret = claim_addresses(p, cfg, err, errlen);
 	if (!ret)
 		ret = open_lanes(p, &args, l3_mtu + 14 + 4, err, errlen);
 	if (ret)

@@ -7,11 +7,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "netio/claim.h"
 #include "netio/packet.h"
 
 #define MTU 1024
@@ -557,6 +559,98 @@ static void no_privilege(void)
 	CU_ASSERT_EQUAL(status, 0);
 }
 
+/* ---- one process an address ---- */
+
+/* As a process of its own would. Ends as soon as somebody writes to @until; -1: at once. */
+static pid_t other_process(const char *addr, int opened, int until)
+{
+	struct urxe_port_config cfg = {.name = "urxe0", .vlan = URXE_NO_VLAN, .mtu = MTU};
+	const struct urxe_link_ops *ops;
+	struct urxe_link_info info;
+	pid_t pid = fork();
+	void *arg, *link;
+	int ret;
+
+	if (pid)
+		return pid;
+	urxe_log_set_level(URXE_LOG_NONE);
+	strcpy(cfg.port, port_a);
+	cfg.num_ips = 1;
+	cfg.ips[0].gid[10] = cfg.ips[0].gid[11] = 0xff;
+	inet_pton(AF_INET, addr, cfg.ips[0].gid + 12);
+	urxe_link_select(&cfg, &ops, &arg);
+	ret = ops->open(arg, &cfg, own_mac, urxe_config_l3_mtu(&cfg), &link, &info);
+	if (opened >= 0 && write(opened, "", 1) != 1)
+		_exit(255);
+	while (until >= 0 && read(until, &cfg, 1) < 0)
+		;
+	_exit(ret);
+}
+
+static int status_of(pid_t pid)
+{
+	int status = 0;
+
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Before this process has a link: its children could not have one then. */
+static void addresses(void)
+{
+	int opened[2], until[2];
+	pid_t first;
+	char c;
+
+	if (!wire())
+		return;
+	CU_ASSERT_FATAL(!pipe(opened) && !pipe(until));
+	first = other_process("10.1.0.1", opened[1], until[0]);
+	CU_ASSERT_EQUAL(read(opened[0], &c, 1), 1);
+	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.1", -1, -1)), EBUSY);
+	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.2", -1, -1)), 0);
+	CU_ASSERT_EQUAL(kill(first, SIGKILL), 0);
+	CU_ASSERT_EQUAL(status_of(first), -1);
+	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.1", -1, -1)), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		close(opened[i]);
+		close(until[i]);
+	}
+	CU_ASSERT(ip("del urxea"));
+}
+
+/* Who has it is named; nobody has what a child of a former owner has open. */
+static void claims(void)
+{
+	uint8_t gid[16] = {[10] = 0xff, 0xff, 10, 1, 0, 9};
+	int fd, other, stop[2];
+	char err[128], pid[32];
+	pid_t child;
+
+	CU_ASSERT_FATAL(!pipe(stop));
+	snprintf(pid, sizeof(pid), "process %d ", (int)getpid());
+	CU_ASSERT_EQUAL(urxe_claim_address(99, gid, &fd, err, sizeof(err)), 0);
+	CU_ASSERT(fd >= 0);
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(urxe_claim_address(99, gid, &other, err, sizeof(err)), EBUSY);
+		CU_ASSERT(other == -1 && strstr(err, pid));
+	}
+	child = fork();
+	if (!child) {
+		close(stop[1]);
+		_exit(read(stop[0], err, 1) != 0);
+	}
+	urxe_claim_put(fd);
+	CU_ASSERT_EQUAL(urxe_claim_address(99, gid, &other, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(other, -1);
+	close(stop[1]);
+	CU_ASSERT_EQUAL(status_of(child), 0);
+	close(stop[0]);
+	CU_ASSERT_EQUAL(urxe_claim_address(99, gid, &other, err, sizeof(err)), 0);
+	CU_ASSERT(other >= 0);
+	urxe_claim_put(other);
+}
+
 static void forked_child(void)
 {
 	struct urxe_frame f;
@@ -603,6 +697,6 @@ static void setup(void)
 	}
 }
 
-URXE_TEST_MAIN("packet", T(setup), T(arguments), T(filter), T(no_privilege), T(frames), T(too_long),
-	       T(ring_full), T(vlan), T(selection), T(foreign_mac), T(outgoing), T(wait_and_wake),
-	       T(lanes), T(life), T(forked_child))
+URXE_TEST_MAIN("packet", T(setup), T(arguments), T(filter), T(no_privilege), T(addresses),
+	       T(claims), T(frames), T(too_long), T(ring_full), T(vlan), T(selection),
+	       T(foreign_mac), T(outgoing), T(wait_and_wake), T(lanes), T(life), T(forked_child))
