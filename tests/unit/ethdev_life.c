@@ -14,16 +14,6 @@
 
 #include "ethdev_end.h"
 
-#ifdef __SANITIZE_ADDRESS__
-/* The driver (22.11) forgets what it has when its peer dies while the port is probed. */
-const char *__lsan_default_suppressions(void);
-
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
-{
-	return "leak:rte_intr_instance_alloc\nleak:librte_net_virtio\n";
-}
-#endif
-
 static void setup(void)
 {
 	ends_setup();
