@@ -4,17 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <urcu-bp.h>
-
 #include "cm/core/cm_priv.h"
 #include "urxe/log.h"
 
-/*
- * The tables grow with the ids, at our word: one that grows by itself has a thread of its own. Up
- * to here liburcu resizes without the help of others.
- */
-#define BUCKETS_MIN 512u
-#define BUCKETS_MAX 8192u
+#define BUCKETS 512u /* to begin with, of tables that grow with the ids */
 
 void urxe_cm_config_default(struct urxe_cm_config *cfg)
 {
@@ -44,14 +37,14 @@ void urxe_cm_config_default(struct urxe_cm_config *cfg)
 	};
 }
 
-static unsigned long hash(const struct urxe_cm *cm, uint64_t v)
+static uint64_t hash(const struct urxe_cm *cm, uint64_t v)
 {
 	v ^= cm->hash_seed;
 	v *= 0x9e3779b97f4a7c15ull;
-	return (unsigned long)(v ^ v >> 32);
+	return v ^ v >> 32;
 }
 
-static unsigned long key_hash(const struct urxe_cm *cm, const struct urxe_cm_key *k)
+static uint64_t key_hash(const struct urxe_cm *cm, const struct urxe_cm_key *k)
 {
 	uint64_t a, b;
 
@@ -66,62 +59,46 @@ static bool key_equal(const struct urxe_cm_id *id, uint32_t num, const struct ur
 	       !memcmp(&id->peer_gid, &k->gid, sizeof(k->gid));
 }
 
-static int match_local(struct cds_lfht_node *n, const void *key)
+static int match_local(struct urxe_hash_node *n, const void *key)
 {
 	return caa_container_of(n, struct urxe_cm_id, by_local)->local_comm_id ==
 	       *(const uint32_t *)key;
 }
 
-static int match_remote(struct cds_lfht_node *n, const void *key)
+static int match_remote(struct urxe_hash_node *n, const void *key)
 {
 	struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_remote);
 
 	return key_equal(id, id->remote_comm_id, key);
 }
 
-static int match_qp(struct cds_lfht_node *n, const void *key)
+static int match_qp(struct urxe_hash_node *n, const void *key)
 {
 	struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_qp);
 
 	return key_equal(id, id->remote_qpn, key);
 }
 
-static int match_service(struct cds_lfht_node *n, const void *key)
+static int match_service(struct urxe_hash_node *n, const void *key)
 {
 	return caa_container_of(n, struct urxe_cm_id, by_service)->service_id ==
 	       *(const uint64_t *)key;
 }
 
-static struct cds_lfht_node *find(struct cds_lfht *ht, unsigned long h, cds_lfht_match_fct match,
-				  const void *key)
+static struct urxe_hash_node *find(const struct urxe_hash *ht, uint64_t h,
+				   int (*match)(struct urxe_hash_node *n, const void *key),
+				   const void *key)
 {
-	struct cds_lfht_iter iter;
+	struct urxe_hash_node *n = urxe_hash_find(ht, h);
 
-	rcu_read_lock();
-	cds_lfht_lookup(ht, h, match, key, &iter);
-	rcu_read_unlock();
-	return cds_lfht_iter_get_node(&iter);
-}
-
-static void add(struct cds_lfht *ht, unsigned long h, struct cds_lfht_node *node)
-{
-	cds_lfht_node_init(node);
-	rcu_read_lock();
-	cds_lfht_add(ht, h, node);
-	rcu_read_unlock();
-}
-
-/* All use is under the caller's lock: once unlinked, nobody reads the node any more. */
-static void del(struct cds_lfht *ht, struct cds_lfht_node *node)
-{
-	rcu_read_lock();
-	cds_lfht_del(ht, node);
-	rcu_read_unlock();
+	while (n && !match(n, key))
+		n = urxe_hash_again(n);
+	return n;
 }
 
 struct urxe_cm_id *urxe_cm_find_local(struct urxe_cm *cm, uint32_t comm_id)
 {
-	struct cds_lfht_node *n = find(cm->by_local, hash(cm, comm_id), match_local, &comm_id);
+	struct urxe_hash_node *n = find(&cm->by_local, hash(cm, comm_id), match_local, &comm_id);
 
 	return n ? caa_container_of(n, struct urxe_cm_id, by_local) : NULL;
 }
@@ -130,7 +107,7 @@ struct urxe_cm_id *urxe_cm_find_remote(struct urxe_cm *cm, const union ibv_gid *
 				       uint32_t comm_id)
 {
 	struct urxe_cm_key key = {.gid = *gid, .guid = guid, .num = comm_id};
-	struct cds_lfht_node *n = find(cm->by_remote, key_hash(cm, &key), match_remote, &key);
+	struct urxe_hash_node *n = find(&cm->by_remote, key_hash(cm, &key), match_remote, &key);
 
 	return n ? caa_container_of(n, struct urxe_cm_id, by_remote) : NULL;
 }
@@ -139,15 +116,15 @@ struct urxe_cm_id *urxe_cm_find_qp(struct urxe_cm *cm, const union ibv_gid *gid,
 				   uint32_t qpn)
 {
 	struct urxe_cm_key key = {.gid = *gid, .guid = guid, .num = qpn};
-	struct cds_lfht_node *n = find(cm->by_qp, key_hash(cm, &key), match_qp, &key);
+	struct urxe_hash_node *n = find(&cm->by_qp, key_hash(cm, &key), match_qp, &key);
 
 	return n ? caa_container_of(n, struct urxe_cm_id, by_qp) : NULL;
 }
 
 struct urxe_cm_id *urxe_cm_find_service(struct urxe_cm *cm, uint64_t service_id)
 {
-	struct cds_lfht_node *n =
-		find(cm->by_service, hash(cm, service_id), match_service, &service_id);
+	struct urxe_hash_node *n =
+		find(&cm->by_service, hash(cm, service_id), match_service, &service_id);
 
 	if (n)
 		return caa_container_of(n, struct urxe_cm_id, by_service);
@@ -166,20 +143,17 @@ static bool overlap(const struct urxe_cm_id *a, const struct urxe_cm_id *b)
 
 static bool overlaps_any(const struct urxe_cm_id *id)
 {
-	struct cds_lfht_iter iter;
-	struct cds_lfht_node *node;
-	bool found = false;
+	struct urxe_hash_node *node = NULL;
 
 	for (const struct urxe_cm_id *other = id->cm->masked; other; other = other->masked_next) {
 		if (overlap(id, other))
 			return true;
 	}
-	rcu_read_lock();
-	for (cds_lfht_first(id->cm->by_service, &iter); (node = cds_lfht_iter_get_node(&iter));
-	     cds_lfht_next(id->cm->by_service, &iter))
-		found |= overlap(id, caa_container_of(node, struct urxe_cm_id, by_service));
-	rcu_read_unlock();
-	return found;
+	while ((node = urxe_hash_next(&id->cm->by_service, node))) {
+		if (overlap(id, caa_container_of(node, struct urxe_cm_id, by_service)))
+			return true;
+	}
+	return false;
 }
 
 int urxe_cm_index_listener(struct urxe_cm_id *id)
@@ -195,14 +169,14 @@ int urxe_cm_index_listener(struct urxe_cm_id *id)
 		cm->masked = id;
 		return 0;
 	}
-	add(cm->by_service, hash(cm, id->service_id), &id->by_service);
+	urxe_hash_add(&cm->by_service, &id->by_service, hash(cm, id->service_id));
 	id->in_service = true;
 	return 0;
 }
 
 /* REQs to one address for one service. */
-static unsigned long waiting_hash(const struct urxe_cm *cm, const union ibv_gid *peer,
-				  uint64_t service_id)
+static uint64_t waiting_hash(const struct urxe_cm *cm, const union ibv_gid *peer,
+			     uint64_t service_id)
 {
 	struct urxe_cm_key key = {.gid = *peer, .guid = service_id};
 
@@ -211,14 +185,15 @@ static unsigned long waiting_hash(const struct urxe_cm *cm, const union ibv_gid 
 
 void urxe_cm_index_waiting(struct urxe_cm_id *id)
 {
-	add(id->cm->by_peer, waiting_hash(id->cm, &id->path.dgid, id->service_id), &id->by_peer);
+	urxe_hash_add(&id->cm->by_peer, &id->by_peer,
+		      waiting_hash(id->cm, &id->path.dgid, id->service_id));
 	id->in_peer = true;
 }
 
 void urxe_cm_unindex_waiting(struct urxe_cm_id *id)
 {
 	if (id->in_peer)
-		del(id->cm->by_peer, &id->by_peer);
+		urxe_hash_del(&id->cm->by_peer, &id->by_peer);
 	id->in_peer = false;
 }
 
@@ -227,7 +202,7 @@ struct waiting_key {
 	const uint8_t *mad;
 };
 
-static int match_waiting(struct cds_lfht_node *n, const void *key)
+static int match_waiting(struct urxe_hash_node *n, const void *key)
 {
 	const struct urxe_cm_id *id = caa_container_of(n, struct urxe_cm_id, by_peer);
 	const struct waiting_key *k = key;
@@ -246,8 +221,8 @@ struct urxe_cm_id *urxe_cm_find_waiting(struct urxe_cm *cm, const struct urxe_cm
 {
 	struct waiting_key key = {src, mad};
 	uint64_t service_id = urxe_mad_get(mad, URXE_REQ_SERVICE_ID);
-	struct cds_lfht_node *n =
-		find(cm->by_peer, waiting_hash(cm, &src->sgid, service_id), match_waiting, &key);
+	struct urxe_hash_node *n =
+		find(&cm->by_peer, waiting_hash(cm, &src->sgid, service_id), match_waiting, &key);
 
 	return n ? caa_container_of(n, struct urxe_cm_id, by_peer) : NULL;
 }
@@ -255,7 +230,7 @@ struct urxe_cm_id *urxe_cm_find_waiting(struct urxe_cm *cm, const struct urxe_cm
 static void unindex_listener(struct urxe_cm_id *id)
 {
 	if (id->in_service) {
-		del(id->cm->by_service, &id->by_service);
+		urxe_hash_del(&id->cm->by_service, &id->by_service);
 		id->in_service = false;
 	}
 	for (struct urxe_cm_id **p = &id->cm->masked; *p; p = &(*p)->masked_next) {
@@ -274,12 +249,12 @@ void urxe_cm_index_peer(struct urxe_cm_id *id)
 	id->peer_gid = id->path.dgid;
 	if (!id->active && !id->in_remote) {
 		key.num = id->remote_comm_id;
-		add(id->cm->by_remote, key_hash(id->cm, &key), &id->by_remote);
+		urxe_hash_add(&id->cm->by_remote, &id->by_remote, key_hash(id->cm, &key));
 		id->in_remote = true;
 	}
 	if (!id->in_qp && id->remote_qpn) {
 		key.num = id->remote_qpn;
-		add(id->cm->by_qp, key_hash(id->cm, &key), &id->by_qp);
+		urxe_hash_add(&id->cm->by_qp, &id->by_qp, key_hash(id->cm, &key));
 		id->in_qp = true;
 	}
 }
@@ -287,9 +262,9 @@ void urxe_cm_index_peer(struct urxe_cm_id *id)
 void urxe_cm_unindex_peer(struct urxe_cm_id *id)
 {
 	if (id->in_remote)
-		del(id->cm->by_remote, &id->by_remote);
+		urxe_hash_del(&id->cm->by_remote, &id->by_remote);
 	if (id->in_qp)
-		del(id->cm->by_qp, &id->by_qp);
+		urxe_hash_del(&id->cm->by_qp, &id->by_qp);
 	id->in_remote = id->in_qp = false;
 }
 
@@ -372,16 +347,6 @@ uint64_t urxe_cm_run(struct urxe_cm *cm)
 	return urxe_cm_deadline(cm);
 }
 
-static void grow_tables(struct urxe_cm *cm)
-{
-	if (cm->buckets == BUCKETS_MAX)
-		return;
-	cm->buckets *= 2;
-	cds_lfht_resize(cm->by_local, cm->buckets);
-	cds_lfht_resize(cm->by_remote, cm->buckets);
-	cds_lfht_resize(cm->by_qp, cm->buckets);
-}
-
 struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, void *context)
 {
 	struct urxe_cm_id *id;
@@ -397,9 +362,8 @@ struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, v
 	do {
 		id->local_comm_id = cm->ops->comm_id(cm->arg);
 	} while (!id->local_comm_id || urxe_cm_find_local(cm, id->local_comm_id));
-	add(cm->by_local, hash(cm, id->local_comm_id), &id->by_local);
-	if (++cm->n_ids > cm->buckets)
-		grow_tables(cm);
+	urxe_hash_add(&cm->by_local, &id->by_local, hash(cm, id->local_comm_id));
+	cm->n_ids++;
 	cm->counters.states[URXE_CM_IDLE]++;
 	return id;
 }
@@ -413,7 +377,7 @@ void urxe_cm_free_id(struct urxe_cm_id *id)
 	urxe_cm_unindex_waiting(id);
 	urxe_cm_free_alt(id);
 	unindex_listener(id);
-	del(cm->by_local, &id->by_local);
+	urxe_hash_del(&cm->by_local, &id->by_local);
 	cm->n_ids--;
 	cm->counters.states[id->state]--;
 	free(id);
@@ -483,13 +447,11 @@ uint64_t urxe_cm_new_tid(struct urxe_cm *cm)
 
 static void free_tables(struct urxe_cm *cm)
 {
-	struct cds_lfht **tables[] = {&cm->by_local, &cm->by_remote, &cm->by_qp, &cm->by_service,
+	struct urxe_hash *tables[] = {&cm->by_local, &cm->by_remote, &cm->by_qp, &cm->by_service,
 				      &cm->by_peer};
 
-	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		if (*tables[i])
-			cds_lfht_destroy(*tables[i], NULL);
-	}
+	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		urxe_hash_fini(tables[i]);
 	urxe_timer_heap_fini(&cm->timers);
 	free(cm);
 }
@@ -506,13 +468,9 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 	cm->cfg = *cfg;
 	cm->hash_seed = ops->random(arg);
 	cm->tid_hi = (uint32_t)ops->random(arg);
-	cm->buckets = BUCKETS_MIN;
-	cm->by_local = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
-	cm->by_remote = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
-	cm->by_qp = cds_lfht_new(BUCKETS_MIN, BUCKETS_MIN, BUCKETS_MAX, 0, NULL);
-	cm->by_service = cds_lfht_new(64, 64, 64, 0, NULL);
-	cm->by_peer = cds_lfht_new(64, 64, 64, 0, NULL);
-	if (!cm->by_local || !cm->by_remote || !cm->by_qp || !cm->by_service || !cm->by_peer) {
+	if (urxe_hash_init(&cm->by_local, BUCKETS) || urxe_hash_init(&cm->by_remote, BUCKETS) ||
+	    urxe_hash_init(&cm->by_qp, BUCKETS) || urxe_hash_init(&cm->by_service, 64) ||
+	    urxe_hash_init(&cm->by_peer, 64)) {
 		free_tables(cm);
 		return NULL;
 	}
@@ -521,13 +479,8 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 
 static struct urxe_cm_id *first_id(struct urxe_cm *cm)
 {
-	struct cds_lfht_iter iter;
-	struct cds_lfht_node *n;
+	struct urxe_hash_node *n = urxe_hash_next(&cm->by_local, NULL);
 
-	rcu_read_lock();
-	cds_lfht_first(cm->by_local, &iter);
-	rcu_read_unlock();
-	n = cds_lfht_iter_get_node(&iter);
 	return n ? caa_container_of(n, struct urxe_cm_id, by_local) : NULL;
 }
 
@@ -559,17 +512,13 @@ void urxe_cm_get_info(const struct urxe_cm_id *id, struct urxe_cm_info *info)
 void urxe_cm_for_each(struct urxe_cm *cm, void (*fn)(const struct urxe_cm_info *info, void *arg),
 		      void *arg)
 {
-	struct cds_lfht_iter iter;
-	struct cds_lfht_node *node;
+	struct urxe_hash_node *node = NULL;
 	struct urxe_cm_info info;
 
-	rcu_read_lock();
-	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
-	     cds_lfht_next(cm->by_local, &iter)) {
+	while ((node = urxe_hash_next(&cm->by_local, node))) {
 		urxe_cm_get_info(caa_container_of(node, struct urxe_cm_id, by_local), &info);
 		fn(&info, arg);
 	}
-	rcu_read_unlock();
 }
 
 static void readdress(struct urxe_cm *cm, struct urxe_cm_path *path)
@@ -580,12 +529,9 @@ static void readdress(struct urxe_cm *cm, struct urxe_cm_path *path)
 
 void urxe_cm_readdress(struct urxe_cm *cm)
 {
-	struct cds_lfht_iter iter;
-	struct cds_lfht_node *node;
+	struct urxe_hash_node *node = NULL;
 
-	rcu_read_lock();
-	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
-	     cds_lfht_next(cm->by_local, &iter)) {
+	while ((node = urxe_hash_next(&cm->by_local, node))) {
 		struct urxe_cm_id *id = caa_container_of(node, struct urxe_cm_id, by_local);
 
 		readdress(cm, &id->path);
@@ -594,23 +540,18 @@ void urxe_cm_readdress(struct urxe_cm *cm)
 			readdress(cm, &id->alt->offer);
 		}
 	}
-	rcu_read_unlock();
 }
 
 void urxe_cm_goodbye(struct urxe_cm *cm)
 {
-	struct cds_lfht_iter iter;
-	struct cds_lfht_node *node;
+	struct urxe_hash_node *node = NULL;
 	struct urxe_cm_id **ids = calloc(cm->n_ids + 1, sizeof(*ids));
 	size_t n = 0;
 
 	if (!ids)
 		return;
-	rcu_read_lock();
-	for (cds_lfht_first(cm->by_local, &iter); (node = cds_lfht_iter_get_node(&iter));
-	     cds_lfht_next(cm->by_local, &iter))
+	while ((node = urxe_hash_next(&cm->by_local, node)))
 		ids[n++] = caa_container_of(node, struct urxe_cm_id, by_local);
-	rcu_read_unlock();
 	for (size_t i = 0; i < n; i++)
 		urxe_cm_destroy(ids[i]);
 	free(ids);

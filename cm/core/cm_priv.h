@@ -3,9 +3,10 @@
 #ifndef URXE_CM_CORE_CM_PRIV_H
 #define URXE_CM_CORE_CM_PRIV_H
 
-#include <urcu/rculfhash.h>
+#include <urcu/compiler.h>
 
 #include "cm/core/cm.h"
+#include "urxe/hash.h"
 #include "urxe/timer.h"
 
 #define URXE_CM_MS 1000000ull
@@ -57,7 +58,7 @@ struct urxe_cm_id {
 	bool rejected; /* TIMEWAIT after a REJ of ours: duplicates get it again */
 	bool quiet;    /* the consumer got the end of the connection: no second event */
 
-	struct cds_lfht_node by_local, by_remote, by_qp, by_service, by_peer;
+	struct urxe_hash_node by_local, by_remote, by_qp, by_service, by_peer;
 	bool in_remote, in_qp, in_service, in_peer;
 	union ibv_gid peer_gid;		/* the peer's address when it was indexed */
 	struct urxe_cm_id *masked_next; /* listeners for a range of service ids */
@@ -123,15 +124,14 @@ struct urxe_cm {
 	const struct urxe_cm_ops *ops;
 	void *arg;
 	struct urxe_cm_config cfg;
-	struct cds_lfht *by_local;   /* every id, by local comm id */
-	struct cds_lfht *by_remote;  /* passive ids, by the REQ's sender: finds duplicates */
-	struct cds_lfht *by_qp;	     /* by remote QP: finds stale connections */
-	struct cds_lfht *by_service; /* listeners */
-	struct cds_lfht *by_peer;    /* REQs that may meet the peer's own */
+	struct urxe_hash by_local;   /* every id, by local comm id */
+	struct urxe_hash by_remote;  /* passive ids, by the REQ's sender: finds duplicates */
+	struct urxe_hash by_qp;	     /* by remote QP: finds stale connections */
+	struct urxe_hash by_service; /* listeners */
+	struct urxe_hash by_peer;    /* REQs that may meet the peer's own */
 	struct urxe_cm_id *masked;
 	struct urxe_timer_heap timers;
 	size_t n_ids, n_alts;
-	unsigned long buckets; /* of the first three */
 	uint64_t hash_seed;
 	uint32_t tid_hi, tid_lo;
 	struct urxe_cm_counters counters;
