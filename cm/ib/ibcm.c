@@ -103,7 +103,7 @@ static int create(struct urxe_ibcm_id *id) URXE_REQUIRES(urxe_cma_lock)
 struct ib_cm_id *ib_create_cm_id(struct ibv_context *device, ib_cm_handler cm_handler,
 				 void *context)
 {
-	struct urxe_ibcm_id *id = device && cm_handler ? calloc(1, sizeof(*id)) : NULL;
+	struct urxe_ibcm_id *id = device && cm_handler ? urxe_ibcm_id_new() : NULL;
 	int err;
 
 	if (!id) {
@@ -120,7 +120,7 @@ struct ib_cm_id *ib_create_cm_id(struct ibv_context *device, ib_cm_handler cm_ha
 		urxe_cma_leave();
 	}
 	if (err) {
-		free(id);
+		urxe_ibcm_id_free(id);
 		errno = err;
 		return NULL;
 	}
@@ -142,7 +142,7 @@ void urxe_ibcm_end(struct urxe_ibcm_id *id)
 	urxe_ibcm_purge();
 	for (; child; child = next) {
 		next = child->next_gone;
-		free(child);
+		urxe_ibcm_id_free(child);
 	}
 	urxe_agent_kick(id->dev->agent);
 }
@@ -160,7 +160,7 @@ void ib_destroy_cm_id(struct ib_cm_id *cm_id)
 	mine = urxe_ibcm_wait(id);
 	urxe_cma_leave();
 	if (mine)
-		free(id);
+		urxe_ibcm_id_free(id);
 }
 
 static int start_listening(struct urxe_ibcm_id *id, uint64_t service_id, uint64_t mask)

@@ -13,8 +13,10 @@ struct urxe_ibcm_id {
 	struct ib_cm_id id; /* first */
 	struct urxe_cma_dev *dev;
 	struct urxe_cm_id *cm;
-	unsigned pending; /* requests in the queue, for a listening id */
-	bool gone;	  /* is being destroyed: no more callbacks */
+	unsigned pending;	    /* requests in the queue, for a listening id */
+	bool gone;		    /* is being destroyed: no more callbacks */
+	struct cds_list_head stock; /* events for when there is no memory */
+	unsigned stocked;
 	struct urxe_ibcm_id *next_gone;
 };
 
@@ -41,6 +43,14 @@ void urxe_ibcm_publish(struct urxe_ibcm_id *id) URXE_REQUIRES(urxe_cma_lock);
 void urxe_ibcm_end(struct urxe_ibcm_id *id) URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- ibcm_event.c ---- */
+
+/** Events that an id has in stock. */
+#define URXE_IBCM_STOCK 2
+/** urxe_ibcm_id_new, urxe_ibcm_id_free - memory of an id, with its stock of events. NULL: none. */
+struct urxe_ibcm_id *urxe_ibcm_id_new(void);
+void urxe_ibcm_id_free(struct urxe_ibcm_id *id);
+/** urxe_ibcm_event_free - of an event on no list, before its id goes. Locked. */
+void urxe_ibcm_event_free(struct urxe_ibcm_event *e) URXE_REQUIRES(urxe_cma_lock);
 
 /** urxe_ibcm_handler - what the IB CM calls; @context: struct urxe_ibcm_id. */
 int urxe_ibcm_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev, void *context)

@@ -175,11 +175,68 @@ static const struct {
 	[URXE_CM_EV_APR_RECEIVED] = {IB_CM_APR_RECEIVED, read_apr},
 };
 
+static void put_in_stock(struct urxe_ibcm_id *id, struct urxe_ibcm_event *e)
+{
+	cds_list_add(&e->entry, &id->stock);
+	id->stocked++;
+}
+
+static struct urxe_ibcm_event *take_from_stock(struct urxe_ibcm_id *id)
+{
+	struct urxe_ibcm_event *e;
+
+	if (!id->stocked)
+		return NULL;
+	e = cds_list_first_entry(&id->stock, struct urxe_ibcm_event, entry);
+	cds_list_del(&e->entry);
+	id->stocked--;
+	memset(e, 0, sizeof(*e));
+	return e;
+}
+
+struct urxe_ibcm_id *urxe_ibcm_id_new(void)
+{
+	struct urxe_ibcm_id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	CDS_INIT_LIST_HEAD(&id->stock);
+	while (id->stocked < URXE_IBCM_STOCK) {
+		struct urxe_ibcm_event *e = calloc(1, sizeof(*e));
+
+		if (!e) {
+			urxe_ibcm_id_free(id);
+			return NULL;
+		}
+		put_in_stock(id, e);
+	}
+	return id;
+}
+
+void urxe_ibcm_id_free(struct urxe_ibcm_id *id)
+{
+	struct urxe_ibcm_event *e;
+
+	while (id && (e = take_from_stock(id)))
+		free(e);
+	free(id);
+}
+
+void urxe_ibcm_event_free(struct urxe_ibcm_event *e)
+{
+	if (e->id->stocked < URXE_IBCM_STOCK)
+		put_in_stock(e->id, e);
+	else
+		free(e);
+}
+
 static struct urxe_ibcm_event *new_event(struct urxe_ibcm_id *id, struct urxe_ibcm_id *listener,
 					 const struct urxe_cm_event *ev)
 {
 	struct urxe_ibcm_event *e = calloc(1, sizeof(*e));
 
+	if (!e)
+		e = take_from_stock(id);
 	if (!e)
 		return NULL;
 	e->id = id;
@@ -203,7 +260,7 @@ static int request(struct urxe_ibcm_id *listener, struct urxe_cm_id *cm,
 	struct urxe_ibcm_id *id = NULL;
 
 	if (listener->pending < URXE_IBCM_MAX_PENDING)
-		id = calloc(1, sizeof(*id));
+		id = urxe_ibcm_id_new();
 	if (id) {
 		id->id = listener->id;
 		id->id.service_mask = UINT64_MAX;
@@ -212,7 +269,7 @@ static int request(struct urxe_ibcm_id *listener, struct urxe_cm_id *cm,
 		e = new_event(id, listener, ev);
 	}
 	if (!e) {
-		free(id);
+		urxe_ibcm_id_free(id);
 		if (ev->type == URXE_CM_EV_REQ_RECEIVED)
 			urxe_cm_send_rej(cm, URXE_CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0);
 		return 1;

@@ -54,11 +54,11 @@ static void called(struct urxe_ibcm_event *e, int ret) URXE_REQUIRES(urxe_cma_lo
 		urxe_ibcm_end(id);
 		caller.free_now = true;
 	}
+	urxe_ibcm_event_free(e);
 	if (caller.free_now)
-		free(id);
+		urxe_ibcm_id_free(id);
 	caller.free_now = false;
 	caller.now = NULL;
-	free(e);
 	pthread_cond_broadcast(&caller.done);
 }
 
@@ -124,7 +124,7 @@ void urxe_ibcm_purge(void)
 		if (!e->id->gone)
 			continue;
 		cds_list_del(&e->entry);
-		free(e);
+		urxe_ibcm_event_free(e);
 	}
 }
 

@@ -233,11 +233,66 @@ static int wait_events(struct urxe_cma_channel *ch)
 	return dead ? 0 : err;
 }
 
+/*
+ * Somebody waits for an event, and for ever when it does not come. So an id has some in stock from
+ * the beginning, and what was acknowledged fills it up again.
+ */
+static void put_in_stock(struct urxe_cma_id *id, struct urxe_cma_event *ev)
+{
+	cds_list_add(&ev->entry, &id->stock);
+	id->stocked++;
+}
+
+static struct urxe_cma_event *take_from_stock(struct urxe_cma_id *id)
+{
+	struct urxe_cma_event *ev;
+
+	if (!id->stocked)
+		return NULL;
+	ev = cds_list_first_entry(&id->stock, struct urxe_cma_event, entry);
+	cds_list_del(&ev->entry);
+	id->stocked--;
+	memset(ev, 0, sizeof(*ev));
+	return ev;
+}
+
+int urxe_cma_stock(struct urxe_cma_id *id, unsigned n)
+{
+	for (; n; n--) {
+		struct urxe_cma_event *ev = calloc(1, sizeof(*ev));
+
+		if (!ev)
+			return ENOMEM;
+		put_in_stock(id, ev);
+		id->stock_size++;
+	}
+	return 0;
+}
+
+void urxe_cma_stock_free(struct urxe_cma_id *id)
+{
+	struct urxe_cma_event *ev;
+
+	while ((ev = take_from_stock(id)))
+		free(ev);
+}
+
+/* Locked; on no list. */
+static void event_free(struct urxe_cma_event *ev)
+{
+	if (ev->owner->stocked < ev->owner->stock_size)
+		put_in_stock(ev->owner, ev);
+	else
+		free(ev);
+}
+
 struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
 					  int status)
 {
 	struct urxe_cma_event *ev = calloc(1, sizeof(*ev));
 
+	if (!ev)
+		ev = take_from_stock(id);
 	if (!ev) {
 		urxe_err("rdma_cm: out of memory: %s is lost", rdma_event_str(type));
 		return NULL;
@@ -316,7 +371,7 @@ void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans
 			cds_list_del(&child->all);
 			cds_list_add_tail(&child->all, orphans);
 		}
-		free(ev);
+		event_free(ev);
 	}
 	set_token(id->channel);
 }
@@ -329,7 +384,7 @@ void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc)
 		if (ev->mcast != mc)
 			continue;
 		unqueue(ev);
-		free(ev);
+		event_free(ev);
 	}
 	set_token(mc->id->channel);
 }
@@ -407,8 +462,8 @@ void urxe_cma_ack(struct urxe_cma_event *ev)
 	ev->owner->events_out--;
 	if (ev->mcast)
 		ev->mcast->events_out--;
+	event_free(ev);
 	pthread_cond_broadcast(&urxe_cma_acked);
-	free(ev);
 }
 
 static void ack(struct urxe_cma_event *ev)

@@ -136,6 +136,8 @@ struct urxe_cma_id {
 	const char *last_event;	     /* its name; NULL: there was none */
 	struct cds_list_head taken;  /* by the application, not acked */
 	unsigned events_out;	     /* these */
+	struct cds_list_head stock;  /* events for when there is no memory */
+	unsigned stocked, stock_size;
 	bool disconnect_told, disconnect_taken;
 
 	/* address */
@@ -232,7 +234,14 @@ extern pthread_cond_t urxe_cma_acked;
 
 struct urxe_cma_channel *urxe_cma_channel_create(void);
 void urxe_cma_channel_free(struct urxe_cma_channel *ch);
-/** urxe_cma_event_new - NULL when out of memory. */
+/** Events that an id has in stock: as many as come with nobody acknowledging one. */
+#define URXE_CMA_STOCK 3
+/** urxe_cma_stock - @n events more in stock for @id. 0 or ENOMEM. Locked, unless the id is new. */
+int urxe_cma_stock(struct urxe_cma_id *id, unsigned n);
+/** urxe_cma_stock_free - of an id that goes. */
+void urxe_cma_stock_free(struct urxe_cma_id *id);
+/** urxe_cma_event_new - NULL when there is neither memory nor stock. Locked, unless the id is new.
+ */
 struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
 					  int status);
 /** urxe_cma_event_data - private data of the event: a copy. */

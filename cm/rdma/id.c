@@ -52,6 +52,7 @@ struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 	id->channel = ch;
 	CDS_INIT_LIST_HEAD(&id->events);
 	CDS_INIT_LIST_HEAD(&id->taken);
+	CDS_INIT_LIST_HEAD(&id->stock);
 	id->id.channel = &ch->channel;
 	id->id.context = context;
 	id->id.ps = id->space = ps;
@@ -59,6 +60,10 @@ struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 	id->initiator_depth = RDMA_MAX_INIT_DEPTH;
 	id->responder_resources = RDMA_MAX_RESP_RES;
 	CDS_INIT_LIST_HEAD(&id->mcasts);
+	if (urxe_cma_stock(id, URXE_CMA_STOCK)) {
+		urxe_cma_id_free(id);
+		return NULL;
+	}
 	return id;
 }
 
@@ -103,7 +108,8 @@ int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **i
 	return 0;
 
 fail:
-	free(p);
+	if (p)
+		urxe_cma_id_free(p);
 	if (!channel)
 		urxe_cma_channel_free(ch);
 	return err;
@@ -161,6 +167,7 @@ void urxe_cma_id_free(struct urxe_cma_id *id)
 	if (id->sync)
 		urxe_cma_channel_free(id->channel);
 	urxe_cma_mcast_end(id);
+	urxe_cma_stock_free(id);
 	free(id->id.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->senders);
