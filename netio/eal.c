@@ -6,12 +6,14 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +35,8 @@
 
 #define EAL_MAX_ARGS 64
 #define EAL_BASE_MB  32
+#define EAL_FDS	     32	 /* descriptors that its start takes, and some more */
+#define EAL_SPARE_MB 256 /* of addresses, besides its memory: its drivers, its threads' stacks */
 
 bool urxe_eal_dead;
 
@@ -441,6 +445,38 @@ static bool is_applications(void)
 	return rte_get_tsc_hz() != 0;
 }
 
+/*
+ * Where descriptors or addresses run out in the midst of its start, EAL says that its arguments are
+ * wrong, or ends the process. So they are counted before. 0 or errno, with a line in @err.
+ */
+static int have_room(char *err, size_t errlen)
+{
+	size_t size = ((size_t)EAL_BASE_MB + eal.want.mb + EAL_SPARE_MB) << 20;
+	int fds[EAL_FDS], ret = 0;
+	unsigned n = 0;
+	void *p;
+
+	while (n < EAL_FDS && (fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	if (n < EAL_FDS)
+		ret = errno;
+	if (ret)
+		snprintf(err, errlen, "it needs %u descriptors, and there are %u (ulimit -n)",
+			 EAL_FDS, n);
+	while (n)
+		close(fds[--n]);
+	if (ret)
+		return ret;
+	p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED) {
+		ret = errno;
+		snprintf(err, errlen, "it needs %zu MB of addresses (ulimit -v)", size >> 20);
+		return ret;
+	}
+	munmap(p, size);
+	return 0;
+}
+
 int urxe_eal_start(char *err, size_t errlen)
 {
 	struct eal_args *a = &eal.args;
@@ -452,7 +488,9 @@ int urxe_eal_start(char *err, size_t errlen)
 		eal.up = true;
 		return 0;
 	}
-	ret = log_open();
+	ret = have_room(err, errlen);
+	if (!ret)
+		ret = log_open();
 	if (ret)
 		return ret;
 	memset(a, 0, sizeof(*a));

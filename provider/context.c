@@ -97,12 +97,48 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.post_recv = urxe_post_recv,
 };
 
+/* All of them or none. 0 or errno. */
+static int open_fds(struct urxe_context *ctx)
+{
+	struct ibv_context *c = &ctx->vctx.context;
+	char path[32];
+	int fds[2], err;
+
+	c->async_fd = c->cmd_fd = -1;
+	/* A pipe, for applications poll() and set O_NONBLOCK on async_fd. */
+	if (pipe2(fds, O_CLOEXEC))
+		return errno;
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
+	ctx->async_rfd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	/* Without /proc the events of objects that go are not taken out. */
+	if (ctx->async_rfd < 0 && errno != ENOENT)
+		goto fail;
+	/*
+	 * Programs dup() it to share the context. One that can be named but not used: what
+	 * libibverbs tries on it by itself fails as it does on -1, with EBADF.
+	 */
+	c->cmd_fd = open("/", O_PATH | O_CLOEXEC);
+	if (c->cmd_fd < 0)
+		goto fail;
+	c->async_fd = fds[0];
+	ctx->async_wfd = fds[1];
+	return 0;
+
+fail:
+	err = errno;
+	if (ctx->async_rfd >= 0)
+		close(ctx->async_rfd);
+	close(fds[0]);
+	close(fds[1]);
+	return err;
+}
+
 static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cmd_fd, void *priv)
 {
 	struct urxe_device *dev = urxe_container_of(ibdev, struct urxe_device, vdev.device);
 	struct urxe_context *ctx;
-	char path[32];
-	int fds[2];
+	int err;
 
 	if (atomic_load(&dev->dead)) {
 		errno = EIO;
@@ -111,28 +147,16 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 	ctx = urxe_rdma_alloc_context(ibdev, cmd_fd, ctx, vctx);
 	if (!ctx)
 		return NULL;
-	/* A pipe, for applications poll() and set O_NONBLOCK on async_fd. */
-	if (pipe2(fds, O_CLOEXEC)) {
-		int err = errno;
-
+	err = open_fds(ctx);
+	if (err) {
 		verbs_uninit_context(&ctx->vctx);
 		free(ctx);
 		errno = err;
 		return NULL;
 	}
-	fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
-	ctx->async_rfd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ctx->dev = dev;
 	atomic_init(&ctx->refs, 1);
-	ctx->async_wfd = fds[1];
-	ctx->vctx.context.async_fd = fds[0];
 	ctx->vctx.context.num_comp_vectors = URXE_COMP_VECTORS;
-	/*
-	 * Programs dup() it to share the context. One that can be named but not used: what
-	 * libibverbs tries on it by itself fails as it does on -1, with EBADF.
-	 */
-	ctx->vctx.context.cmd_fd = open("/", O_PATH | O_CLOEXEC);
 	urxe_mutex_init(&ctx->async_lock);
 	verbs_set_ops(&ctx->vctx, &urxe_context_ops);
 	urxe_mutex_lock(&dev->mutex);

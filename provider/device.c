@@ -132,7 +132,9 @@ int urxe_device_start(struct urxe_device *dev)
 	urxe_mutex_lock(&dev->mutex);
 	if (atomic_load(&dev->started))
 		goto out;
-	err = urxe_port_start(dev->port);
+	err = urxe_rcu_start();
+	if (!err)
+		err = urxe_port_start(dev->port);
 	if (err)
 		goto out;
 	urxe_port_query(dev->port, &info);

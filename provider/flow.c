@@ -41,7 +41,7 @@ struct urxe_flow {
 	uint16_t priority;
 	bool dont_trap;
 	struct flow_key val, mask;
-	struct rcu_head rcu;
+	struct urxe_rcu_head rcu;
 };
 
 static struct urxe_flow *flow_at(struct urxe_rlist *l)
@@ -375,12 +375,6 @@ fail:
 	return NULL;
 }
 
-static void flow_free(struct rcu_head *head)
-{
-	URXE_RCU_ACQUIRE();
-	free(urxe_container_of(head, struct urxe_flow, rcu));
-}
-
 int urxe_destroy_flow(struct ibv_flow *ibflow)
 {
 	struct urxe_flow *f = urxe_container_of(ibflow, struct urxe_flow, flow);
@@ -392,6 +386,6 @@ int urxe_destroy_flow(struct ibv_flow *ibflow)
 		urxe_port_raw_tap(dev->port, NULL, NULL);
 	urxe_mutex_unlock(&dev->mutex);
 	atomic_fetch_sub(&f->qp->flows, 1);
-	urxe_rcu_call(&f->rcu, flow_free);
+	urxe_rcu_free(&f->rcu, f);
 	return 0;
 }

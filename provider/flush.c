@@ -135,16 +135,17 @@ bool urxe_flush_run(struct urxe_device *dev)
 	return ran;
 }
 
-/* The first FLUSH starts the thread. 0 or errno. */
-static int flusher_start(struct urxe_device *dev) URXE_REQUIRES(dev->flusher.lock)
+int urxe_flusher_start(struct urxe_device *dev)
 {
 	struct urxe_flusher *fl = &dev->flusher;
-	int err;
+	int err = 0;
 
-	if (fl->running || !dev->threaded)
-		return 0;
-	err = urxe_thread_start(&fl->thread, "urxe/flush", flusher_main, dev);
-	fl->running = !err;
+	urxe_mutex_lock(&fl->lock);
+	if (!fl->running && dev->threaded) {
+		err = urxe_thread_start(&fl->thread, "urxe/flush", flusher_main, dev);
+		fl->running = !err;
+	}
+	urxe_mutex_unlock(&fl->lock);
 	return err;
 }
 
@@ -152,7 +153,6 @@ int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length)
 {
 	struct urxe_flusher *fl = &qp->dev->flusher;
 	struct urxe_flush *f = calloc(1, sizeof(*f));
-	int err;
 
 	if (!f)
 		return ENOMEM;
@@ -160,18 +160,12 @@ int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length)
 	f->addr = addr;
 	f->length = length;
 	f->last = &f->first;
-	urxe_mutex_lock(&qp->dev->flusher.lock);
-	err = flusher_start(qp->dev);
-	if (!err) {
-		cds_list_add_tail(&f->node, &fl->jobs);
-		pthread_cond_signal(&fl->work);
-	}
-	urxe_mutex_unlock(&qp->dev->flusher.lock);
-	if (err)
-		free(f);
-	else
-		qp->resp.flush = f;
-	return err;
+	urxe_mutex_lock(&fl->lock);
+	cds_list_add_tail(&f->node, &fl->jobs);
+	pthread_cond_signal(&fl->work);
+	urxe_mutex_unlock(&fl->lock);
+	qp->resp.flush = f;
+	return 0;
 }
 
 void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_decoded *pkt)

@@ -19,7 +19,7 @@ struct urxe_mcast_group {
 	uint8_t mgid[16];
 	struct urxe_rlist members;
 	unsigned num_members;
-	struct rcu_head rcu;
+	struct urxe_rcu_head rcu;
 };
 
 struct urxe_mcast_member {
@@ -27,20 +27,8 @@ struct urxe_mcast_member {
 	struct cds_list_head qp_node; /* on qp->mcast */
 	struct urxe_mcast_group *group;
 	struct urxe_qp *qp;
-	struct rcu_head rcu;
+	struct urxe_rcu_head rcu;
 };
-
-static void group_free(struct rcu_head *head)
-{
-	URXE_RCU_ACQUIRE();
-	free(urxe_container_of(head, struct urxe_mcast_group, rcu));
-}
-
-static void member_free(struct rcu_head *head)
-{
-	URXE_RCU_ACQUIRE();
-	free(urxe_container_of(head, struct urxe_mcast_member, rcu));
-}
 
 static struct urxe_mcast_group *find_group(struct urxe_device *dev, const uint8_t mgid[16])
 {
@@ -100,7 +88,7 @@ static void group_put(struct urxe_device *dev, struct urxe_mcast_group *g) URXE_
 	urxe_rlist_del(&dev->mcast_groups, &g->node);
 	dev->num_mcast--;
 	urxe_port_mcast_leave(dev->port, g->mgid);
-	urxe_rcu_call(&g->rcu, group_free);
+	urxe_rcu_free(&g->rcu, g);
 }
 
 static int attach(struct urxe_device *dev, struct urxe_qp *qp, const uint8_t mgid[16])
@@ -161,7 +149,7 @@ int urxe_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 		urxe_rlist_del(&m->group->members, &m->node);
 		m->group->num_members--;
 		group_put(dev, m->group);
-		urxe_rcu_call(&m->rcu, member_free);
+		urxe_rcu_free(&m->rcu, m);
 	}
 	urxe_mutex_unlock(&dev->mutex);
 	return m ? 0 : EINVAL;

@@ -6,6 +6,7 @@
 #define URXE_PROVIDER_MEMORY_H
 
 #include "device.h"
+#include "rcu.h"
 
 /* ---- protection domain, memory region, address handle ---- */
 
@@ -59,7 +60,7 @@ struct urxe_mkey {
 	uint32_t qpn;	    /* type 2 window: the QP that bound it */
 	struct urxe_mr *mr; /* itself; a window's, which outlives it */
 	struct urxe_mw *mw;
-	struct rcu_head rcu;
+	struct urxe_rcu_head rcu;
 };
 
 struct urxe_mr {

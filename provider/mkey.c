@@ -45,15 +45,9 @@ struct urxe_mkey *urxe_mkey_get(struct urxe_device *dev, uint32_t key)
 	return mk && mk->key == key ? mk : NULL;
 }
 
-static void mkey_free(struct rcu_head *head)
-{
-	URXE_RCU_ACQUIRE();
-	free(urxe_container_of(head, struct urxe_mkey, rcu));
-}
-
 void urxe_mkey_free_later(struct urxe_mkey *mk)
 {
-	urxe_rcu_call(&mk->rcu, mkey_free);
+	urxe_rcu_free(&mk->rcu, mk);
 }
 
 static void region_gone(const struct urxe_mkey *mk, const void *at, uint64_t len)

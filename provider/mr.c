@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "flush.h"
 #include "rcu.h"
 #include "urxe/guarded.h"
 
@@ -83,6 +84,8 @@ static struct ibv_mr *mr_create(struct ibv_pd *ibpd, struct region *r, enum ibv_
 
 	if (!err)
 		err = region_check(r);
+	if (!err && r->access & URXEDV_ACCESS_FLUSH_PERSISTENT)
+		err = urxe_flusher_start(dev);
 	if (err)
 		goto fail;
 	urxe_guarded_start();
@@ -252,6 +255,8 @@ int urxe_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *ibpd, void *ad
 		err = EOPNOTSUPP;
 	if (!err)
 		err = region_check(&r);
+	if (!err && r.access & URXEDV_ACCESS_FLUSH_PERSISTENT)
+		err = urxe_flusher_start(mr->dev);
 	mk = err ? NULL : region_mkey(&r, mr, pd->root);
 	if (!err && !mk)
 		err = ENOMEM;

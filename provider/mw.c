@@ -10,6 +10,7 @@
 
 #include "provider.h"
 #include "rcu.h"
+#include "urxe/free.h"
 
 #define ACCESS_REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
@@ -127,6 +128,7 @@ int urxe_mw_bind(struct urxe_qp *qp, uint32_t key, uint32_t lkey, uint64_t addr,
 	struct urxe_mw *mw;
 	int err = EINVAL;
 
+	urxe_free_rest();
 	if (!mk)
 		return ENOMEM;
 	urxe_spin_lock(&dev->mw_lock);

@@ -291,12 +291,6 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 	return qp;
 }
 
-static void qp_free_rcu(struct rcu_head *head)
-{
-	URXE_RCU_ACQUIRE();
-	free(urxe_container_of(head, struct urxe_qp, rcu));
-}
-
 /* After this nobody new finds it; who found it before sees that it is destroyed. */
 static void qp_unpublish(struct urxe_qp *qp)
 {
@@ -351,7 +345,7 @@ void urxe_qp_destroy_common(struct urxe_qp *qp)
 	atomic_fetch_sub(&qp->dev->num_qp, 1);
 	urxe_context_put(&qp->ctx->vctx.context);
 	/* Somebody may have found it just before, and is about to see that it is destroyed. */
-	urxe_rcu_call(&qp->rcu, qp_free_rcu);
+	urxe_rcu_free(&qp->rcu, qp);
 }
 
 int urxe_destroy_qp(struct ibv_qp *ibqp)

@@ -9,6 +9,7 @@
 
 #include "cc.h"
 #include "cq.h"
+#include "rcu.h"
 
 /* ---- rings of WQEs (ring.c) ---- */
 
@@ -318,7 +319,7 @@ struct urxe_qp {
 	atomic_int flows;	    /* rules that feed it */
 	struct cds_list_head opens; /* XRC_RECV: struct urxe_qp_open */
 	struct cds_list_head mcast; /* groups it is attached to; under dev->mutex */
-	struct rcu_head rcu;
+	struct urxe_rcu_head rcu;
 };
 
 /** What an application holds of a target QP of XRC, which others may have open as well. */

@@ -1,84 +1,120 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The thread that frees after a grace period, and what fork() does to it.
+ * What is freed after a grace period, and what fork() does to it.
  *
- * It is ours, and not liburcu's default one. The child of a fork() has no such thread, and liburcu
- * 0.15 waits at exit() for its default one to end: a child that only exits would never. liburcu's
- * own remedy (call_rcu_after_fork_child()) starts a thread in each child; here the next
- * urxe_rcu_call() does.
+ * A thread of ours waits for grace periods; what it frees is freed by the application's
+ * (urxe/free.h). It is not liburcu's thread of call_rcu(): that one frees itself, ends the process
+ * where it cannot be started, and is missing in the child of a fork().
  */
-#include <pthread.h>
-#include <signal.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "rcu.h"
+#include "urxe/free.h"
 #include "urxe/lock.h"
+#include "urxe/thread.h"
 
 #ifdef URXE_TSAN
 char urxe_rcu_tsan_order;
 #endif
 
 static struct {
-	struct urxe_mutex lock; /* starts the thread; innermost; held across fork() */
-	_Atomic(struct call_rcu_data *) thread; /* NULL: not started in this process */
-} freeing = {.lock = URXE_MUTEX_INIT};
+	struct urxe_mutex lock; /* innermost; held across fork() */
+	atomic_bool running;
+	sem_t work;
+	_Atomic(struct urxe_rcu_head *) given;
+	struct urxe_rcu_head *waiting; /* the thread's, while their grace period lasts; locked */
+} later = {.lock = URXE_MUTEX_INIT};
 
-/* As urxe_thread_start() does it: liburcu 0.13 would leave the application's signals to the thread.
- */
-static struct call_rcu_data *start_thread(void)
+static void free_all(struct urxe_rcu_head *first)
 {
-	struct call_rcu_data *thread;
-	sigset_t all, old;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	thread = urcu_bp_create_call_rcu_data(0, -1);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_setname_np(urcu_bp_get_call_rcu_thread(thread), "urxe/rcu");
-	return thread;
-}
-
-static struct call_rcu_data *freeing_thread(void)
-{
-	struct call_rcu_data *thread = atomic_load(&freeing.thread);
-
-	if (thread)
-		return thread;
-	urxe_mutex_lock(&freeing.lock);
-	thread = atomic_load(&freeing.thread);
-	if (!thread) {
-		thread = start_thread();
-		atomic_store(&freeing.thread, thread);
+	for (struct urxe_rcu_head *h = first, *next; h; h = next) {
+		next = h->next;
+		urxe_free(h->block);
 	}
-	urxe_mutex_unlock(&freeing.lock);
-	return thread;
 }
 
-void urxe_rcu_call(struct rcu_head *head, void (*fn)(struct rcu_head *head))
+static void *later_main(void *unused)
 {
-	struct call_rcu_data *applications = urcu_bp_get_thread_call_rcu_data();
-
-	URXE_RCU_RELEASE();
-	urcu_bp_set_thread_call_rcu_data(freeing_thread());
-	urcu_bp_call_rcu(head, fn);
-	urcu_bp_set_thread_call_rcu_data(applications);
+	for (;;) {
+		while (sem_wait(&later.work))
+			;
+		urxe_mutex_lock(&later.lock);
+		later.waiting = atomic_exchange(&later.given, NULL);
+		urxe_mutex_unlock(&later.lock);
+		if (!later.waiting)
+			continue;
+		urxe_rcu_synchronize();
+		urxe_mutex_lock(&later.lock);
+		free_all(later.waiting);
+		later.waiting = NULL;
+		urxe_mutex_unlock(&later.lock);
+	}
+	return unused;
 }
 
-void urxe_rcu_fork_prepare(void) URXE_ACQUIRE(freeing.lock)
+int urxe_rcu_start(void)
 {
-	urxe_mutex_lock(&freeing.lock);
+	pthread_t thread;
+	int err = 0;
+
+	if (atomic_load(&later.running))
+		return 0;
+	urxe_mutex_lock(&later.lock);
+	if (!atomic_load(&later.running)) {
+		/* Of a parent there may be something left. */
+		sem_init(&later.work, 0, !!atomic_load(&later.given));
+		err = urxe_thread_start(&thread, "urxe/rcu", later_main, NULL);
+		if (!err) {
+			pthread_detach(thread);
+			atomic_store(&later.running, true);
+		}
+	}
+	urxe_mutex_unlock(&later.lock);
+	return err;
+}
+
+void urxe_rcu_free(struct urxe_rcu_head *head, void *block)
+{
+	struct urxe_rcu_head *old = atomic_load(&later.given);
+
+	head->block = block;
+	do {
+		head->next = old;
+	} while (!atomic_compare_exchange_weak(&later.given, &old, head));
+	/* Without the thread (in the child of a fork) it is kept. */
+	if (!old && atomic_load(&later.running))
+		sem_post(&later.work);
+	urxe_free_rest();
+}
+
+void urxe_rcu_drain(void)
+{
+	struct urxe_rcu_head *given = atomic_exchange(&later.given, NULL);
+
+	urxe_rcu_synchronize();
+	free_all(given);
+	urxe_free_rest();
+}
+
+void urxe_rcu_fork_prepare(void) URXE_ACQUIRE(later.lock)
+{
+	urxe_mutex_lock(&later.lock);
 	urcu_bp_before_fork();
 }
 
-void urxe_rcu_fork_parent(void) URXE_RELEASE(freeing.lock)
+void urxe_rcu_fork_parent(void) URXE_RELEASE(later.lock)
 {
 	urcu_bp_after_fork_parent();
-	urxe_mutex_unlock(&freeing.lock);
+	urxe_mutex_unlock(&later.lock);
 }
 
-void urxe_rcu_fork_child(void) URXE_RELEASE(freeing.lock)
+void urxe_rcu_fork_child(void) URXE_RELEASE(later.lock)
 {
 	urcu_bp_after_fork_child();
-	atomic_store(&freeing.thread, NULL);
-	urxe_mutex_unlock(&freeing.lock);
+	/* No reader is left. */
+	free_all(later.waiting);
+	later.waiting = NULL;
+	atomic_store(&later.running, false);
+	urxe_mutex_unlock(&later.lock);
 }

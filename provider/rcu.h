@@ -31,7 +31,7 @@ extern char urxe_rcu_tsan_order;
 /**
  * urxe_rcu_read_lock - begin a look-up; what it finds stays until the unlock
  *
- * Pairs with urxe_rcu_synchronize() and urxe_rcu_call(), which outlast it: who unpublished an
+ * Pairs with urxe_rcu_synchronize() and urxe_rcu_free(), which outlast it: who unpublished an
  * object before these frees it after.
  */
 static inline void urxe_rcu_read_lock(void)
@@ -53,11 +53,29 @@ static inline void urxe_rcu_synchronize(void)
 	URXE_RCU_ACQUIRE();
 }
 
+/** In a block that is to be freed later. */
+struct urxe_rcu_head {
+	struct urxe_rcu_head *next;
+	void *block;
+};
+
 /**
- * urxe_rcu_call - @fn(@head) runs later, in a thread of its own ("urxe/rcu"), when all look-ups
- * that are under way now have ended. Any thread, with any lock; @fn begins with URXE_RCU_ACQUIRE().
+ * urxe_rcu_start - start the thread that waits for grace periods ("urxe/rcu"), once a process
+ *
+ * Before anything is given to urxe_rcu_free(). 0, or errno as pthread_create().
  */
-void urxe_rcu_call(struct rcu_head *head, void (*fn)(struct rcu_head *head));
+int urxe_rcu_start(void);
+
+/**
+ * urxe_rcu_free - free @block, which has @head in it, when all look-ups under way now have ended
+ *
+ * As urxe_free() then does. Any thread, with any lock.
+ */
+void urxe_rcu_free(struct urxe_rcu_head *head, void *block);
+
+/** urxe_rcu_drain - for tests: free all that was given, but what the thread has in hand. No lock
+ * that a reader takes may be held. */
+void urxe_rcu_drain(void);
 
 /** urxe_rcu_fork_prepare - before fork(): no grace period is half way. Pair it with one of the next
  * two. */
@@ -67,8 +85,8 @@ void urxe_rcu_fork_prepare(void);
 void urxe_rcu_fork_parent(void);
 
 /**
- * urxe_rcu_fork_child - after fork(), in the child: the readers of the parent are forgotten, and
- * what urxe_rcu_call() was given before the fork is never freed.
+ * urxe_rcu_fork_child - after fork(), in the child: the readers of the parent are forgotten. What
+ * urxe_rcu_free() has been given waits for the next urxe_rcu_start().
  */
 void urxe_rcu_fork_child(void);
 

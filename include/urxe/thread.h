@@ -4,6 +4,7 @@
 #define URXE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #define URXE_THREAD_NAME_LEN 16 /* with its end, as the kernel has it */
 
@@ -13,8 +14,12 @@
  *
  * Signals are the application's business: its handlers run on its own threads. The two that are not
  * blocked are faults of the thread's own (urxe/guarded.h). The thread may be joined, or detached.
- * Returns 0, or errno as pthread_create(). provider/threads.md lists all of them.
+ * When this returns it has begun, and has its part of malloc's memory. Returns 0, or errno as
+ * pthread_create(). provider/threads.md lists all of them.
  */
 int urxe_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg);
+
+/** urxe_thread_ours - was the calling thread started by urxe_thread_start() of this library? */
+bool urxe_thread_ours(void);
 
 #endif

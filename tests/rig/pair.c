@@ -226,9 +226,7 @@ void pair_close(struct pair *p)
 	}
 	side_close(&p->a);
 	side_close(&p->b);
-#ifndef URXE_TSAN	   /* liburcu is not instrumented */
-	urcu_bp_barrier(); /* what RCU frees later is no leak */
-#endif
+	urxe_rcu_drain();
 	REQUIRE(!urxe_sim_buffers(p->sim));
 	urxe_sim_destroy(p->sim);
 }

@@ -1,25 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Memory runs out: at each allocation of each call once. The call fails with ENOMEM, what was
- * half made is gone again (the leak checker sees to that), and the next attempt works.
+ * Memory, descriptors or threads run out: at each place of each call once. The call fails with the
+ * errno that says of what, what was half made is gone again (the leak checker sees to that), and
+ * the next attempt works.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "pair.h"
+#include "status_path.h"
 
-/* The linker sends the provider's and netio's allocations here (--wrap). */
+/* The linker sends the provider's and netio's calls here (--wrap). */
 static int fail_at = -1; /* this many more go well; -1: all */
 static bool failed;
+static int failure;		  /* its errno */
+static _Thread_local bool tester; /* threads of the device have all they want */
+
+static bool out_of(int err)
+{
+	if (!tester || fail_at < 0 || fail_at--)
+		return false;
+	failed = true;
+	failure = errno = err;
+	return true;
+}
 
 static bool out_of_memory(void)
 {
-	if (fail_at < 0 || fail_at--)
-		return false;
-	failed = true;
-	return true;
+	return out_of(ENOMEM);
 }
 
 void *__real_malloc(size_t n);
@@ -53,6 +70,47 @@ void *__wrap_aligned_alloc(size_t align, size_t n)
 	return out_of_memory() ? none() : __real_aligned_alloc(align, n);
 }
 
+void *__real_mmap64(void *addr, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *addr, size_t n, int prot, int flags, int fd, off_t offset);
+int __real_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags);
+int __real_pipe2(int fds[2], int flags);
+int __wrap_pipe2(int fds[2], int flags);
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+
+void *__wrap_mmap64(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
+{
+	return out_of_memory() ? MAP_FAILED : __real_mmap64(addr, n, prot, flags, fd, offset);
+}
+int __wrap_eventfd(unsigned count, int flags)
+{
+	return out_of(EMFILE) ? -1 : __real_eventfd(count, flags);
+}
+int __wrap_pipe2(int fds[2], int flags)
+{
+	return out_of(EMFILE) ? -1 : __real_pipe2(fds, flags);
+}
+int __wrap_open64(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+
+	if (flags & O_CREAT) {
+		va_list ap;
+
+		va_start(ap, flags);
+		mode = va_arg(ap, mode_t);
+		va_end(ap);
+	}
+	return out_of(EMFILE) ? -1 : __real_open64(path, flags, mode);
+}
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	return out_of(EAGAIN) ? EAGAIN : __real_pthread_create(t, attr, fn, arg);
+}
+
 static const struct pair_params params = {.seed = 5, .link = {.latency = 1000}};
 static struct pair p;
 
@@ -69,6 +127,33 @@ static int make_mr(void)
 	struct ibv_mr *mr = ibv_reg_mr(p.a.pd, p.a.buf, 4096, 0);
 
 	return mr ? ibv_dereg_mr(mr) : errno;
+}
+
+/* A dma-buf, or what is as good as one. */
+static int make_dmabuf_mr(void)
+{
+	int fd = memfd_create("create_fail", MFD_CLOEXEC), err;
+	struct ibv_mr *mr;
+
+	CU_ASSERT_FATAL(fd >= 0 && !ftruncate(fd, 4096));
+	mr = ibv_reg_dmabuf_mr(p.a.pd, 0, 4096, 0, fd, IBV_ACCESS_LOCAL_WRITE);
+	err = mr ? ibv_dereg_mr(mr) : errno;
+	close(fd);
+	return err;
+}
+
+static int make_context(void)
+{
+	struct ibv_context *ctx = ibv_open_device(&p.a.dev->vdev.device);
+
+	return ctx ? ibv_close_device(ctx) : errno;
+}
+
+static int make_channel(void)
+{
+	struct ibv_comp_channel *ch = urxe_channel_create(p.a.ctx);
+
+	return ch ? urxe_channel_destroy(ch) : errno;
 }
 
 static int make_cq(void)
@@ -176,7 +261,7 @@ static void each_allocation(int (*make)(void))
 		fail_at = n;
 		err = make();
 		fail_at = -1;
-		CU_ASSERT_EQUAL(err, failed ? ENOMEM : 0);
+		CU_ASSERT_EQUAL(err, failed ? failure : 0);
 		CU_ASSERT_EQUAL_FATAL(make(), 0);
 	} while (failed && ++n < 100);
 	CU_ASSERT(n > 0 && n < 100);
@@ -190,6 +275,18 @@ static void test_pd(void)
 static void test_mr(void)
 {
 	each_allocation(make_mr);
+}
+static void test_dmabuf_mr(void)
+{
+	each_allocation(make_dmabuf_mr);
+}
+static void test_context(void)
+{
+	each_allocation(make_context);
+}
+static void test_channel(void)
+{
+	each_allocation(make_channel);
 }
 static void test_cq(void)
 {
@@ -303,8 +400,9 @@ static void test_resources(void)
 	pair_close(&p);
 }
 
-/* A device that cannot be made, at each step of it. */
-static void test_device(void)
+/* A device that cannot be made, at each step of it. @threaded: threads of its own are among them.
+ */
+static void each_step(bool threaded, int least)
 {
 	struct urxe_port_config cfg = {
 		.name = "x", .port = "sim", .mtu = 1024, .vlan = URXE_NO_VLAN, .num_ips = 1};
@@ -315,12 +413,12 @@ static void test_device(void)
 
 	cfg.ips[0] = (struct urxe_config_ip){
 		.ipv4 = true, .prefix_len = 24, .gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}};
-	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, threaded), 0);
 	do {
 		end = urxe_sim_end(sim, NULL);
 		failed = false;
 		fail_at = n;
-		err = urxe_device_create(&dev, &cfg, &urxe_link_sim_ops, end, false);
+		err = urxe_device_create(&dev, &cfg, &urxe_link_sim_ops, end, threaded);
 		if (!err) {
 			err = urxe_device_start(dev);
 			fail_at = -1;
@@ -330,10 +428,23 @@ static void test_device(void)
 			urxe_device_destroy(dev);
 		}
 		fail_at = -1;
-		CU_ASSERT_EQUAL(err, failed ? ENOMEM : 0);
+		if (err != (failed ? failure : 0))
+			printf("\n    step %d: %s, not %s\n", n, strerror(err), strerror(failure));
+		CU_ASSERT_EQUAL(err, failed ? failure : 0);
 	} while (failed && ++n < 200);
-	CU_ASSERT(n > 5);
+	CU_ASSERT(n > least);
 	urxe_sim_destroy(sim);
+}
+
+/* First of all: that of RCU is started once a process. */
+static void test_threads(void)
+{
+	each_step(true, 7);
+}
+
+static void test_device(void)
+{
+	each_step(false, 5);
 }
 
 /* The configuration; what was read of it is freed. */
@@ -362,6 +473,14 @@ static void test_config(void)
 	CU_ASSERT_EQUAL(cfg.devices[0].mtu, 1024);
 }
 
-URXE_TEST_MAIN("create_fail", T(test_pd), T(test_mr), T(test_cq), T(test_srq), T(test_ah),
-	       T(test_qp), T(test_modify), T(test_growth), T(test_post), T(test_resources),
-	       T(test_device), T(test_config))
+/* Nobody is to ask over a socket, which a device can do without. */
+__attribute__((constructor)) static void set_up(void)
+{
+	tester = true;
+	setenv(URXE_STATUS_ENV, "", 1);
+}
+
+URXE_TEST_MAIN("create_fail", T(test_threads), T(test_pd), T(test_mr), T(test_dmabuf_mr),
+	       T(test_context), T(test_channel), T(test_cq), T(test_srq), T(test_ah), T(test_qp),
+	       T(test_modify), T(test_growth), T(test_post), T(test_resources), T(test_device),
+	       T(test_config))
