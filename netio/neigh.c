@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "urxe/free.h"
 #include "urxe/log.h"
 
 const char *const urxe_neigh_state_names[NEIGH_STATES] = {
@@ -515,7 +516,7 @@ static bool expire_one(struct urxe_port *port, struct urxe_lane *lane, uint64_t 
 			if (timeout(port, lane, n, now, q)) {
 				*pn = n->next;
 				t->count--;
-				free(n);
+				urxe_free(n);
 			}
 			return true;
 		}

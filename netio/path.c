@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "urxe/free.h"
+
 #define DEFAULT_HOPS 64
 
 static bool is_zero(const uint8_t *p, unsigned n)
@@ -175,5 +177,5 @@ void urxe_path_destroy(struct urxe_path *path)
 		unlist_path(path);
 	if (path->neigh)
 		urxe_neigh_put(path->port, path->neigh);
-	free(path);
+	urxe_free(path);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "urxe/free.h"
 
 int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, uint16_t udp_sport,
 		      uint8_t ecn, struct urxe_path **path)
@@ -67,7 +68,7 @@ void urxe_ah_put(struct urxe_ah *ah)
 	if (atomic_fetch_sub(&ah->refs, 1) != 1)
 		return;
 	urxe_path_destroy(ah->path);
-	free(ah);
+	urxe_free(ah);
 }
 
 int urxe_destroy_ah(struct ibv_ah *ibah)

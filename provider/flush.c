@@ -16,6 +16,7 @@
 #include "progress.h"
 #include "responder.h"
 #include "service.h"
+#include "urxe/free.h"
 #include "urxe/thread.h"
 
 #define HELD_MAX 256 /* packets; more than that nobody has out without an answer */
@@ -43,9 +44,9 @@ static void flush_free(struct urxe_flush *f)
 		struct held *h = f->first;
 
 		f->first = h->next;
-		free(h);
+		urxe_free(h);
 	}
-	free(f);
+	urxe_free(f);
 }
 
 static bool sync_range(uint8_t *addr, uint64_t length)

@@ -9,6 +9,7 @@
 #include "provider.h"
 #include "progress.h"
 #include "service.h"
+#include "urxe/free.h"
 #include "urxe/log.h"
 #include "urxe/thread.h"
 
@@ -268,6 +269,11 @@ int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gi
 int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, unsigned prefix_len)
 {
 	return urxe_device_addr(to_urxe_dev(ctx), add, gid, prefix_len);
+}
+
+void urxe_gsi_free(void *block)
+{
+	urxe_free(block);
 }
 
 int urxe_gsi_log_level(void)

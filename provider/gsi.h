@@ -178,6 +178,9 @@ int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gi
  */
 int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, unsigned prefix_len);
 
+/** urxe_gsi_free - urxe_free(), which knows the threads of the provider: poll runs on one. */
+void urxe_gsi_free(void *block);
+
 /** urxe_gsi_log_level - the configured enum urxe_log_level, for the CM's own log lines. */
 int urxe_gsi_log_level(void);
 

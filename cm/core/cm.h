@@ -54,6 +54,8 @@ struct urxe_cm_ops {
 	int (*own_gid)(void *arg, const union ibv_gid *gid);
 	/** NULL, or: a MAD got no answer, and its way may be another by now; called at each try */
 	void (*suspect)(void *arg, const struct urxe_cm_path *path);
+	/** give back memory of malloc() */
+	void (*free)(void *block);
 };
 
 /**

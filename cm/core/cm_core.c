@@ -380,7 +380,7 @@ void urxe_cm_free_id(struct urxe_cm_id *id)
 	urxe_hash_del(&cm->by_local, &id->by_local);
 	cm->n_ids--;
 	cm->counters.states[id->state]--;
-	free(id);
+	cm->ops->free(id);
 }
 
 void urxe_cm_destroy(struct urxe_cm_id *id)

@@ -37,7 +37,7 @@ void urxe_cm_free_alt(struct urxe_cm_id *id)
 	urxe_timer_cancel(&id->cm->timers, &id->alt->timer);
 	id->cm->n_alts--;
 	id->cm->counters.states[id->alt->state]--;
-	free(id->alt);
+	id->cm->ops->free(id->alt);
 	id->alt = NULL;
 }
 

@@ -74,8 +74,8 @@ static void cm_suspect(void *arg, const struct urxe_cm_path *path)
 	urxe_gsi_suspect(((struct urxe_agent *)arg)->dev->verbs, path->sgid_index, &path->dgid);
 }
 
-static const struct urxe_cm_ops cm_ops = {urxe_agent_send, cm_now,     cm_random,
-					  cm_comm_id,	   cm_own_gid, cm_suspect};
+static const struct urxe_cm_ops cm_ops = {urxe_agent_send, cm_now,     cm_random,    cm_comm_id,
+					  cm_own_gid,	   cm_suspect, urxe_gsi_free};
 
 void urxe_agent_readdress(struct urxe_agent *a)
 {

@@ -5,6 +5,7 @@
  * what happens. In the end everything is destroyed, and in time no id and no timer is left.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "cm/core/cm.h"
 #include "fuzz.h"
@@ -66,8 +67,8 @@ static int rig_own_gid(void *arg, const union ibv_gid *gid)
 	return gid->raw[15] & 0xf ? -1 : gid->raw[15] >> 4;
 }
 
-static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now,     rig_random,
-					   rig_comm_id, rig_own_gid, NULL};
+static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now, rig_random, rig_comm_id,
+					   rig_own_gid, NULL,	 free};
 
 /* ---- the consumer ---- */
 

@@ -7,6 +7,8 @@
  * all ids are destroyed no id and no timer is left.
  */
 #include "cm/core/cm.h"
+
+#include <stdlib.h>
 #include "fuzz.h"
 #include "urxe/random.h"
 
@@ -103,8 +105,8 @@ static int net_own_gid(void *arg, const union ibv_gid *gid)
 										    : -1;
 }
 
-static const struct urxe_cm_ops ops = {net_send,    net_now,	 net_random,
-				       net_comm_id, net_own_gid, NULL};
+static const struct urxe_cm_ops ops = {net_send,    net_now, net_random, net_comm_id,
+				       net_own_gid, NULL,    free};
 
 /* ---- consumers ---- */
 

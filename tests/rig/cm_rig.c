@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* One IB CM whose clock, wire and consumer are the test: what its tests start from. */
 #include "cm_rig.h"
+
+#include <stdlib.h>
 #include "urxe/random.h"
 
 static void rig_send(void *arg, const struct urxe_cm_path *path, const uint8_t *mad)
@@ -34,8 +36,8 @@ static int rig_own_gid(void *arg, const union ibv_gid *gid)
 	return gid->raw[1] == 0x11 ? 0 : gid->raw[1] == 0x33 ? 1 : -1;
 }
 
-static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now,     rig_random,
-					   rig_comm_id, rig_own_gid, NULL};
+static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now, rig_random, rig_comm_id,
+					   rig_own_gid, NULL,	 free};
 
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
 {

@@ -7,6 +7,8 @@
  * that looks at who calls. Run by `urxe run --port loop`.
  */
 #include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,10 +20,14 @@
 #include <unistd.h>
 
 #include "cm_rdma.h"
+#include "urxe/free.h"
+#include "urxe/thread.h"
 
 #define ROUNDS 40
 #define QPS    64
-#define DEEP   8192 /* work requests: rings that malloc() maps each for itself */
+#define BLOCKS 8
+#define BLOCK  (64u << 20) /* malloc() maps each for itself */
+#define DEEP   8192	   /* work requests: rings that malloc() maps each for itself */
 
 static atomic_uint calls[6];  /* by anybody */
 static atomic_uint caught[6]; /* by threads of ours */
@@ -156,6 +162,44 @@ static void many_qps(struct ibv_pd *pd, struct ibv_cq *cq)
 		CU_ASSERT_EQUAL(ibv_destroy_qp(qp[i]), 0);
 }
 
+static struct {
+	sem_t go, done, end;
+	void *block[BLOCKS];
+} other;
+
+/* Its own end is in libc: madvise() of its stack. */
+static void *give_back(void *unused)
+{
+	sem_wait(&other.go);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		urxe_free(other.block[i]);
+	sem_post(&other.done);
+	sem_wait(&other.end);
+	return unused;
+}
+
+/* What a thread of ours frees, be it large, waits for one of the application's. */
+static void blocks_of_others(void)
+{
+	unsigned before;
+	pthread_t t;
+
+	CU_ASSERT_FATAL(!sem_init(&other.go, 0, 0) && !sem_init(&other.done, 0, 0) &&
+			!sem_init(&other.end, 0, 0));
+	for (unsigned i = 0; i < BLOCKS; i++)
+		CU_ASSERT_PTR_NOT_NULL_FATAL(other.block[i] = malloc(BLOCK));
+	CU_ASSERT_EQUAL_FATAL(urxe_thread_start(&t, "urxe/test", give_back, NULL), 0);
+	patch();
+	sem_post(&other.go);
+	sem_wait(&other.done);
+	before = atomic_load(&calls[0]);
+	urxe_free_rest();
+	CU_ASSERT(atomic_load(&calls[0]) > before);
+	unpatch();
+	sem_post(&other.end);
+	pthread_join(t, NULL);
+}
+
 static void our_threads_stay_out(void)
 {
 	struct rdma_cm_id *id;
@@ -168,14 +212,15 @@ static void our_threads_stay_out(void)
 	cq = ibv_create_cq(id->verbs, 64, NULL, NULL, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(cq);
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		struct pair other;
+		struct pair p2;
 
 		patch();
 		many_qps(id->pd, cq);
-		pair_open(&other, "10.0.0.1");
-		pair_close(&other);
+		pair_open(&p2, "10.0.0.1");
+		pair_close(&p2);
 		unpatch();
 	}
+	blocks_of_others();
 	for (unsigned i = 0; i < TARGETS; i++) {
 		if (atomic_load(&caught[i]))
 			printf("\n    %s: %u calls by %s\n", targets[i].name,
