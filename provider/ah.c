@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "door.h"
 #include "urxe/free.h"
 
 int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, uint16_t udp_sport,
@@ -53,6 +54,7 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	ah->attr = *attr;
 	ah->ah.pd = ibpd;
 	ah->ah.context = ibpd->context;
+	ah->ah.handle = urxe_handle(&ah->ah);
 	atomic_init(&ah->refs, 1);
 	atomic_fetch_add(&pd->users, 1);
 	return &ah->ah;

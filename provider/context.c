@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "door.h"
 #include "flow.h"
 #include "mcast.h"
 #include "post.h"
@@ -138,6 +139,7 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 {
 	struct urxe_device *dev = urxe_container_of(ibdev, struct urxe_device, vdev.device);
 	struct urxe_context *ctx;
+	long cpus;
 	int err;
 
 	if (atomic_load(&dev->dead)) {
@@ -156,9 +158,13 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 	}
 	ctx->dev = dev;
 	atomic_init(&ctx->refs, 1);
-	ctx->vctx.context.num_comp_vectors = URXE_COMP_VECTORS;
+	/* A vector for each processor, as adapters have: programs choose one by it. All are alike.
+	 */
+	cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	ctx->vctx.context.num_comp_vectors = cpus > 0 ? (int)cpus : 1;
 	urxe_mutex_init(&ctx->async_lock);
 	verbs_set_ops(&ctx->vctx, &urxe_context_ops);
+	verbs_set_ops(&ctx->vctx, &urxe_door_ops);
 	urxe_mutex_lock(&dev->mutex);
 	cds_list_add_tail(&ctx->node, &dev->contexts);
 	urxe_mutex_unlock(&dev->mutex);
@@ -287,7 +293,7 @@ static int urxe_query_device_ex(struct ibv_context *ctx,
 	struct ibv_device_attr_ex all;
 
 	if (input && input->comp_mask)
-		return EINVAL;
+		return urxe_ret(EINVAL);
 	memset(&all, 0, sizeof(all));
 	device_limits(to_urxe_dev(ctx), &all.orig_attr);
 	all.completion_timestamp_mask = UINT64_MAX;
@@ -349,7 +355,7 @@ static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv
 	struct urxe_port_info info;
 
 	if (port_num != 1)
-		return EINVAL;
+		return urxe_ret(EINVAL);
 	urxe_port_query(dev->port, &info);
 	/* What newer headers have behind this field (active_speed_ex) is 0, by the library's word:
 	 * a library that is older than the headers gives no room for it. */

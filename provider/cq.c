@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "door.h"
 #include "progress.h"
 #include "service.h"
 #include "trace.h"
@@ -66,7 +67,8 @@ static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_in
 	if (err)
 		goto fail;
 	err = EINVAL;
-	if (attr->cqe < 1 || attr->cqe > URXE_MAX_CQE - 1 || attr->comp_vector >= URXE_COMP_VECTORS)
+	if (attr->cqe < 1 || attr->cqe > URXE_MAX_CQE - 1 ||
+	    attr->comp_vector >= (uint32_t)ctx->num_comp_vectors)
 		goto fail;
 	err = ENOMEM;
 	cq = calloc(1, sizeof(*cq));
@@ -88,6 +90,7 @@ static struct urxe_cq *cq_create(struct ibv_context *ctx, const struct ibv_cq_in
 	cq->vcq.cq.cqe = (int)cq->size - 1;
 	if (attr->channel)
 		atomic_fetch_add(&dev->num_event_cq, 1);
+	cq->vcq.cq.handle = urxe_handle(&cq->vcq.cq);
 	list_cq(cq);
 	return cq;
 
@@ -349,8 +352,10 @@ int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 
 	if (got || n <= 0)
 		return got;
-	if (!cq_drive(cq))
+	if (!cq_drive(cq)) {
+		errno = EIO;
 		return -1;
+	}
 	got = urxe_cq_pop(cq, n, wc);
 	cq_yield(cq, got);
 	return got;

@@ -4,6 +4,7 @@
  */
 #include "provider.h"
 #include "cq.h"
+#include "door.h"
 #include "service.h"
 #include "wake.h"
 
@@ -104,9 +105,9 @@ int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
 
 	if (urxe_device_check(cq->dev))
-		return EIO;
+		return urxe_ret(EIO);
 	if (!ibcq->channel)
-		return EINVAL;
+		return urxe_ret(EINVAL);
 	urxe_spin_lock(&cq->lock);
 	/* The stronger request stays (IBTA 11.4.2.2). */
 	if (!solicited_only ||

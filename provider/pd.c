@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "door.h"
 
 #define BUF_ALIGN 64
 
@@ -33,6 +34,7 @@ static struct urxe_pd *pd_new(struct ibv_context *ctx)
 	pd->pd.context = ctx;
 	urxe_context_get(ctx);
 	pd->root = pd;
+	pd->pd.handle = urxe_handle(&pd->pd);
 	return pd;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "door.h"
 #include "post.h"
 #include "trace.h"
 #include "wqe.h"
@@ -97,7 +98,7 @@ int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 
 	if (urxe_device_check(qp->dev)) {
 		*bad = wr;
-		return EIO;
+		return urxe_ret(EIO);
 	}
 	held = urxe_wakes_hold_for(qp, &wakes);
 	urxe_spin_lock(&qp->lock);
@@ -118,7 +119,7 @@ out:
 	urxe_spin_unlock(&qp->lock);
 	if (held)
 		urxe_wakes_send(&wakes);
-	return err;
+	return urxe_ret(err);
 }
 
 int urxe_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
@@ -154,7 +155,7 @@ int urxe_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 
 	if (urxe_device_check(qp->dev)) {
 		*bad = wr;
-		return EIO;
+		return urxe_ret(EIO);
 	}
 	/* In the error state a WQE is flushed at once, so the state must not change meanwhile. */
 	urxe_spin_lock(&qp->lock);
@@ -162,7 +163,7 @@ int urxe_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 	    qp->state == IBV_QPS_RESET) {
 		urxe_spin_unlock(&qp->lock);
 		*bad = wr;
-		return EINVAL;
+		return urxe_ret(EINVAL);
 	}
 	urxe_spin_lock(&rq->lock);
 	for (; wr; wr = wr->next) {
@@ -180,5 +181,5 @@ int urxe_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 	}
 	urxe_spin_unlock(&rq->lock);
 	urxe_spin_unlock(&qp->lock);
-	return err;
+	return urxe_ret(err);
 }

@@ -286,7 +286,8 @@ struct urxe_qp {
 	bool block_self_mcast; /* gets no copy of what it sends to a group that it is in */
 	atomic_bool destroyed;
 	bool last_wqe_reached;
-	bool sq_draining; /* SQD: the drained event is due */
+	bool told_too_long; /* a datagram that did not fit was logged */
+	bool sq_draining;   /* SQD: the drained event is due */
 	bool sqd_notify;
 	uint8_t state;
 	struct ibv_qp_attr attr; /* as set by modify, for query */

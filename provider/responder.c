@@ -45,6 +45,14 @@ void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_
 	urxe_responder_nak(qp, URXE_AETH_NAK | code);
 }
 
+/*
+ * Ethernet has no service level. mlx5 tells in its place which header came, and UCX takes the lower
+ * three bits of it: 2 is IPv4. Where it finds something else it looks for the peer by an IPv6
+ * address, and loses the datagram.
+ */
+#define SL_IPV4 0xa
+#define SL_IPV6 0x9
+
 static struct urxe_srq *recv_srq(const struct urxe_qp *qp)
 {
 	return qp->type == IBV_QPT_XRC_RECV ? urxe_xrc_srq(qp, qp->resp.srqn) : qp->srq;
@@ -124,6 +132,7 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 		if (pkt->what & URXE_OPF_DETH) {
 			wc.src_qp = pkt->deth.sqpn;
 			wc.wc_flags |= IBV_WC_GRH;
+			wc.sl = pkt->ipv4 ? SL_IPV4 : SL_IPV6;
 		}
 	}
 	r->in_recv = false;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "door.h"
 #include "trace.h"
 #include "xrc.h"
 
@@ -37,6 +38,7 @@ static struct urxe_srq *srq_create(struct ibv_context *ctx, struct ibv_pd *ibpd,
 	srq->vsrq.srq_type = IBV_SRQT_BASIC;
 	srq->vsrq.srq.context = ctx;
 	urxe_context_get(ctx);
+	srq->vsrq.srq.handle = urxe_handle(&srq->vsrq.srq);
 	attr->max_sge = srq->rq.max_sge;
 	atomic_fetch_add(&pd->users, 1);
 	return srq;
@@ -186,7 +188,7 @@ int urxe_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv
 
 	if (urxe_device_check(srq->dev)) {
 		*bad = wr;
-		return EIO;
+		return urxe_ret(EIO);
 	}
 	urxe_spin_lock(&srq->rq.lock);
 	for (; wr && !err; wr = wr->next) {
@@ -197,5 +199,5 @@ int urxe_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv
 			urxe_trace_post_recv(0, wr);
 	}
 	urxe_spin_unlock(&srq->rq.lock);
-	return err;
+	return urxe_ret(err);
 }

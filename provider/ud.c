@@ -122,6 +122,13 @@ void urxe_ud_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	}
 	/* Without a buffer, or with one too short, a datagram is lost; the QP lives on. */
 	err = urxe_responder_take_rwqe(qp, pkt->length + URXE_GRH_LEN);
+	if (err == EMSGSIZE && !qp->told_too_long) {
+		qp->told_too_long = true;
+		urxe_warn(
+			"%s: QP 0x%x loses datagrams: with its GRH of 40 bytes one of %u does not "
+			"fit the receive at the head of the queue",
+			qp->dev->cfg.name, qp->qpn, pkt->length);
+	}
 	if (err) {
 		urxe_qp_drop(qp, pkt->psn,
 			     err == ENOENT ? URXE_STAT_RX_UD_NO_RECV : URXE_STAT_RX_UD_TOO_LONG);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "door.h"
 #include "trace.h"
 #include "wq.h"
 
@@ -104,7 +105,7 @@ static int wq_post_recv(struct ibv_wq *ibwq, struct ibv_recv_wr *wr, struct ibv_
 	if (wq->state == IBV_WQS_ERR)
 		wq_error(wq);
 	urxe_spin_unlock(&wq->rq.lock);
-	return err;
+	return urxe_ret(err);
 }
 
 struct ibv_wq *urxe_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "door.h"
 #include "wqe.h"
 #include "wr.h"
 #include "wake.h"
@@ -291,7 +292,7 @@ static int wr_complete(struct ibv_qp_ex *qpx)
 	urxe_spin_unlock(&qp->lock);
 	if (held)
 		urxe_wakes_send(&wakes);
-	return err;
+	return urxe_ret(err);
 }
 
 static void wr_abort(struct ibv_qp_ex *qpx)

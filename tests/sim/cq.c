@@ -149,7 +149,7 @@ static void test_create(void)
 	attr.cqe = URXE_MAX_CQE;
 	REFUSED(EINVAL);
 	attr.cqe = 1;
-	attr.comp_vector = URXE_COMP_VECTORS;
+	attr.comp_vector = (uint32_t)p.a.ctx->num_comp_vectors;
 	REFUSED(EINVAL);
 	pair_close(&p);
 }

@@ -171,7 +171,7 @@ static void make_cq(struct m_world *w, struct m_obj *t)
 	if (bad == 2)
 		a.cqe = URXE_MAX_CQE, cqe = URXE_MAX_CQE;
 	if (bad == 3)
-		a.comp_vector = 1, vector = 1;
+		vector = ctx->num_comp_vectors, a.comp_vector = (uint32_t)vector;
 	if (bad == 4)
 		t->ex = true, a.wc_flags |= IBV_WC_EX_WITH_TM_INFO;
 	if (t->ex) {

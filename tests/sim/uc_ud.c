@@ -2,6 +2,8 @@
 /* Unreliable connections and datagrams (IBTA 9.8.2, 9.8.3): what is dropped, and what is not. */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "netio/stack.h"
@@ -237,6 +239,8 @@ static void test_ud_data(void)
 				  wc.src_qp == p.a.qp->qp_num &&
 				  wc.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM) &&
 				  wc.imm_data == htobe32(7));
+			/* As UCX expects it: 2 in the lower three bits is IPv4. */
+			CU_ASSERT_EQUAL(wc.sl, v6 ? 0x9 : 0xa);
 			CU_ASSERT(!memcmp(grh + 40, p.a.buf, lens[i]));
 			CU_ASSERT_EQUAL(grh[40 + lens[i]], 0xee);
 			if (v6) {
@@ -285,6 +289,40 @@ static void test_ud_drops(void)
 	put(&p, 10, k);
 	CU_ASSERT(none(&p.b));
 	CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_RX_WRONG_TYPE), 2);
+	pair_close(&p);
+}
+
+/* How often @what is in what is logged while @n datagrams of 100 bytes come. */
+static unsigned logged(struct pair *p, uint32_t psn, unsigned n, const char *what)
+{
+	const struct raw_pkt k = {.opcode = UD(SEND_ONLY), .qkey = QKEY, .sqpn = 0x777, .len = 100};
+	int old = dup(STDERR_FILENO), log = memfd_create("log", MFD_CLOEXEC);
+	char text[4096] = "";
+	unsigned found = 0;
+
+	CU_ASSERT_FATAL(old >= 0 && log >= 0 && dup2(log, STDERR_FILENO) >= 0);
+	while (n--)
+		put(p, psn++, k);
+	CU_ASSERT(dup2(old, STDERR_FILENO) >= 0 && pread(log, text, sizeof(text) - 1, 0) >= 0);
+	for (const char *s = text; (s = strstr(s, what)); s++)
+		found++;
+	close(old);
+	close(log);
+	return found;
+}
+
+/* The receiver would look for its datagrams for long: it is told why they are lost, once a QP. */
+static void test_ud_too_long(void)
+{
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_UD);
+	pair_meet(&p);
+	CU_ASSERT_EQUAL(logged(&p, 1, 3, "loses datagrams"), 0); /* there is no receive at all */
+	pair_recv(&p.b, 1, 0x1000, 139);
+	CU_ASSERT_EQUAL(logged(&p, 4, 3, "loses datagrams"), 1);
+	CU_ASSERT_EQUAL(logged(&p, 7, 3, "loses datagrams"), 0);
+	CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_RX_UD_TOO_LONG), 6);
 	pair_close(&p);
 }
 
@@ -418,5 +456,6 @@ static void test_ud_late_link(void)
 }
 
 URXE_TEST_MAIN("uc_ud", T(test_uc_data), T(test_uc_gap), T(test_uc_send_error), T(test_uc_drops),
-	       T(test_uc_recv_errors), T(test_ud_data), T(test_ud_drops), T(test_ud_send_errors),
-	       T(test_ud_goes), T(test_ud_unreachable), T(test_ud_late_link))
+	       T(test_uc_recv_errors), T(test_ud_data), T(test_ud_drops), T(test_ud_too_long),
+	       T(test_ud_send_errors), T(test_ud_goes), T(test_ud_unreachable),
+	       T(test_ud_late_link))
