@@ -283,6 +283,29 @@ static void print_faults(FILE *f, const struct urxe_port_config *d)
 	}
 }
 
+static void print_cm(FILE *f, const struct urxe_cm_settings *s)
+{
+	const struct {
+		const char *key;
+		uint32_t value;
+	} v[] = {{"cm-req-first", s->req_first},
+		 {"cm-req-retries", s->req_retries},
+		 {"cm-req-total", s->req_total},
+		 {"cm-rep-total", s->rep_total},
+		 {"cm-dreq-total", s->dreq_total},
+		 {"cm-timewait", s->timewait},
+		 {"cm-mra", s->mra}};
+
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		if (v[i].value)
+			fprintf(f, "%s = %u\n", v[i].key, v[i].value);
+	}
+	if (s->patience == URXE_CM_PATIENCE_OFF)
+		fputs("patience = off\n", f);
+	else if (s->patience)
+		fprintf(f, "patience = %u\n", s->patience / 1000);
+}
+
 static void print_device(FILE *f, const struct urxe_port_config *d)
 {
 	char buf[64];
@@ -310,6 +333,7 @@ static void print_device(FILE *f, const struct urxe_port_config *d)
 		fprintf(f, "queues = %u\n", d->queues);
 	if (d->trust_peer)
 		fprintf(f, "trust-peer = yes\n");
+	print_cm(f, &d->cm);
 }
 
 char *urxe_config_print(const struct urxe_config *cfg)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "urxe/cm_settings.h"
 #include "urxe/log.h"
 
 #define URXE_CONFIG_MAX_IPS	32
@@ -57,9 +58,10 @@ struct urxe_port_config {
 	uint8_t gw4[16], gw6[16];
 	char pcap[256]; /* capture file, "" for none */
 	struct urxe_fault_rate fault[URXE_NUM_FAULTS][URXE_NUM_FAULT_SIDES];
-	uint64_t seed;	 /* of the fault injection; 0: random */
-	unsigned queues; /* rx/tx queue pairs (lanes) wanted; 0: 1 */
-	bool trust_peer; /* whoever is at the link's socket (netio/trust.h) */
+	uint64_t seed;		    /* of the fault injection; 0: random */
+	unsigned queues;	    /* rx/tx queue pairs (lanes) wanted; 0: 1 */
+	bool trust_peer;	    /* whoever is at the link's socket (netio/trust.h) */
+	struct urxe_cm_settings cm; /* the connection manager's times */
 };
 
 struct urxe_config {

@@ -222,6 +222,41 @@ static bool key_trust_peer(struct urxe_config *cfg, struct urxe_port_config *dev
 	return dev->trust_peer || !strcmp(v, "no");
 }
 
+/* A time or a number of the connection manager's. */
+#define CM_KEY(name, min, max)                                                           \
+	static bool key_cm_##name(struct urxe_config *cfg, struct urxe_port_config *dev, \
+				  const char *v)                                         \
+	{                                                                                \
+		uint64_t n;                                                              \
+                                                                                         \
+		if (!parse_u64(v, min, max, &n))                                         \
+			return false;                                                    \
+		dev->cm.name = (uint32_t)n;                                              \
+		return true;                                                             \
+	}
+
+CM_KEY(req_first, 10, 60000)
+CM_KEY(req_retries, 1, 15)
+CM_KEY(req_total, 10, 600000)
+CM_KEY(rep_total, 10, 600000)
+CM_KEY(dreq_total, 10, 600000)
+CM_KEY(timewait, 1, 600000)
+CM_KEY(mra, 10, 600000)
+
+static bool key_patience(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	uint64_t n;
+
+	if (!strcmp(v, "off")) {
+		dev->cm.patience = URXE_CM_PATIENCE_OFF;
+		return true;
+	}
+	if (!parse_u64(v, 1, 86400, &n))
+		return false;
+	dev->cm.patience = (uint32_t)n * 1000;
+	return true;
+}
+
 static bool key_log(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
 	return !urxe_log_level_parse(v, &cfg->log);
@@ -235,6 +270,7 @@ static bool key_eal(struct urxe_config *cfg, struct urxe_port_config *dev, const
 static const char yes_or_no[] = "yes or no";
 
 #define RATE "a rate from 0 to 1"
+#define MS   "10 to 600000 (ms)"
 
 static const struct urxe_config_key keys[] = {
 	{"port", false, false, key_port,
@@ -262,6 +298,14 @@ static const struct urxe_config_key keys[] = {
 	{"seed", false, false, key_seed, "a number"},
 	{"queues", false, false, key_queues, "1 to 64"},
 	{"trust-peer", false, false, key_trust_peer, yes_or_no},
+	{"cm-req-first", false, false, key_cm_req_first, "10 to 60000 (ms)"},
+	{"cm-req-retries", false, false, key_cm_req_retries, "1 to 15"},
+	{"cm-req-total", false, false, key_cm_req_total, MS},
+	{"cm-rep-total", false, false, key_cm_rep_total, MS},
+	{"cm-dreq-total", false, false, key_cm_dreq_total, MS},
+	{"cm-timewait", false, false, key_cm_timewait, "1 to 600000 (ms)"},
+	{"cm-mra", false, false, key_cm_mra, MS},
+	{"patience", false, false, key_patience, "1 to 86400 (seconds), or off"},
 	{"log", true, false, key_log, "none, err, warn, info, debug or trace"},
 	{"eal", true, false, key_eal, "DPDK EAL arguments, of 255 bytes at most and without ';'"},
 };

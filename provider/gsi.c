@@ -276,6 +276,11 @@ void urxe_gsi_free(void *block)
 	urxe_free(block);
 }
 
+const struct urxe_cm_settings *urxe_gsi_cm_settings(struct ibv_context *ctx)
+{
+	return &to_urxe_dev(ctx)->cfg.cm;
+}
+
 int urxe_gsi_log_level(void)
 {
 	int level = URXE_LOG_TRACE;

@@ -15,6 +15,7 @@
 
 #include <infiniband/verbs.h>
 
+struct urxe_cm_settings;
 struct urxe_ident;
 
 #define URXE_GSI_QKEY 0x80010000u
@@ -180,6 +181,9 @@ int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, u
 
 /** urxe_gsi_free - urxe_free(), which knows the threads of the provider: poll runs on one. */
 void urxe_gsi_free(void *block);
+
+/** urxe_gsi_cm_settings - what the device's configuration says of the CM. As long as the device. */
+const struct urxe_cm_settings *urxe_gsi_cm_settings(struct ibv_context *ctx);
 
 /** urxe_gsi_log_level - the configured enum urxe_log_level, for the CM's own log lines. */
 int urxe_gsi_log_level(void);

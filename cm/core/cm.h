@@ -19,6 +19,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "urxe/cm_settings.h"
 #include "urxe/mad.h"
 
 struct urxe_cm;
@@ -64,8 +65,8 @@ struct urxe_cm_ops {
  */
 struct urxe_cm_config {
 	uint32_t first_ms, max_ms;
-	uint32_t rep_max_ms;	      /* REP's own, so short that the active side knows us alive */
-	uint8_t req_tries, rep_tries; /* sends altogether */
+	uint8_t req_tries, rep_tries; /* sends altogether, to a peer of whom nothing is heard */
+	uint8_t heard_tries;	      /* and while other MADs come from its address */
 	uint32_t dreq_first_ms, dreq_max_ms;
 	uint8_t dreq_tries; /* then the consumer gets its event */
 	uint8_t dreq_sends; /* and so many in all, for the peer's sake: it would stay connected */
@@ -81,10 +82,11 @@ struct urxe_cm_config {
 	 * A connection without traffic does not notice that its peer died. So the passive side
 	 * sends its REP again now and then, which any CM answers with RTU (12.9.7.1), and sooner
 	 * if no answer comes; its REP says that it will (URXE_CM_PROBES). Each side gives up a peer
-	 * that was silent for probe_misses times as long, and for as long as the QP would take to
-	 * run out of retries. With more connections the pauses are longer. 0: never.
+	 * that was silent for patience_ms, for probe_misses times as long as the pauses are, and
+	 * for as long as the QP would take to run out of retries. With more connections the pauses
+	 * are longer. probe_ms 0: never.
 	 */
-	uint32_t probe_first_ms, probe_ms;
+	uint32_t probe_first_ms, probe_ms, patience_ms;
 	uint8_t probe_misses;
 	uint8_t max_mtu; /* enum ibv_mtu: REQs of more are rejected with this (reason 26) */
 	uint64_t ca_guid;
@@ -94,6 +96,8 @@ struct urxe_cm_config {
 
 /** urxe_cm_config_default - the values documented in urxe-cm(7). */
 void urxe_cm_config_default(struct urxe_cm_config *cfg);
+/** urxe_cm_config_set - what a user has set goes before that. */
+void urxe_cm_config_set(struct urxe_cm_config *cfg, const struct urxe_cm_settings *s);
 
 /**
  * States, IBTA 12.9.7 and 12.11 (SIDR). ESTABLISHED has a machine within it for alternate paths

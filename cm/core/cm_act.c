@@ -18,15 +18,14 @@ static uint64_t min64(uint64_t a, uint64_t b)
 /* Wait for the answer to id->mad, a REQ or a REP. */
 static void arm_try(struct urxe_cm_id *id)
 {
-	const struct urxe_cm_config *cfg = &id->cm->cfg;
-
-	urxe_cm_arm_try(id, cfg->first_ms, id->active ? cfg->max_ms : cfg->rep_max_ms);
+	urxe_cm_arm_try(id, id->cm->cfg.first_ms, id->cm->cfg.max_ms);
 }
 
 /* Send id->mad for the first time, or again. */
 static void send_first(struct urxe_cm_id *id)
 {
 	id->tries = 1;
+	id->since = id->cm->ops->now(id->cm->arg);
 	memset(&id->doubt, 0, sizeof(id->doubt));
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
 	arm_try(id);
@@ -110,8 +109,7 @@ static void rej_timeout(struct urxe_cm_id *id)
 
 ACTION(tmo_req)
 {
-	if (id->tries < (id->max_tries ? id->max_tries : id->cm->cfg.req_tries) &&
-	    !urxe_cm_nobody_there(id)) {
+	if (urxe_cm_may_try(id, id->cm->cfg.req_tries) && !urxe_cm_nobody_there(id)) {
 		send_again(id);
 		return URXE_CM_STAY;
 	}
@@ -507,7 +505,7 @@ ACTION(drop_rep_sent)
 
 ACTION(tmo_rep)
 {
-	if (id->tries < id->cm->cfg.rep_tries) {
+	if (urxe_cm_may_try(id, id->cm->cfg.rep_tries)) {
 		send_again(id);
 		return URXE_CM_STAY;
 	}

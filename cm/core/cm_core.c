@@ -9,14 +9,16 @@
 
 #define BUCKETS 512u /* to begin with, of tables that grow with the ids */
 
+#define BEAT 1000000000ull /* ns */
+
 void urxe_cm_config_default(struct urxe_cm_config *cfg)
 {
 	*cfg = (struct urxe_cm_config){
 		.first_ms = 200,
-		.max_ms = 1600,
-		.req_tries = 5,
-		.rep_max_ms = 800,
+		.max_ms = 800,
+		.req_tries = 7,
 		.rep_tries = 13,
+		.heard_tries = 1 + URXE_CM_ADV_RETRIES,
 		.dreq_first_ms = 100,
 		.dreq_max_ms = 800,
 		.dreq_tries = 5,
@@ -31,10 +33,53 @@ void urxe_cm_config_default(struct urxe_cm_config *cfg)
 		.probe_first_ms = 50,
 		.probe_ms = 1000,
 		.probe_misses = 4,
+		.patience_ms = 4000,
 		.max_mtu = IBV_MTU_4096,
 		.max_rd_atom = 16,
 		.qp_ack_timeout = 16, /* 268 ms */
 	};
+}
+
+/* How many tries fill this time. */
+static uint8_t tries_for(uint32_t total_ms, uint32_t first_ms, uint32_t max_ms)
+{
+	uint64_t total = total_ms * URXE_CM_MS, sum = 0;
+	uint8_t n = 0;
+
+	while (sum < total && n < UINT8_MAX)
+		sum += urxe_cm_try_ns(++n, first_ms, max_ms);
+	return n;
+}
+
+void urxe_cm_config_set(struct urxe_cm_config *cfg, const struct urxe_cm_settings *s)
+{
+	if (s->req_first)
+		cfg->first_ms = s->req_first;
+	if (cfg->max_ms < cfg->first_ms)
+		cfg->max_ms = cfg->first_ms;
+	cfg->req_tries = tries_for(s->req_total ? s->req_total : 4600, cfg->first_ms, cfg->max_ms);
+	cfg->rep_tries = tries_for(s->rep_total ? s->rep_total : 9400, cfg->first_ms, cfg->max_ms);
+	if (s->req_retries)
+		cfg->heard_tries = (uint8_t)(s->req_retries + 1);
+	if (s->dreq_total)
+		cfg->dreq_tries = tries_for(s->dreq_total, cfg->dreq_first_ms, cfg->dreq_max_ms);
+	if (cfg->dreq_sends < cfg->dreq_tries)
+		cfg->dreq_sends = cfg->dreq_tries;
+	if (s->timewait)
+		cfg->timewait_ms = s->timewait;
+	if (s->mra) {
+		for (cfg->mra_service = 0; (4096ull << cfg->mra_service) < s->mra * URXE_CM_MS;)
+			cfg->mra_service++;
+		if (cfg->mra_again_ms > s->mra / 2)
+			cfg->mra_again_ms = s->mra / 2;
+	}
+	if (s->patience == URXE_CM_PATIENCE_OFF) {
+		cfg->probe_ms = 0;
+	} else if (s->patience) {
+		cfg->patience_ms = s->patience;
+		if (cfg->probe_ms > s->patience / cfg->probe_misses)
+			cfg->probe_ms = s->patience / cfg->probe_misses;
+	}
 }
 
 static uint64_t hash(const struct urxe_cm *cm, uint64_t v)
@@ -294,6 +339,19 @@ uint64_t urxe_cm_try_ns(unsigned tries, uint32_t first_ms, uint32_t max_ms)
 	return (ms < max_ms ? ms : max_ms) * URXE_CM_MS;
 }
 
+bool urxe_cm_may_try(const struct urxe_cm_id *id, uint8_t tries)
+{
+	const struct urxe_cm *cm = id->cm;
+
+	if (id->max_tries)
+		return id->tries < id->max_tries;
+	/* A peer that lives is worth as many retries as we advertise. */
+	if (cm->heard[urxe_cm_peer_hash(cm, &id->path.dgid)] > id->since &&
+	    id->tries < cm->cfg.heard_tries)
+		return true;
+	return id->tries < tries;
+}
+
 void urxe_cm_arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms)
 {
 	urxe_cm_arm(id, id->wait_ms ? id->wait_ms * URXE_CM_MS
@@ -324,13 +382,30 @@ uint64_t urxe_cm_deadline(const struct urxe_cm *cm)
 {
 	uint64_t timer = timer_deadline(cm), park = urxe_cm_park_deadline(cm);
 
-	return park < timer ? park : timer;
+	if (park < timer)
+		timer = park;
+	/* To notice a stop of ourselves, while peers are watched. */
+	if (cm->cfg.probe_ms && cm->counters.states[URXE_CM_ESTABLISHED] && cm->ran + BEAT < timer)
+		timer = cm->ran + BEAT;
+	return timer;
+}
+
+/*
+ * We have not run for long: stopped by a debugger, or with our machine, or starved. What peers said
+ * meanwhile may be lost, and is no silence of theirs: it begins now.
+ */
+static void notice_stop(struct urxe_cm *cm, uint64_t now)
+{
+	if (now - cm->ran > 2 * BEAT)
+		cm->woke = now;
+	cm->ran = now;
 }
 
 uint64_t urxe_cm_run(struct urxe_cm *cm)
 {
 	uint64_t now = cm->ops->now(cm->arg);
 
+	notice_stop(cm, now);
 	urxe_cm_park_run(cm, now);
 	while (timer_deadline(cm) <= now) {
 		struct urxe_timer *t = urxe_timer_first(&cm->timers);

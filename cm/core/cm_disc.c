@@ -3,6 +3,8 @@
 #include <errno.h>
 
 #include "cm/core/cm_priv.h"
+#include "urxe/gid.h"
+#include "urxe/log.h"
 
 #define ACTION(name) int urxe_cm_act_##name(struct urxe_cm_id *id, struct urxe_cm_step *s)
 
@@ -60,12 +62,42 @@ static uint64_t probe_pause(const struct urxe_cm *cm)
 static uint64_t patience(const struct urxe_cm_id *id, uint64_t pause)
 {
 	const struct urxe_cm_config *cfg = &id->cm->cfg;
-	uint64_t silence = pause * cfg->probe_misses;
+	uint64_t silence = cfg->patience_ms * URXE_CM_MS, missed = pause * cfg->probe_misses;
 	uint8_t ack = id->ack_timeout_set ? id->ack_timeout : cfg->qp_ack_timeout;
 	/* A QP without a time-out waits as long as the longest. */
 	uint64_t qp = (4096ull << (ack ? ack : 31)) * (id->retry_count + 1u);
 
+	if (missed > silence)
+		silence = missed;
 	return silence > qp ? silence : qp;
+}
+
+/* For how long the peer has been silent while we would have heard it. */
+static uint64_t silent(const struct urxe_cm_id *id)
+{
+	uint64_t since = id->heard > id->cm->woke ? id->heard : id->cm->woke;
+
+	return now_ns(id) - since;
+}
+
+/* A machine that dies takes all its connections with it: one line a second is enough. */
+static void say_lost(const struct urxe_cm_id *id)
+{
+	struct urxe_cm *cm = id->cm;
+	char peer[URXE_GID_STRLEN];
+	uint64_t now = now_ns(id);
+
+	if (cm->lost_said && now < cm->lost_said + 1000 * URXE_CM_MS) {
+		cm->lost_unsaid++;
+		return;
+	}
+	urxe_gid_print(id->path.dgid.raw, peer, sizeof(peer));
+	urxe_warn("cm %08x: %s has been silent for %.1f s and is given up (QP 0x%x; %u more since "
+		  "the last such line); patience is a setting",
+		  id->local_comm_id, peer, (double)(now - id->heard) / 1e9, id->local_qpn,
+		  cm->lost_unsaid);
+	cm->lost_said = now;
+	cm->lost_unsaid = 0;
 }
 
 void urxe_cm_heard(struct urxe_cm_id *id)
@@ -149,8 +181,13 @@ ACTION(alive)
 ACTION(tmo_alive)
 {
 	bool asks = !id->active || id->asked_time; /* by REP; by RTU, which may have got lost */
+	uint64_t most = patience(id, id->probe_ns), since = silent(id);
 
-	if (asks && now_ns(id) - id->heard < patience(id, id->probe_ns)) {
+	if (since < most && !asks) {
+		urxe_cm_arm(id, most - since);
+		return URXE_CM_STAY;
+	}
+	if (since < most) {
 		if (now_ns(id) - id->heard > id->probe_ns)
 			urxe_cm_unheard(id);
 		id->probing = !id->active;
@@ -158,6 +195,7 @@ ACTION(tmo_alive)
 		urxe_cm_arm(id, id->probe_ns / 4);
 		return URXE_CM_STAY;
 	}
+	say_lost(id);
 	start_dreq(id, NULL, 0);
 	tell_end(id, s, URXE_CM_EV_PEER_LOST);
 	return 0;

@@ -83,6 +83,7 @@ struct urxe_cm_id {
 	 */
 	uint8_t mad[URXE_MAD_LEN];
 	unsigned tries;
+	uint64_t since;	  /* the first of these */
 	unsigned retries; /* of all messages */
 	enum urxe_cm_event_type last_event;
 	uint32_t wait_ms; /* each try waits so long; 0: back-off */
@@ -141,6 +142,9 @@ struct urxe_cm {
 	unsigned next_refusal;
 	unsigned unanswered[URXE_CM_PEERS]; /* REPs without RTU, by a hash of the peer's address */
 	uint64_t heard[URXE_CM_PEERS];	    /* when the last MAD came, likewise */
+	uint64_t ran, woke;		    /* the last urxe_cm_run(); after a stop */
+	uint64_t lost_said;		    /* when a peer given up was logged, */
+	unsigned lost_unsaid;		    /* and how many were not since */
 };
 
 /** What a step works on, and the event that it leaves. */
@@ -205,6 +209,8 @@ void urxe_cm_cancel(struct urxe_cm_id *id);
 bool urxe_cm_ask_again(struct urxe_cm_id *id);
 /** urxe_cm_no_data - is private data all zeros? */
 bool urxe_cm_no_data(const uint8_t *data, unsigned len);
+/** urxe_cm_may_try - once more? @tries: sends to a peer of whom nothing is heard. */
+bool urxe_cm_may_try(const struct urxe_cm_id *id, uint8_t tries);
 /** urxe_cm_arm_try - wait for the answer to try number id->tries (from 1), with back-off. */
 void urxe_cm_arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms);
 /** urxe_cm_try_ns - how long that is. */

@@ -30,6 +30,7 @@ ACTION(send_sidr_req)
 	urxe_mad_put(m, URXE_SIDR_REQ_SERVICE_ID, r->service_id);
 	urxe_cm_put_private(m, URXE_SIDR_REQ_PRIVATE_DATA, r->private_data, r->private_len);
 	id->tries = 1;
+	id->since = id->cm->ops->now(id->cm->arg);
 	memset(&id->doubt, 0, sizeof(id->doubt));
 	urxe_cm_send_mad(id->cm, &id->path, m);
 	arm(id);
@@ -38,8 +39,7 @@ ACTION(send_sidr_req)
 
 ACTION(tmo_sidr)
 {
-	if (id->tries < (id->max_tries ? id->max_tries : id->cm->cfg.req_tries) &&
-	    !urxe_cm_nobody_there(id)) {
+	if (urxe_cm_may_try(id, id->cm->cfg.req_tries) && !urxe_cm_nobody_there(id)) {
 		id->tries++;
 		urxe_cm_count_retry(id, URXE_MAD_SIDR_REQ);
 		urxe_cm_send_mad(id->cm, &id->path, id->mad);

@@ -345,6 +345,7 @@ static int create_cm(struct urxe_agent *a)
 	if (err)
 		return err;
 	urxe_cm_config_default(&cfg);
+	urxe_cm_config_set(&cfg, urxe_gsi_cm_settings(a->dev->verbs));
 	cfg.ca_guid = be64toh(attr->node_guid);
 	cfg.max_mtu = (uint8_t)port.active_mtu;
 	cfg.max_rd_atom = (uint8_t)(attr->max_qp_rd_atom < 255 ? attr->max_qp_rd_atom : 255);

@@ -270,7 +270,7 @@ def agent():
 def config():
     write('config', 'whole', b'# a comment\n[urxe]\nlog = debug\neal = --foo 1\n\n[urxe0]\n  port = net_vhost0,iface=/tmp/x\r\n'
           b'ip = 10.0.0.1/24, fd00::1/64\ngw = 10.0.0.254 fd00::ff\nmac = 02:00:00:00:00:1F\nmtu = 4096\nvlan = 7\n'
-          b'pcap = /tmp/a b.pcap\ndrop = 0.01\ndup=.5\nreorder = 1\ncorrupt = 0\nseed = 0x10\nqueues = 4\n[b]\nport = loop')
+          b'pcap = /tmp/a b.pcap\ndrop = 0.01\ndup=.5\nreorder = 1\ncorrupt = 0\nseed = 0x10\nqueues = 4\ncm-mra = 5000\npatience = off\n[b]\nport = loop')
     write('config', 'pci', b'[urxe0]\nport = 0000:03:00.0\nip = 192.168.1.1/16\n')
     write('config', 'memif', b'; x\n[a]\nport=net_memif0,role=server,socket=@x\nip=10.0.0.1/31\nip=fe80::1/64\nmtu=9600\n')
     write('config', 'flags', b'[a]\nport=loop\n\0ip\00010.0.0.1/24\0mtu\00256\0pcap\0/tmp/x\0eal\0-v')

@@ -66,10 +66,17 @@ int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *con
 
 void rig_open(struct rig *r, uint64_t guid)
 {
+	rig_open_with(r, guid, NULL);
+}
+
+void rig_open_with(struct rig *r, uint64_t guid, const struct urxe_cm_settings *set)
+{
 	struct urxe_cm_config cfg;
 
 	memset(r, 0, sizeof(*r));
 	urxe_cm_config_default(&cfg);
+	if (set)
+		urxe_cm_config_set(&cfg, set);
 	cfg.ca_guid = guid;
 	r->now = 1000;
 	r->rand = 42;

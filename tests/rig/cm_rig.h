@@ -43,7 +43,9 @@ struct rig {
 
 /** rig_handler - writes down what it is told; for ids of the test's own. @context: the rig. */
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context);
-/** rig_open - a CM with a listener for SERVICE. */
+/** rig_open_with - a CM with a listener for SERVICE. @set: settings, or NULL. */
+void rig_open_with(struct rig *r, uint64_t guid, const struct urxe_cm_settings *set);
+/** rig_open - the same, without any. */
 void rig_open(struct rig *r, uint64_t guid);
 void rig_close(struct rig *r);
 /** rig_path - from our address (11...) to the peer's (22...). */

@@ -668,6 +668,54 @@ static void death(void)
 	}
 }
 
+static int accepts(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
+{
+	const struct urxe_cm_conn conn = {.qpn = (urxe_cm_local_comm_id(id) & 0xffffff) | 2};
+
+	if (ev->type == URXE_CM_EV_REQ_RECEIVED)
+		urxe_cm_send_rep(id, &conn);
+	return 0;
+}
+
+static int connects(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
+{
+	if (ev->type == URXE_CM_EV_REP_RECEIVED)
+		urxe_cm_send_rtu(id, NULL, 0);
+	return 0;
+}
+
+/* At 30 % loss each way, connections one by one: all are made, and both sides know. */
+static void stubborn(void)
+{
+	unsigned failed = 0;
+
+	for (uint64_t seed = 0; seed < 300; seed++) {
+		struct urxe_cm_req req = {.service_id = SERVICE, .qp_type = IBV_QPT_RC};
+		const struct urxe_cm_counters *a, *b;
+		struct cm_net n = {0};
+		struct urxe_cm_id *id;
+
+		cm_net_open(&n, seed + 1000, 30, 0, 2 * MS);
+		for (unsigned i = 0; i < 2; i++) {
+			n.node[i].listener = urxe_cm_new_id(n.node[i].cm, accepts, NULL);
+			urxe_cm_listen(n.node[i].listener, SERVICE, UINT64_MAX);
+		}
+		id = urxe_cm_new_id(n.node[0].cm, connects, NULL);
+		req.path = cm_net_path(0, 1, 0);
+		req.conn.qpn = 0x1234;
+		req.conn.retry_count = 7;
+		CU_ASSERT_EQUAL(urxe_cm_send_req(id, &req), 0);
+		cm_net_run(&n, 15000 * MS);
+		a = urxe_cm_get_counters(n.node[0].cm);
+		b = urxe_cm_get_counters(n.node[1].cm);
+		failed += a->established != 1 || b->established != 1;
+		cm_net_close(&n);
+	}
+	CU_ASSERT_EQUAL(failed, 0);
+	if (failed)
+		printf("%u of 300 failed\n", failed);
+}
+
 static const struct end *first_established(const struct net *n)
 {
 	for (unsigned i = 0; i < n->n_ends; i++) {
@@ -714,5 +762,5 @@ static void death_at_once(void)
 	CU_ASSERT(seen > SEEDS / 4);
 }
 
-URXE_TEST_MAIN("cm_lossy", T(death_at_once), T(lossy), T(not_given_up), T(clean),
+URXE_TEST_MAIN("cm_lossy", T(stubborn), T(death_at_once), T(lossy), T(not_given_up), T(clean),
 	       T(doubled_and_reordered), T(everything), T(forged), T(death))

@@ -83,7 +83,7 @@ static void lap_unanswered(void)
 	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_LAP_ERROR);
 	CU_ASSERT(ms <= 5000);
 	CU_ASSERT_EQUAL(row(r.id), URXE_CM_ESTABLISHED);
-	CU_ASSERT_EQUAL(urxe_cm_get_counters(r.cm)->sent[URXE_MAD_LAP - URXE_MAD_REQ], 5);
+	CU_ASSERT_EQUAL(urxe_cm_get_counters(r.cm)->sent[URXE_MAD_LAP - URXE_MAD_REQ], 7);
 	rig_close(&r);
 	/* A consumer that does not answer says MRA by itself. */
 	rig_open(&r, OWN_GUID);

@@ -296,12 +296,12 @@ static void dead_peer(void)
 		enum urxe_cm_event_type event;
 		unsigned max_ms, sends;
 	} c[] = {
-		{URXE_CM_REQ_SENT, URXE_CM_EV_REQ_ERROR, 5000, 5},
+		{URXE_CM_REQ_SENT, URXE_CM_EV_REQ_ERROR, 5000, 7},
 		{URXE_CM_REP_SENT, URXE_CM_EV_REP_ERROR, 10000, 13},
 		{URXE_CM_DREQ_SENT, URXE_CM_EV_DREQ_ERROR, 2500, 5},
 		{URXE_CM_TIMEWAIT, URXE_CM_EV_TIMEWAIT_EXIT, 1100, 0},
-		{URXE_CM_REP_WAIT, URXE_CM_EV_REQ_ERROR, 10000, 5},
-		{URXE_CM_SIDR_REQ_SENT, URXE_CM_EV_SIDR_REQ_ERROR, 5000, 5},
+		{URXE_CM_REP_WAIT, URXE_CM_EV_REQ_ERROR, 10000, 7},
+		{URXE_CM_SIDR_REQ_SENT, URXE_CM_EV_SIDR_REQ_ERROR, 5000, 7},
 		{URXE_CM_LAP_SENT, URXE_CM_EV_PEER_LOST, 5000, 5},
 	};
 
@@ -365,6 +365,117 @@ static void probes(void)
 		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_ESTABLISHED);
 		wait_ms(&r, 200);
 		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), c[i].end);
+		rig_close(&r);
+	}
+}
+
+/* For each time that can be set: after how long what it is about ends. */
+static void settings(void)
+{
+	static const struct {
+		struct urxe_cm_settings set;
+		enum urxe_cm_state state;
+		enum urxe_cm_event_type event;
+		unsigned ms;
+	} c[] = {
+		{{.req_first = 1000}, URXE_CM_REQ_SENT, URXE_CM_EV_REQ_ERROR, 5000},
+		{{.req_first = 100, .req_total = 300}, URXE_CM_REQ_SENT, URXE_CM_EV_REQ_ERROR, 300},
+		{{.req_total = 60000}, URXE_CM_SIDR_REQ_SENT, URXE_CM_EV_SIDR_REQ_ERROR, 60600},
+		{{.rep_total = 1000}, URXE_CM_REP_SENT, URXE_CM_EV_REP_ERROR, 1400},
+		{{.dreq_total = 300}, URXE_CM_DREQ_SENT, URXE_CM_EV_DREQ_ERROR, 300},
+		{{.dreq_total = 20000}, URXE_CM_DREQ_SENT, URXE_CM_EV_DREQ_ERROR, 20700},
+		{{.timewait = 30000}, URXE_CM_TIMEWAIT, URXE_CM_EV_TIMEWAIT_EXIT, 30000},
+		{{.patience = 10000}, URXE_CM_ESTABLISHED, URXE_CM_EV_PEER_LOST, 10050},
+		{{.patience = 3000}, URXE_CM_ESTABLISHED, URXE_CM_EV_PEER_LOST, 3050},
+		{{.patience = URXE_CM_PATIENCE_OFF}, URXE_CM_ESTABLISHED, URXE_CM_EV_NONE, 100000},
+	};
+
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		unsigned ms = 0;
+		struct rig r;
+
+		rig_open_with(&r, OWN_GUID, &c[i].set);
+		bring_to(&r, c[i].state);
+		r.n_events = 0;
+		r.event = URXE_CM_EV_NONE;
+		for (; !r.n_events && ms < 100000; ms += 10)
+			wait_ms(&r, 10);
+		CU_ASSERT_EQUAL(r.event, c[i].event);
+		if (ms < c[i].ms || ms > c[i].ms + 400)
+			printf("\n    row %u: after %u ms\n", i, ms);
+		CU_ASSERT(ms >= c[i].ms && ms <= c[i].ms + 400);
+		rig_close(&r);
+	}
+}
+
+/* How long an MRA asks for, and what the REP of a side says that does not probe. */
+static void settings_said(void)
+{
+	const struct urxe_cm_settings set = {.mra = 60000, .patience = URXE_CM_PATIENCE_OFF};
+	struct rig r;
+
+	rig_open_with(&r, OWN_GUID, &set);
+	bring_to(&r, URXE_CM_REQ_RCVD);
+	wait_ms(&r, 200);
+	CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_MRA);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_MRA_SERVICE_TIMEOUT), 24);
+	CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_REP), 0);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REP_LOCAL_QKEY), 0);
+	rig_close(&r);
+}
+
+/* While a peer is heard a REQ goes out as often as we advertise, or as is set. */
+static void heard(void)
+{
+	static const uint32_t retries[] = {0, 3, 15};
+
+	for (unsigned i = 0; i < 3; i++) {
+		const struct urxe_cm_settings set = {.req_retries = retries[i], .req_total = 300};
+		uint8_t m[URXE_MAD_LEN];
+		struct rig r;
+
+		rig_open_with(&r, OWN_GUID, &set);
+		bring_to(&r, URXE_CM_REQ_SENT);
+		wait_ms(&r, 100);
+		urxe_mad_init(m, URXE_MAD_DREP, 7);
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+		wait_ms(&r, 15000);
+		CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REQ_ERROR);
+		CU_ASSERT_EQUAL(urxe_cm_get_counters(r.cm)->sent[0],
+				retries[i] ? retries[i] + 1 : 16);
+		rig_close(&r);
+	}
+}
+
+/*
+ * We did not run for a minute: the peer's silence begins when we do again. Either side; and one
+ * that says something then is not given up.
+ */
+static void stopped(void)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		enum urxe_cm_input says = i & 1 ? URXE_CM_IN_REP : URXE_CM_IN_RTU;
+		uint8_t m[URXE_MAD_LEN];
+		struct rig r;
+
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, i & 1 ? URXE_CM_REQ_SENT : URXE_CM_ESTABLISHED);
+		if (i & 1) {
+			peer_mad(&r, URXE_CM_IN_REP, m);
+			urxe_mad_put(m, URXE_REP_LOCAL_QKEY, URXE_CM_PROBES);
+			urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+			CU_ASSERT_EQUAL(urxe_cm_send_rtu(r.id, NULL, 0), 0);
+		}
+		wait_ms(&r, 1500);
+		r.now += 60000000000ull;
+		urxe_cm_run(r.cm);
+		wait_ms(&r, 3500);
+		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_ESTABLISHED);
+		if (i & 2)
+			peer_says(&r, says);
+		wait_ms(&r, 1500);
+		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id),
+				i & 2 ? URXE_CM_ESTABLISHED : URXE_CM_DREQ_SENT);
 		rig_close(&r);
 	}
 }
@@ -869,13 +980,10 @@ static void ranges(void)
 		uint64_t id, mask;
 		int err;
 	} rows[] = {
-		{0x1000, 0xf000, EADDRINUSE}, /* around the one */
-		{0x1230, 0xfff0, EADDRINUSE}, /* within */
-		{0x1234, UINT64_MAX, EADDRINUSE},
-		{0x0034, 0x00ff, EADDRINUSE}, /* across */
-		{0x0200, 0x0f00, EADDRINUSE},
-		{0x1300, 0xff00, 0},
-		{0x0134, 0x0fff, 0},
+		{0x1000, 0xf000, EADDRINUSE},					/* around the one */
+		{0x1230, 0xfff0, EADDRINUSE},					/* within */
+		{0x1234, UINT64_MAX, EADDRINUSE}, {0x0034, 0x00ff, EADDRINUSE}, /* across */
+		{0x0200, 0x0f00, EADDRINUSE},	  {0x1300, 0xff00, 0},		{0x0134, 0x0fff, 0},
 		{0x1334, UINT64_MAX, 0},
 	};
 
@@ -954,7 +1062,8 @@ static void transitions_are_logged(void)
 
 URXE_TEST_MAIN("cm_state", T(every_state_every_input), T(every_state_every_input_then_silence),
 	       T(strangers), T(destroy_anywhere), T(handler_says_no), T(dead_peer), T(probes),
-	       T(asks_again), T(dreq_goes_on), T(auto_mra), T(stale_connection), T(stale_rep),
-	       T(req_rejections), T(req_before_listener), T(sidr_before_listener),
-	       T(twice_before_listener), T(flood_before_listener), T(rej_by_guid), T(refused),
-	       T(refuses_once), T(qp_attributes), T(limits), T(ranges), T(names), T(transitions_are_logged))
+	       T(settings), T(settings_said), T(heard), T(stopped), T(asks_again), T(dreq_goes_on),
+	       T(auto_mra), T(stale_connection), T(stale_rep), T(req_rejections),
+	       T(req_before_listener), T(sidr_before_listener), T(twice_before_listener),
+	       T(flood_before_listener), T(rej_by_guid), T(refused), T(refuses_once),
+	       T(qp_attributes), T(limits), T(ranges), T(names), T(transitions_are_logged))

@@ -37,6 +37,7 @@ static double rate_of(enum urxe_fault what, enum urxe_fault_side side)
 static void whole_file(void)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 0x1f};
+	static const struct urxe_cm_settings cm = {100, 7, 9000, 8000, 700, 60, 5000, 90000};
 
 	CU_ASSERT_EQUAL_FATAL(
 		from_text("# a comment\n; another\n[urxe]\nlog = debug\neal = --foo 1\n"
@@ -45,7 +46,11 @@ static void whole_file(void)
 			  "gw = 10.0.0.254 fd00::ff\nmac = 02:00:00:00:00:1F\n"
 			  "mtu = 4096\nvlan = 7\npcap = /tmp/a b.pcap\ndrop = 0.01\n"
 			  "dup=.5\nreorder = 1\ncorrupt = 0\nseed = 0x10\nqueues = 4\n"
-			  "trust-peer = yes\ndrop-rx = 0.25\ndup-tx = 0\n"
+			  "trust-peer = yes\n"
+			  "cm-req-first = 100\ncm-req-retries = 7\ncm-req-total = 9000\n"
+			  "cm-rep-total = 8000\ncm-dreq-total = 700\ncm-timewait = 60\n"
+			  "cm-mra = 5000\npatience = 90\n"
+			  "drop-rx = 0.25\ndup-tx = 0\n"
 			  "[second]\nport = loop"),
 		0);
 	CU_ASSERT_EQUAL(cfg.num_devices, 2);
@@ -75,6 +80,7 @@ static void whole_file(void)
 	CU_ASSERT_EQUAL(cfg.devices[0].seed, 16);
 	CU_ASSERT_EQUAL(cfg.devices[0].queues, 4);
 	CU_ASSERT_TRUE(cfg.devices[0].trust_peer && !cfg.devices[1].trust_peer);
+	CU_ASSERT_EQUAL(memcmp(&cfg.devices[0].cm, &cm, sizeof(cm)), 0);
 	CU_ASSERT_STRING_EQUAL(cfg.devices[1].name, "second");
 	CU_ASSERT_EQUAL(cfg.devices[1].mtu, 1500);
 	CU_ASSERT_EQUAL(cfg.devices[1].vlan, URXE_NO_VLAN);
@@ -159,6 +165,15 @@ static void errors(void)
 		{DEV "seed = 99999999999999999999\n", "a number"},
 		{DEV "queues = 0\n", "1 to 64"},
 		{DEV "trust-peer = 1\n", "yes or no"},
+		{DEV "cm-req-first = 9\n", "10 to 60000 (ms)"},
+		{DEV "cm-req-retries = 16\n", "1 to 15"},
+		{DEV "cm-req-total = 1s\n", "10 to 600000 (ms)"},
+		{DEV "cm-rep-total = 600001\n", "10 to 600000 (ms)"},
+		{DEV "cm-dreq-total = -1\n", "10 to 600000 (ms)"},
+		{DEV "cm-timewait = 0\n", "1 to 600000 (ms)"},
+		{DEV "cm-mra = 0\n", "10 to 600000 (ms)"},
+		{DEV "patience = never\n", "1 to 86400 (seconds), or off"},
+		{DEV "patience = 0\n", "1 to 86400 (seconds), or off"},
 		{"[a]\nport = net_vhost0,iface=/a\n[b]\nport = net_vhost0,iface=/b\n",
 		 "port of its own"},
 		{DEV "pcap = /tmp/x\n[b]\nport = loop\npcap = /tmp/x\n", "file of its own"},
