@@ -253,16 +253,19 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
 
+	/*
+	 * Before anything is checked or written: after an RNR NAK this packet comes again, and an
+	 * error of what has immediate data is told to its receive (LOC_ACCESS_ERR, IBTA 11.6.2).
+	 */
+	if (pkt->what & URXE_OPF_RECV_WQE && urxe_responder_take_rwqe(qp, 0)) {
+		rnr(qp);
+		return false;
+	}
 	if (pkt->what & URXE_OPF_FIRST && !begin_write(qp, pkt))
 		return false;
 	if (!good_length(qp, pkt) ||
 	    (pkt->what & URXE_OPF_LAST ? pkt->length != r->resid : pkt->length >= r->resid)) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
-		return false;
-	}
-	/* Before anything is written: after an RNR NAK this packet comes again. */
-	if (pkt->what & URXE_OPF_RECV_WQE && urxe_responder_take_rwqe(qp, 0)) {
-		rnr(qp);
 		return false;
 	}
 	if (!urxe_responder_write(qp, pkt)) {

@@ -274,11 +274,13 @@ static enum ibv_wc_status take_write(struct m_world *w, struct target *t, const 
 				     uint8_t *data, uint32_t len)
 {
 	bool imm = wr->op == IBV_WR_RDMA_WRITE_WITH_IMM, uc = t->qp->qpt == IBV_QPT_UC;
+	bool denied = !(t->qp->qp_access & IBV_ACCESS_REMOTE_WRITE) ||
+		      (len && !uc &&
+		       !remote(w, t->qp, t->pd, wr->rkey, wr->addr, len, IBV_ACCESS_REMOTE_WRITE));
 	struct m_recv v;
 
-	if (!(t->qp->qp_access & IBV_ACCESS_REMOTE_WRITE) ||
-	    (len && !uc &&
-	     !remote(w, t->qp, t->pd, wr->rkey, wr->addr, len, IBV_ACCESS_REMOTE_WRITE)))
+	/* Refused at its first packet: a receive is told if that one has the immediate data. */
+	if (denied && (uc || !imm || len > M_MTU))
 		return IBV_WC_REM_ACCESS_ERR;
 	for (uint32_t at = 0; at < len || !at; at += M_MTU) {
 		uint32_t part = len - at < M_MTU ? len - at : M_MTU;
@@ -289,6 +291,10 @@ static enum ibv_wc_status take_write(struct m_world *w, struct target *t, const 
 
 		if (imm && last && !take(t, &v))
 			return IBV_WC_RNR_RETRY_EXC_ERR;
+		if (denied) {
+			received(w, t, &v, IBV_WC_LOC_ACCESS_ERR, 0, 0);
+			return IBV_WC_REM_ACCESS_ERR;
+		}
 		if (part && !mem) { /* UC: given up; the receive waits for the next */
 			if (imm && last) {
 				t->qp->held = v;

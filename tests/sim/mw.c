@@ -265,9 +265,53 @@ static void test_invalidate_errors(void)
 			pair_recv(&r.p.b, 5, 0, 64);
 		CU_ASSERT_EQUAL(invalidate(&r, key, remote),
 				remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_MW_BIND_ERR);
+		/* The receive is told, too (class J); its peer need not wait (provider/README.md).
+		 */
+		if (remote)
+			CU_ASSERT_EQUAL(completion(&r, &r.p.b, IBV_WC_RECV),
+					IBV_WC_REM_INV_REQ_ERR);
 		CU_ASSERT_EQUAL(pair_state(r.p.b.qp), IBV_QPS_ERR);
 		rig_close(&r);
 	}
+}
+
+static enum ibv_wc_status write_imm(struct rig *r, uint32_t len)
+{
+	struct ibv_sge sge = {(uintptr_t)r->p.a.buf, len, r->p.a.mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = start(r), .rkey = r->mw->rkey}},
+			   *bad;
+
+	CU_ASSERT_EQUAL(ibv_post_send(r->p.a.qp, &wr, &bad), 0);
+	return completion(r, &r->p.a, IBV_WC_RDMA_WRITE);
+}
+
+/*
+ * A WRITE with immediate data and a key that opens nothing: the receive that it would complete is
+ * told (IBTA 11.6.2), if it was reached: of several packets the first is refused, and the last has
+ * the immediate data. Who has posted none is not ready, first of all.
+ */
+static void test_imm_refused(void)
+{
+	struct rig r;
+
+	rig_open(&r, IBV_MW_TYPE_2, 1);
+	CU_ASSERT_EQUAL(pair_recv(&r.p.b, 5, 0, 64), 0);
+	CU_ASSERT_EQUAL(pair_recv(&r.p.b, 6, 0, 64), 0);
+	CU_ASSERT_EQUAL(write_imm(&r, 8), IBV_WC_REM_ACCESS_ERR);
+	CU_ASSERT_EQUAL(completion(&r, &r.p.b, IBV_WC_RECV), IBV_WC_LOC_ACCESS_ERR);
+	CU_ASSERT_EQUAL(completion(&r, &r.p.b, IBV_WC_RECV), IBV_WC_WR_FLUSH_ERR);
+	CU_ASSERT_EQUAL(pair_state(r.p.b.qp), IBV_QPS_ERR);
+	rig_close(&r);
+
+	rig_open(&r, IBV_MW_TYPE_2, 2);
+	CU_ASSERT_EQUAL(pair_recv(&r.p.b, 5, 0, 64), 0);
+	CU_ASSERT_EQUAL(write_imm(&r, LEN), IBV_WC_REM_ACCESS_ERR);
+	CU_ASSERT_EQUAL(completion(&r, &r.p.b, IBV_WC_RECV), IBV_WC_WR_FLUSH_ERR);
+	rig_close(&r);
 }
 
 /* A type 2 window is its QP's alone; when that goes, so does what was bound. */
@@ -503,5 +547,6 @@ static void test_order_under_loss(void)
 }
 
 URXE_TEST_MAIN("mw", T(test_opens), T(test_refuses), T(test_zero_based), T(test_rebind_type1),
-	       T(test_invalidate), T(test_invalidate_errors), T(test_other_qp), T(test_bind_errors),
-	       T(test_owner_bits), T(test_post_errors), T(test_order_under_loss))
+	       T(test_invalidate), T(test_invalidate_errors), T(test_imm_refused), T(test_other_qp),
+	       T(test_bind_errors), T(test_owner_bits), T(test_post_errors),
+	       T(test_order_under_loss))
