@@ -197,9 +197,9 @@ ACTION(rej_req_sent)
 {
 	const uint8_t *m = s->mad;
 	bool reason = urxe_mad_get(m, URXE_REJ_REASON) == URXE_CM_REJ_INVALID_SERVICE_ID;
-	bool by_cm = !urxe_mad_get(m, URXE_REJ_LOCAL_COMM_ID) &&
-		     urxe_cm_no_data(urxe_mad_cbytes(m, URXE_REJ_PRIVATE_DATA),
-				     URXE_REJ_PRIVATE_LEN);
+	bool by_cm =
+		!urxe_mad_get(m, URXE_REJ_LOCAL_COMM_ID) &&
+		urxe_cm_no_data(urxe_mad_cbytes(m, URXE_REJ_PRIVATE_DATA), URXE_REJ_PRIVATE_LEN);
 
 	if (reason && id->peer)
 		return URXE_CM_STAY;

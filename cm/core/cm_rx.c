@@ -104,7 +104,7 @@ static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 		cm->counters.drop_wrong_source++;
 		return;
 	}
-	/* Any QPN: whose it is, 0 and 1 too, is the consumer's business, as with the kernel's CM. */
+	/* Any QPN: whose it is is the consumer's business, as with the kernel's CM. */
 	if (!comm_id || mtu < IBV_MTU_256 || mtu > IBV_MTU_4096) {
 		cm->counters.drop_malformed++;
 		return;

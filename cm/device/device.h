@@ -40,7 +40,7 @@ struct urxe_cma_dev {
 	struct urxe_agent *agent;	      /* NULL until the CM is first needed */
 	struct urxe_cma_listening *listening; /* rdma_cm's; NULL before its first listener */
 	unsigned index;
-	bool lost; /* its port is gone, and the client knows */
+	bool lost;		       /* its port is gone, and the client knows */
 	bool starting;		       /* in the background */
 	struct cds_list_head starters; /* queries that wait for that */
 };

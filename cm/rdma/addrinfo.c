@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* rdma_getaddrinfo(): names by getaddrinfo(3), in terms of QP types and port spaces; and as events. */
+/* rdma_getaddrinfo(), also as an event: names by getaddrinfo(3), as QP types and port spaces. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -184,8 +184,7 @@ static int begin_info(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 }
 
 /* Locked. The answer, or that there is none: the call says why. */
-static int end_info(struct urxe_cma_id *id, struct rdma_addrinfo *info)
-	URXE_REQUIRES(urxe_cma_lock)
+static int end_info(struct urxe_cma_id *id, struct rdma_addrinfo *info) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_event *ev =
 		info ? urxe_cma_event_new(id, URXE_CMA_EVENT_ADDRINFO_RESOLVED, 0) : NULL;
@@ -258,8 +257,11 @@ static int query_info(struct urxe_cma_id *id, struct rdma_addrinfo **info)
 
 URXE_CMA_API int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
 {
-	int err = urxe_cma_begin(info ? id : NULL);
+	int err;
 
+	if (!info)
+		return urxe_cma_ret(EINVAL);
+	err = urxe_cma_begin(id);
 	if (!err)
 		err = urxe_cma_end(query_info(to_cma_id(id), info));
 	return urxe_cma_ret(err);

@@ -21,9 +21,9 @@
 
 pthread_cond_t urxe_cma_acked = PTHREAD_COND_INITIALIZER;
 
-#define WARN_AFTER_S 1 /* that rdma_destroy_id() waits for events to be acked */
-#define DRIVE_NS    200000u /* some round trips, and what the peer's application does in between */
-#define YIELD_AFTER 256	    /* turns that found nothing: the peer may share the core */
+#define WARN_AFTER_S 1	     /* that rdma_destroy_id() waits for events to be acked */
+#define DRIVE_NS     200000u /* some round trips, and what the peer's application does in between */
+#define YIELD_AFTER  256     /* turns that found nothing: the peer may share the core */
 
 struct urxe_cma_channel *urxe_cma_channel_create(void)
 {
@@ -323,9 +323,9 @@ void urxe_cma_event_post(struct urxe_cma_event *ev)
 	cds_list_add_tail(&ev->entry, &ch->events);
 	cds_list_add_tail(&ev->own, &ev->owner->events);
 	/*
-	 * Each event is an edge, as it is of the kernel's channels: a program with EPOLLET that takes
-	 * one event a wake-up is woken for the next. What is written twice is read at once; a sleeper
-	 * that has read looks next, and its token may not come back behind it.
+	 * Each event is an edge, as it is of the kernel's channels: a program with EPOLLET that
+	 * takes one event a wake-up is woken for the next. What is written twice is read at once; a
+	 * sleeper that has read looks next, and its token may not come back behind it.
 	 */
 	if (ch->token && !ch->dead && !ch->drivers && !ch->sleepers)
 		write_token(ch);
@@ -389,7 +389,7 @@ void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc)
 	set_token(mc->id->channel);
 }
 
-/* The field's favourite question is why rdma_destroy_id() hangs: @call's id, and what it waits for. */
+/* The field's favourite question is why rdma_destroy_id() hangs: it waits for these events. */
 static void warn_unacked(const struct urxe_cma_id *id, const struct urxe_cma_mcast *mc,
 			 const char *call) URXE_REQUIRES(urxe_cma_lock)
 {
@@ -589,18 +589,18 @@ int urxe_cma_complete(struct rdma_cm_id *id)
 
 URXE_CMA_API const char *rdma_event_str(enum rdma_cm_event_type event)
 {
-#define NAME(x) [RDMA_CM_EVENT_##x] = "RDMA_CM_EVENT_" #x
+#define NAME(x)	 [RDMA_CM_EVENT_##x] = "RDMA_CM_EVENT_" #x
+#define LATER(x) [URXE_CMA_EVENT_##x] = "RDMA_CM_EVENT_" #x
 	static const char *const names[] = {
-		NAME(ADDR_RESOLVED),  NAME(ADDR_ERROR),	     NAME(ROUTE_RESOLVED),
-		NAME(ROUTE_ERROR),    NAME(CONNECT_REQUEST), NAME(CONNECT_RESPONSE),
-		NAME(CONNECT_ERROR),  NAME(UNREACHABLE),     NAME(REJECTED),
-		NAME(ESTABLISHED),    NAME(DISCONNECTED),    NAME(DEVICE_REMOVAL),
-		NAME(MULTICAST_JOIN), NAME(MULTICAST_ERROR), NAME(ADDR_CHANGE),
-		NAME(TIMEWAIT_EXIT),
-		[URXE_CMA_EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
-		[URXE_CMA_EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
-		[URXE_CMA_EVENT_USER] = "RDMA_CM_EVENT_USER",
+		NAME(ADDR_RESOLVED),  NAME(ADDR_ERROR),		NAME(ROUTE_RESOLVED),
+		NAME(ROUTE_ERROR),    NAME(CONNECT_REQUEST),	NAME(CONNECT_RESPONSE),
+		NAME(CONNECT_ERROR),  NAME(UNREACHABLE),	NAME(REJECTED),
+		NAME(ESTABLISHED),    NAME(DISCONNECTED),	NAME(DEVICE_REMOVAL),
+		NAME(MULTICAST_JOIN), NAME(MULTICAST_ERROR),	NAME(ADDR_CHANGE),
+		NAME(TIMEWAIT_EXIT),  LATER(ADDRINFO_RESOLVED), LATER(ADDRINFO_ERROR),
+		LATER(USER),
 	};
+#undef LATER
 #undef NAME
 
 	if ((unsigned)event >= sizeof(names) / sizeof(names[0]) || !names[event])

@@ -103,16 +103,16 @@ struct urxe_cma_mcast {
 };
 
 /* Each with its name in `urxe status --cm`: a state cannot be without one. */
-#define URXE_CMA_STATES(S)                                            \
-	S(IDLE)                                                       \
-	S(BOUND)                                                      \
-	S(ADDR_QUERY)                                                 \
-	S(ADDR_RESOLVED)                                              \
-	S(ROUTE_RESOLVED)                                             \
-	S(CONNECT)    /* REQ sent, or request accepted, or further */ \
-	S(REQUEST)    /* a request that waits for accept or reject */ \
-	S(DISCONNECT) /* DISCONNECTED was queued */                   \
-	S(LISTEN)                                                     \
+#define URXE_CMA_STATES(S)                                                          \
+	S(IDLE)                                                                     \
+	S(BOUND)                                                                    \
+	S(ADDR_QUERY)                                                               \
+	S(ADDR_RESOLVED)                                                            \
+	S(ROUTE_RESOLVED)                                                           \
+	S(CONNECT)    /* REQ sent, or request accepted, or further */               \
+	S(REQUEST)    /* a request that waits for accept or reject */               \
+	S(DISCONNECT) /* DISCONNECTED was queued */                                 \
+	S(LISTEN)                                                                   \
 	S(REMOVED) /* DEVICE_REMOVAL was queued: good for rdma_destroy_id() only */ \
 	S(DESTROY) /* in rdma_destroy_id(), which waits for unacked events */
 
@@ -127,7 +127,8 @@ struct urxe_cma_id {
 	struct rdma_cm_id id; /* first */
 	struct urxe_cma_channel *channel;
 	struct urxe_cma_dev *dev; /* NULL: not bound to one */
-	struct cds_list_head all; /* in the library's list of ids, or of those that are in DESTROY */
+	struct cds_list_head
+		all; /* in the library's list of ids, or of those that are in DESTROY */
 	enum urxe_cma_state state;
 	bool sync; /* the channel is its own, calls wait */
 

@@ -22,7 +22,8 @@ void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
 		.hop_limit = 64,
 		.pkey = 0xffff,
 		.mtu = id->path_mtu,
-		/* 0 is for the own QP; the peer hears what it hears of everybody, as with the kernel. */
+		/* 0 is for the own QP; the peer hears what it hears of everybody, as with the
+		   kernel. */
 		.ack_timeout = id->ack_timeout_set && id->ack_timeout ? id->ack_timeout : 19,
 	};
 	if (!path->mtu)
@@ -285,7 +286,8 @@ static int start_disconnect(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 	enum urxe_cm_state state;
 	int err;
 
-	/* A listener on one address has its CM's id, as the kernel's; one on the wildcard has none. */
+	/* A listener on one address has its CM's id, as the kernel's; one on the wildcard has none.
+	 */
 	if (id->state == URXE_CMA_LISTEN)
 		return id->dev ? 0 : EINVAL;
 	if (!id->cm)
@@ -293,8 +295,9 @@ static int start_disconnect(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 	state = urxe_cm_get_state(id->cm);
 	err = urxe_cma_qp_to_err(id);
 	/*
-	 * As the kernel: an end that is no connection yet, or no more, has nothing to tell its peer,
-	 * and that is no error. What is under way goes on; rdma_destroy_id() or rdma_reject() ends it.
+	 * As the kernel: an end that is no connection yet, or no more, has nothing to tell its
+	 * peer, and that is no error. What is under way goes on; rdma_destroy_id() or rdma_reject()
+	 * ends it.
 	 */
 	if (!err && (state == URXE_CM_ESTABLISHED || state == URXE_CM_REP_SENT ||
 		     state == URXE_CM_MRA_REP_RCVD))

@@ -237,8 +237,8 @@ URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channe
 		id->event = NULL;
 	}
 	/*
-	 * What was taken from the old channel is acked before we return. Once the lock is given, who
-	 * reads the new one may take an event and destroy the id.
+	 * What was taken from the old channel is acked before we return. Once the lock is given,
+	 * who reads the new one may take an event and destroy the id.
 	 */
 	urxe_cma_wait(p, NULL, "rdma_migrate_id()");
 	urxe_cma_leave();

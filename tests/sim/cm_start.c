@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * rdma_resolve_addr() on a device that takes its time to start, as EAL does: the call returns, other
- * calls go on, and what became of the start is told. The link opens when the test lets it.
+ * rdma_resolve_addr() on a device that takes its time to start, as EAL does: the call returns,
+ * other calls go on, and what became of the start is told. The link opens when the test lets it.
  */
 #include <errno.h>
 #include <poll.h>

@@ -370,10 +370,9 @@ static void loopback(void)
 		WORKS(rdma_resolve_addr(c, NULL, addr(hosts[i][0], port), 1000));
 		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
 		CU_ASSERT_PTR_NOT_NULL(c->verbs);
-		CU_ASSERT_FALSE(memcmp(rdma_get_local_addr(c),
-				       addr(i ? "fd00::1" : "10.0.0.1",
-					    ntohs(rdma_get_src_port(c))),
-				       16));
+		CU_ASSERT_FALSE(
+			memcmp(rdma_get_local_addr(c),
+			       addr(i ? "fd00::1" : "10.0.0.1", ntohs(rdma_get_src_port(c))), 16));
 		WORKS(rdma_resolve_route(c, 1000));
 		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
 		WORKS(rdma_connect(c, &param));
@@ -463,7 +462,8 @@ static void addrinfo_events(void)
 	FAILS(rdma_query_addrinfo(id, &res), ENOENT);
 	/* Nobody asks for this one: it goes with its id. */
 	WORKS(rdma_resolve_addrinfo(id, "fd00::1", "7", NULL));
-	CU_ASSERT_STRING_EQUAL(rdma_event_str(ADDRINFO_RESOLVED), "RDMA_CM_EVENT_ADDRINFO_RESOLVED");
+	CU_ASSERT_STRING_EQUAL(rdma_event_str(ADDRINFO_RESOLVED),
+			       "RDMA_CM_EVENT_ADDRINFO_RESOLVED");
 	WORKS(rdma_destroy_id(id));
 	/* A synchronous id has it when the call returns. */
 	WORKS(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP));
@@ -500,5 +500,5 @@ static void user_events(void)
 }
 
 URXE_TEST_MAIN("cm_addr", T(ib_connect), T(ib_service_ids), T(ib_and_ip), T(getaddrinfo_rows),
-	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(loopback), T(reuse_later), T(scope),
-	       T(addrinfo_events), T(user_events))
+	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(loopback), T(reuse_later),
+	       T(scope), T(addrinfo_events), T(user_events))

@@ -147,7 +147,8 @@ static void old_comm_id(void)
 	}
 }
 
-/* Numbers that no QP of ours has come to the consumer as others do: the kernel's CM has no opinion. */
+/* Numbers that no QP of ours has come to the consumer as others do: the kernel's CM has no opinion.
+ */
 static void low_qpns(void)
 {
 	for (uint32_t qpn = 0; qpn < 2; qpn++) {

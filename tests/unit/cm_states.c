@@ -359,7 +359,8 @@ static void wrong_states(void)
 	}
 }
 
-/* Where there is nothing to disconnect: no error, and the connection comes about as if nothing had been. */
+/* Where there is nothing to disconnect: no error, and the connection comes about as if nothing had
+ * been. */
 static void early_disconnect(void)
 {
 	static const enum state states[] = {LISTEN, SENT, REQUEST, RESPONSE};

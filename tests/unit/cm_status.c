@@ -152,9 +152,8 @@ static void unacked(void)
 	CU_ASSERT_EQUAL(count(status("--json"), "\"unacked\": 1"), 1);
 	fd = catch_log(&old);
 	WORKS(pthread_create(&t, NULL, destroy, id));
-	n = poll(&(struct pollfd){fd, POLLIN, 0}, 1, 10000) == 1
-		    ? read(fd, line, sizeof(line) - 1)
-		    : 0;
+	n = poll(&(struct pollfd){fd, POLLIN, 0}, 1, 10000) == 1 ? read(fd, line, sizeof(line) - 1)
+								 : 0;
 	dup2(old, 2);
 	close(old);
 	close(fd);

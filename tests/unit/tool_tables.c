@@ -117,7 +117,8 @@ static void connections(void)
 		all, parse("{\"pid\":7,\"command\":\"rping\",\"ids\":[{\"kind\":\"rdma_cm\","
 			   "\"device\":\"urxe0\",\"state\":\"LISTEN\",\"local\":\"10.0.0.1:7174\","
 			   "\"peer\":\"-\",\"local_comm_id\":0,\"remote_comm_id\":3735928559,"
-			   "\"qpn\":17,\"remote_qpn\":0,\"retries\":2,\"unacked\":3,\"last_event\":\"-\"}]}"));
+			   "\"qpn\":17,\"remote_qpn\":0,\"retries\":2,\"unacked\":3,\"last_event\":"
+			   "\"-\"}]}"));
 	tool_table_connections(out, all);
 	json_object_put(all);
 	is(out,
