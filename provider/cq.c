@@ -386,7 +386,7 @@ int urxe_cq_take(struct urxe_cq *cq, bool drive)
 	return got ? 0 : ENOENT;
 }
 
-void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn)
+void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn, bool keep_good)
 {
 	uint32_t head, to;
 
@@ -396,7 +396,7 @@ void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn)
 	for (uint32_t i = cq->tail; i != head; i++) {
 		struct urxe_cqe *e = &cq->ring[i & (cq->size - 1)];
 
-		if (e->wc.qp_num != qpn)
+		if (e->wc.qp_num != qpn || (keep_good && e->wc.status == IBV_WC_SUCCESS))
 			cq->ring[to++ & (cq->size - 1)] = *e;
 	}
 	atomic_store_explicit(&cq->head, to, memory_order_relaxed);

@@ -99,8 +99,11 @@ bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicite
 int urxe_cq_take(struct urxe_cq *cq, bool drive) URXE_EXCLUDES(cq->lock);
 /** urxe_cq_ex_init - set the ibv_start_poll family up. */
 void urxe_cq_ex_init(struct urxe_cq *cq);
-/** urxe_cq_clean - forget the completions of a QP that is reset or destroyed. */
-void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn) URXE_EXCLUDES(cq->lock);
+/**
+ * urxe_cq_clean - forget the completions of a QP that is reset or destroyed
+ * @keep_good: but for successes
+ */
+void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn, bool keep_good) URXE_EXCLUDES(cq->lock);
 
 /* ---- cq_event.c ---- */
 /** urxe_cq_event_send - one that was held back (wake.h); without room the CQ is @armed again. */

@@ -218,8 +218,17 @@ static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_pa
 }
 
 /*
- * One answer for all that a QP received in the burst. A plain ACK waits for the next turn: by
- * then the application may have something to send that it can go with.
+ * Has a message gone to an application that has nothing to send, nor had after the last one? Its
+ * ACK would wait for nothing: who took the message may not come back to the CQ for long.
+ */
+static bool is_last_word(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	return qp->resp.got && !qp->resp.replies && qp->sq.done == qp->sq.post;
+}
+
+/*
+ * One answer for all that a QP received in the burst. Where the application answers each message,
+ * a plain ACK waits for the next turn: by then there may be something that it can go with.
  */
 static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 	URXE_REQUIRES(lane)
@@ -229,7 +238,7 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 	urxe_spin_lock(&qp->lock);
 	if (qp->peer)
 		urxe_peer_heard(qp->peer, now);
-	more = serve(qp, lane, now, false).more || qp->resp.ack_due;
+	more = serve(qp, lane, now, is_last_word(qp)).more || qp->resp.ack_due;
 	urxe_spin_unlock(&qp->lock);
 	if (more)
 		urxe_progress_defer(qp);

@@ -332,7 +332,9 @@ static void qp_stop(struct urxe_qp *qp)
 	urxe_qp_release_wqes(qp);
 	urxe_spin_unlock(&qp->lock);
 	urxe_progress_forget(qp);
-	urxe_qp_clean_cqs(qp);
+	/* What was done is told to who asks later: a peer that is done, too, may have ended the
+	 * connection, and the QP with it, before the CQ was looked at. */
+	urxe_qp_clean_cqs(qp, true);
 }
 
 void urxe_qp_destroy_common(struct urxe_qp *qp)
@@ -362,13 +364,13 @@ int urxe_destroy_qp(struct ibv_qp *ibqp)
 	return 0;
 }
 
-void urxe_qp_clean_cqs(struct urxe_qp *qp)
+void urxe_qp_clean_cqs(struct urxe_qp *qp, bool keep_good)
 {
 	if (!qp->scq)
 		return; /* XRC_RECV: what is in the CQs of SRQs stays */
-	urxe_cq_clean(qp->scq, qp->qpn);
+	urxe_cq_clean(qp->scq, qp->qpn, keep_good);
 	if (qp->rcq != qp->scq)
-		urxe_cq_clean(qp->rcq, qp->qpn);
+		urxe_cq_clean(qp->rcq, qp->qpn, keep_good);
 }
 
 int urxe_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,

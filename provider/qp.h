@@ -237,6 +237,8 @@ struct urxe_responder {
 	bool nak_due;
 	bool in_recv;	      /* rwqe is a WQE taken from the receive queue */
 	bool established;     /* COMM_EST raised */
+	bool got;	      /* a message has completed a receive, and nothing was posted since */
+	bool replies;	      /* something was posted after the last that did, before the next */
 	uint8_t nak_syndrome; /* of the last NAK that was due; 0: none was */
 	uint32_t nak_psn;
 	uint32_t dup_psn;
@@ -395,8 +397,8 @@ int urxe_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
  * XRC_RECV. */
 struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *pd,
 				      struct ibv_qp_init_attr *attr, uint32_t qpn);
-/** urxe_qp_clean_cqs - forget its completions that nobody has polled. */
-void urxe_qp_clean_cqs(struct urxe_qp *qp);
+/** urxe_qp_clean_cqs - forget its completions that nobody has polled; as urxe_cq_clean(). */
+void urxe_qp_clean_cqs(struct urxe_qp *qp, bool keep_good);
 /** urxe_qp_destroy_common - all but what the application sees of it. */
 void urxe_qp_destroy_common(struct urxe_qp *qp);
 /** urxe_qp_await_events - all @events raised for a handle are read and acknowledged, or gone. */

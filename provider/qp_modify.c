@@ -274,7 +274,7 @@ static void start_responder(struct urxe_qp *qp)
 	r->msn = 0;
 	r->state = r->resume = URXE_RESP_EXPECT_FIRST;
 	r->ack_due = URXE_ACK_NONE;
-	r->nak_due = r->in_recv = r->established = false;
+	r->nak_due = r->in_recv = r->established = r->got = r->replies = false;
 	r->nak_syndrome = 0;
 	r->res_head = r->res_pending = 0;
 	if (r->res)
@@ -302,7 +302,7 @@ static void install_resources(struct urxe_qp *qp, struct urxe_resource *res)
 static void reset_qp(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	urxe_qp_release_wqes(qp);
-	urxe_qp_clean_cqs(qp);
+	urxe_qp_clean_cqs(qp, false);
 	urxe_path_destroy(qp->path);
 	urxe_path_destroy(qp->alt_path);
 	qp->path = qp->alt_path = NULL;

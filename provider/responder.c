@@ -117,6 +117,8 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 
 	urxe_qp_wc(qp, &wc, r->rwqe->wr_id, status, IBV_WC_RECV);
 	if (status == IBV_WC_SUCCESS) {
+		r->replies = r->replies && !r->got;
+		r->got = true;
 		if (pkt->what & URXE_OPF_WRITE)
 			wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 		if (pkt->what & URXE_OPF_IMM) {

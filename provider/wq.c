@@ -218,7 +218,7 @@ int urxe_destroy_wq(struct ibv_wq *ibwq)
 	cds_list_del(&wq->node);
 	urxe_ident_qpn_free(urxe_port_ident(wq->dev->port), ibwq->wq_num);
 	urxe_mutex_unlock(&wq->dev->mutex);
-	urxe_cq_clean(wq->cq, ibwq->wq_num);
+	urxe_cq_clean(wq->cq, ibwq->wq_num, false);
 	events = wq->async_events - urxe_event_purge(to_urxe_ctx(ibwq->context), ibwq);
 	pthread_mutex_lock(&ibwq->mutex);
 	while (ibwq->events_completed != events)

@@ -167,6 +167,8 @@ void urxe_wqe_drop(struct urxe_swqe *wqe)
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post)
 {
 	qp->sq.post = post;
+	qp->resp.replies = qp->resp.replies || qp->resp.got;
+	qp->resp.got = false;
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		while (qp->sq.done != qp->sq.post)
 			urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);

@@ -60,7 +60,7 @@ void m_expect(struct m_world *w, struct m_obj *cq, uint32_t qpn, uint64_t id,
 		m_fail(w, "more completions to come than the model has room for");
 		return;
 	}
-	w->wc[w->n_wc++] = (struct m_wc){cq, qpn, id, status, opcode, len};
+	w->wc[w->n_wc++] = (struct m_wc){cq, qpn, id, status, opcode, len, false};
 }
 
 void m_forget(struct m_world *w, const struct m_obj *cq, uint32_t qpn)
@@ -69,6 +69,32 @@ void m_forget(struct m_world *w, const struct m_obj *cq, uint32_t qpn)
 
 	for (unsigned i = 0; i < w->n_wc; i++)
 		if (w->wc[i].cq != cq || (qpn && w->wc[i].qpn != qpn))
+			w->wc[n++] = w->wc[i];
+	w->n_wc = n;
+}
+
+void m_destroyed(struct m_world *w, const struct m_obj *cq, uint32_t qpn)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->n_wc; i++) {
+		struct m_wc wc = w->wc[i];
+		bool its = wc.cq == cq && wc.qpn == qpn;
+
+		wc.late |= its;
+		if (!its || wc.status == IBV_WC_SUCCESS)
+			w->wc[n++] = wc;
+	}
+	w->n_wc = n;
+}
+
+/* Nothing is under way any more: what has not come does not. */
+static void forget_late(struct m_world *w)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->n_wc; i++)
+		if (!w->wc[i].late)
 			w->wc[n++] = w->wc[i];
 	w->n_wc = n;
 }
@@ -140,6 +166,7 @@ static bool arrived(void *arg)
 	struct m_world *w = arg;
 
 	poll_all(w);
+	forget_late(w); /* they were there before this poll */
 	return w->failed || !w->n_wc;
 }
 

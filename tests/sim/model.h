@@ -142,6 +142,7 @@ struct m_wc {
 	enum ibv_wc_status status;
 	int opcode;   /* of a success */
 	uint32_t len; /* of a receive's success */
+	bool late;    /* its QP has gone: it comes if it was there then */
 };
 
 struct m_world {
@@ -176,6 +177,8 @@ bool m_check(struct m_world *w, const char *verb, int got, int want);
 /** m_expect - a completion will come. */
 void m_expect(struct m_world *w, struct m_obj *cq, uint32_t qpn, uint64_t id,
 	      enum ibv_wc_status status, int opcode, uint32_t len);
+/** m_destroyed - of a QP that has gone only successes are left, those that were there then. */
+void m_destroyed(struct m_world *w, const struct m_obj *cq, uint32_t qpn);
 /** m_forget - the completions of a QP will not be seen in this CQ any more. */
 void m_forget(struct m_world *w, const struct m_obj *cq, uint32_t qpn);
 

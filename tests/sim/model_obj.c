@@ -444,8 +444,8 @@ static void end_qp(struct m_world *w, struct m_obj *qp)
 {
 	m_leave(w, qp);
 	if (qp->scq) {
-		m_forget(w, qp->scq, qp->qp->qp_num);
-		m_forget(w, qp->rcq, qp->qp->qp_num);
+		m_destroyed(w, qp->scq, qp->qp->qp_num);
+		m_destroyed(w, qp->rcq, qp->qp->qp_num);
 	}
 	for (unsigned i = 0; i < M_OBJS; i++)
 		if (w->obj[M_MW][i] && w->obj[M_MW][i]->qp_of == qp)

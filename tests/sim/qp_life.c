@@ -259,7 +259,57 @@ static void test_destroy_with_work(void)
 	pair_recv(&p.a, 1, 0, 8);
 	CU_ASSERT_EQUAL(ibv_destroy_qp(p.a.qp), 0);
 	p.a.qp = NULL;
+	/* What was done before is told; of the rest nothing. */
+	CU_ASSERT(ibv_poll_cq(p.a.cq, 1, &wc) == 1 && wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 0);
+	pair_close(&p);
+}
+
+/* Turns of one side alone, and what is on its way to it. */
+static void turns_of(struct pair *p, struct side *s)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		urxe_sim_advance(p->sim, urxe_sim_now(p->sim) + 10000);
+		urxe_progress_turn(s->dev);
+	}
+}
+
+/*
+ * A message to an application that has nothing to say is acknowledged in the turn that received it:
+ * the next one may be long in coming. To one that answers each message the ACK goes with the
+ * answer.
+ */
+static void test_ack_in_turn(void)
+{
+	struct ibv_wc wc;
+	struct pair p;
+	uint64_t before;
+
+	pair_open(&p, &plain, IBV_QPT_RC);
+	pair_meet(&p);
+	for (unsigned i = 0; i < 3; i++) {
+		pair_recv(&p.b, i, 0, 8);
+		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, i, 0, 8, NULL, 0, IBV_SEND_SIGNALED),
+				0);
+		urxe_sim_advance(p.sim, urxe_sim_now(p.sim) + 10000);
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.b.cq, 1, &wc), 1); /* one turn, and none after it */
+		turns_of(&p, &p.a);
+		CU_ASSERT(ibv_poll_cq(p.a.cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		pair_recv(&p.b, i, 0, 8);
+		pair_recv(&p.a, i, 64, 8);
+		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
+		urxe_sim_advance(p.sim, urxe_sim_now(p.sim) + 10000);
+		before = pair_stat(&p.b, URXE_STAT_TX_PACKETS);
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.b.cq, 1, &wc), 1);
+		CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_TX_PACKETS) - before, !i);
+		CU_ASSERT_EQUAL(pair_post(&p.b, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
+		CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_TX_PACKETS) - before, 2);
+		turns_of(&p, &p.a);
+		turns_of(&p, &p.b);
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 1);
+	}
 	pair_close(&p);
 }
 
@@ -666,7 +716,7 @@ static void test_full_link(void)
 
 URXE_TEST_MAIN("qp_life", T(test_flush_order), T(test_post_in_early_states), T(test_local_errors),
 	       T(test_dereg_under_write), T(test_no_rd_atomic), T(test_reset_and_return),
-	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_drain),
-	       T(test_change_dest_rd_atomic), T(test_comm_est), T(test_unread_events), T(test_srq),
-	       T(test_cq_resize), T(test_cq_overrun), T(test_full_link), T(test_cq_overrun_destroy),
-	       T(test_notify))
+	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_ack_in_turn),
+	       T(test_drain), T(test_change_dest_rd_atomic), T(test_comm_est),
+	       T(test_unread_events), T(test_srq), T(test_cq_resize), T(test_cq_overrun),
+	       T(test_full_link), T(test_cq_overrun_destroy), T(test_notify))
