@@ -598,7 +598,7 @@ static int status_of(pid_t pid)
 /* Before this process has a link: its children could not have one then. */
 static void addresses(void)
 {
-	int opened[2], until[2];
+	int opened[2] = {-1, -1}, until[2] = {-1, -1};
 	pid_t first;
 	char c;
 
