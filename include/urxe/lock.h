@@ -130,9 +130,7 @@ static inline void urxe_mutex_wait(struct urxe_mutex *l, pthread_cond_t *cond) U
 	pthread_cond_wait(cond, &l->m);
 }
 
-/** urxe_mutex_timedwait - the same till @until of the clock of @cond at the longest. True: till
- * then.
- */
+/** urxe_mutex_timedwait - the same till @until of the clock of @cond; true: that has come. */
 static inline bool urxe_mutex_timedwait(struct urxe_mutex *l, pthread_cond_t *cond,
 					const struct timespec *until) URXE_REQUIRES(l)
 {
