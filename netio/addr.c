@@ -193,6 +193,25 @@ void urxe_port_suspect(struct urxe_port *port, unsigned sgid_index, const uint8_
 	urxe_neigh_put(port, n);
 }
 
+void urxe_port_ask(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
+{
+	const struct urxe_gid_entry *own = urxe_port_own(port, sgid_index);
+	struct urxe_lane *lane = port->lanes;
+	uint8_t next[16];
+
+	if (!own || !atomic_load(&port->started) || urxe_port_way(port, dgid) != PATH_WIRE ||
+	    urxe_port_next_hop(port, own, dgid, next))
+		return;
+	urxe_lane_lock(lane);
+	urxe_neigh_ask(lane, next, sgid_index);
+	urxe_lane_unlock(lane);
+}
+
+unsigned urxe_port_neigh_news(const struct urxe_port *port)
+{
+	return atomic_load_explicit(&port->neigh.news, memory_order_relaxed);
+}
+
 int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16],
 		      uint8_t dmac[6])
 {

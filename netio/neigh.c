@@ -34,6 +34,7 @@ static const uint64_t ask_interval[] = {100 * URXE_MSEC, 200 * URXE_MSEC, 400 * 
 #define HOLD_TIME      URXE_SEC /* after a failure */
 #define DOUBT_TIME     (10 * URXE_MSEC) /* between questions that a transport causes */
 #define ANSWERS	       50		/* in each LIMIT_TICK, of one lane */
+#define VICTIMS	       32		/* entries that are looked at for one to go */
 #define LINGER_TIME    (60 * URXE_SEC)	/* of an entry that nobody refers to */
 #define ANNOUNCEMENTS  2		/* RFC 5227 2.3 */
 #define ANNOUNCE_GAP   (2 * URXE_SEC)
@@ -98,6 +99,8 @@ static void set_word(struct urxe_neigh *n, enum urxe_neigh_state state, const ui
 /* Something is to do at @due: no sleeper may sleep beyond. Under the lock. */
 static void schedule(struct urxe_port *port, uint64_t due) URXE_REQUIRES(port->neigh.lock)
 {
+	if (due < port->neigh.scheduled)
+		port->neigh.scheduled = due;
 	if (due >= atomic_load_explicit(&port->neigh.next_due, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&port->neigh.next_due, due, memory_order_relaxed);
@@ -115,6 +118,8 @@ static void enter(struct urxe_port *port, struct urxe_neigh *n, enum urxe_neigh_
 		  const uint8_t mac[6], uint64_t due) URXE_REQUIRES(port->neigh.lock)
 {
 	urxe_trace_neighbour(n->gid, state_of(n), state);
+	if (state >= NEIGH_STALE && state_of(n) < NEIGH_STALE)
+		atomic_fetch_add_explicit(&port->neigh.news, 1, memory_order_relaxed);
 	set_word(n, state, mac);
 	n->due = due;
 	schedule(port, due);
@@ -147,6 +152,40 @@ static void ask(struct urxe_lane *lane, const struct question *q) URXE_REQUIRES(
 		urxe_nd_ask(lane, own, q->gid, q->unicast ? q->mac : NULL);
 }
 
+/* What nobody refers to is worth the less the less is known of it. */
+static unsigned worth(const struct urxe_neigh *n)
+{
+	enum urxe_neigh_state state = state_of(n);
+
+	return state == NEIGH_NONE || state == NEIGH_FAILED ? 0 : state == NEIGH_INCOMPLETE ? 1 : 2;
+}
+
+/* One entry goes: the least of some that nobody refers to. False: there is none. */
+static bool make_room(struct urxe_port *port) URXE_REQUIRES(port->neigh.lock)
+{
+	struct urxe_neigh_table *t = &port->neigh;
+	struct urxe_neigh **least = NULL, *n;
+	unsigned seen = 0;
+
+	for (unsigned i = 0; i < NEIGH_BUCKETS && seen < VICTIMS; i++) {
+		t->victim = (t->victim + 1) % NEIGH_BUCKETS;
+		for (struct urxe_neigh **pn = &t->bucket[t->victim]; (n = *pn); pn = &n->next) {
+			if (n->refs)
+				continue;
+			seen++;
+			if (!least || worth(n) < worth(*least))
+				least = pn;
+		}
+	}
+	if (!least)
+		return false;
+	n = *least;
+	*least = n->next;
+	t->count--;
+	free(n);
+	return true;
+}
+
 bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16])
 {
 	struct urxe_neigh *n;
@@ -166,8 +205,11 @@ int urxe_neigh_get(struct urxe_port *port, const uint8_t gid[16], unsigned sgid_
 
 	urxe_spin_lock(&port->neigh.lock);
 	n = find(&port->neigh, gid);
-	if (!n)
+	if (!n) {
+		if (port->neigh.count >= NEIGH_MAX)
+			make_room(port);
 		n = add(&port->neigh, gid, sgid_index);
+	}
 	if (n)
 		n->refs++;
 	urxe_spin_unlock(&port->neigh.lock);
@@ -209,6 +251,10 @@ int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
 		question_for(&q, n, false);
 		__attribute__((fallthrough));
 	case NEIGH_INCOMPLETE:
+		/* More than a stranger wants it now. */
+		if (n->brief)
+			n->tries = 0;
+		n->brief = false;
 		err = EINPROGRESS;
 		break;
 	case NEIGH_STALE:
@@ -225,6 +271,26 @@ int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
 			   1);
 	ask(lane, &q);
 	return err;
+}
+
+void urxe_neigh_ask(struct urxe_lane *lane, const uint8_t gid[16], unsigned sgid_index)
+{
+	struct urxe_port *port = lane->port;
+	struct question q = {false};
+	struct urxe_neigh *n;
+
+	urxe_spin_lock(&port->neigh.lock);
+	n = find(&port->neigh, gid);
+	if (!n && (port->neigh.count < NEIGH_MAX || make_room(port)))
+		n = add(&port->neigh, gid, sgid_index);
+	if (n && (state_of(n) == NEIGH_NONE || state_of(n) == NEIGH_FAILED)) {
+		n->brief = true;
+		n->tries = ASK_TRIES - 1;
+		enter(port, n, NEIGH_INCOMPLETE, NULL, urxe_port_now(port) + ask_interval[0]);
+		question_for(&q, n, false);
+	}
+	urxe_spin_unlock(&port->neigh.lock);
+	ask(lane, &q);
 }
 
 void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n)
@@ -310,6 +376,9 @@ static bool timeout(struct urxe_port *port, struct urxe_lane *lane, struct urxe_
 		return !n->refs;
 	}
 	urxe_count(lane, URXE_CNT_neigh_failed, 1);
+	if (n->brief && !n->refs)
+		return true;
+	n->brief = false;
 	n->hold = now + HOLD_TIME;
 	enter(port, n, NEIGH_FAILED, NULL, linger(n, now));
 	return false;
@@ -325,7 +394,7 @@ static struct urxe_neigh *learn(struct urxe_port *port, struct urxe_lane *lane,
 		own = urxe_port_own(port, i);
 		if (!own || !urxe_gid_on_link(own, gid))
 			continue;
-		if (port->neigh.count < NEIGH_MAX)
+		if (port->neigh.count < NEIGH_MAX || make_room(port))
 			return add(&port->neigh, gid, i);
 		urxe_count(lane, URXE_CNT_neigh_full, 1);
 		break;
@@ -364,6 +433,7 @@ static void heard_locked(struct urxe_port *port, struct urxe_lane *lane, struct 
 		settle(n, now);
 	if (!known)
 		urxe_count(lane, URXE_CNT_neigh_resolved, 1);
+	n->brief = false;
 	if (heard & NEIGH_HEARD_SOLICITED) {
 		atomic_store_explicit(&n->used, false, memory_order_relaxed);
 		enter(port, n, NEIGH_REACHABLE, mac, now + REACHABLE_TIME);
@@ -498,14 +568,18 @@ static void announce(struct urxe_lane *lane, uint64_t who, bool first) URXE_REQU
 	}
 }
 
-/* The first entry that is due, dealt with. True while there may be more. Locked. */
+/*
+ * The next entry that is due, dealt with: from bucket *from on, where the next call goes on. True
+ * while there may be more; *next is the first that is not due yet. Locked.
+ */
 static bool expire_one(struct urxe_port *port, struct urxe_lane *lane, uint64_t now,
-		       struct question *q, uint64_t *next) URXE_REQUIRES(lane, port->neigh.lock)
+		       struct question *q, unsigned *from, uint64_t *next)
+	URXE_REQUIRES(lane, port->neigh.lock)
 {
 	struct urxe_neigh_table *t = &port->neigh;
 
-	*next = URXE_NEVER;
-	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
+	for (unsigned b = *from; b < NEIGH_BUCKETS; b++) {
+		*from = b;
 		for (struct urxe_neigh **pn = &t->bucket[b], *n; (n = *pn);) {
 			if (n->due > now) {
 				if (n->due < *next)
@@ -529,7 +603,7 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	struct urxe_port *port = lane->port;
 	struct urxe_neigh_table *t = &port->neigh;
 	uint64_t next = atomic_load_explicit(&t->next_due, memory_order_relaxed), due, who;
-	unsigned left;
+	unsigned left, from = 0;
 	bool more, came;
 
 	/* Senders that wait for the link are to go in its first microsecond. */
@@ -539,6 +613,7 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 	urxe_spin_lock(&port->neigh.lock);
 	came = watch_carrier(port, now);
 	left = announce_due(port, now, &who);
+	t->scheduled = next = URXE_NEVER;
 	urxe_spin_unlock(&port->neigh.lock);
 	if (came)
 		urxe_mcast_report_all(port);
@@ -549,8 +624,11 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 		struct question q = {false};
 
 		urxe_spin_lock(&port->neigh.lock);
-		more = expire_one(port, lane, now, &q, &next);
+		more = expire_one(port, lane, now, &q, &from, &next);
 		if (!more) {
+			/* In a bucket that was looked at before. */
+			if (t->scheduled < next)
+				next = t->scheduled;
 			if (t->announce_left && t->announce_due < next)
 				next = t->announce_due;
 			due = atomic_load_explicit(&port->mcast.due, memory_order_relaxed);

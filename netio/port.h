@@ -367,6 +367,16 @@ bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t 
 void urxe_port_suspect(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
 
 /**
+ * urxe_port_ask - one question for the L2 address of a destination that a stranger says is his
+ *
+ * No more follow, and nothing is kept of it when nobody answers. As urxe_port_resolve() else.
+ */
+void urxe_port_ask(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
+
+/** urxe_port_neigh_news - changes whenever an L2 address becomes known. Thread-safe. */
+unsigned urxe_port_neigh_news(const struct urxe_port *port);
+
+/**
  * urxe_port_resolve - the L2 address of a destination, without a path
  *
  * Starts resolution where needed. Returns 0 and @dmac; EINPROGRESS; EHOSTUNREACH; ENETUNREACH.

@@ -71,6 +71,7 @@ struct urxe_neigh {
 	uint8_t gid[16];
 	unsigned sgid_index; /* own address that asks */
 	unsigned refs;	     /* paths */
+	bool brief;	     /* asked for a stranger's sake: goes when it does not answer */
 	unsigned tries;
 	uint64_t due;	  /* when the state times out, or URXE_NEVER */
 	uint64_t hold;	  /* FAILED: no new attempt before */
@@ -82,7 +83,7 @@ struct urxe_neigh {
 };
 
 #define NEIGH_BUCKETS 256
-#define NEIGH_MAX     1024 /* entries that nobody asked for are not learned beyond */
+#define NEIGH_MAX     1024 /* beyond, one goes that nobody refers to: failed ones first */
 
 #define LIMIT_TICK (10 * URXE_MSEC)
 
@@ -106,6 +107,9 @@ struct urxe_neigh_table {
 	struct urxe_spin lock;
 	unsigned count;
 	_Atomic uint64_t next_due; /* nothing is to do before */
+	uint64_t scheduled;	   /* the first that came since urxe_neigh_tick() began to look */
+	unsigned victim;	   /* the bucket where the last one that had to go was */
+	_Atomic unsigned news;	   /* counts addresses that became known */
 	struct urxe_neigh *bucket[NEIGH_BUCKETS];
 	/* announcements of our own addresses, also under lock */
 	unsigned announce_left;
@@ -139,6 +143,14 @@ void urxe_neigh_put(struct urxe_port *port, struct urxe_neigh *n);
 bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16]);
 /** urxe_neigh_use - slow path of a sender: *word is usable upon 0; EINPROGRESS, EHOSTUNREACH. */
 int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
+	URXE_REQUIRES(lane);
+/**
+ * urxe_neigh_ask - one question about an on-link address, on behalf of a stranger who says that it
+ * is his
+ *
+ * Nothing of it is left in 100 ms if nobody answers.
+ */
+void urxe_neigh_ask(struct urxe_lane *lane, const uint8_t gid[16], unsigned sgid_index)
 	URXE_REQUIRES(lane);
 /** urxe_neigh_suspect - ask everybody for the MAC, which stays in use; at a bounded rate. */
 void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n) URXE_REQUIRES(lane);

@@ -249,6 +249,21 @@ int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union i
 	return err;
 }
 
+void urxe_gsi_ask(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid)
+{
+	struct urxe_device *dev = to_urxe_dev(ctx);
+
+	urxe_port_ask(dev->port, sgid_index, dgid->raw);
+	atomic_store_explicit(&dev->service.resolve_until,
+			      urxe_port_now(dev->port) + RESOLVE_WINDOW, memory_order_relaxed);
+	urxe_service_nudge(dev);
+}
+
+unsigned urxe_gsi_neigh_news(struct ibv_context *ctx)
+{
+	return urxe_port_neigh_news(to_urxe_dev(ctx)->port);
+}
+
 int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index)
 {
 	struct urxe_gid_entry e;

@@ -164,6 +164,13 @@ bool urxe_gsi_known(struct ibv_context *ctx, unsigned sgid_index, const union ib
  */
 void urxe_gsi_suspect(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);
 
+/** urxe_gsi_ask - one question for the L2 address that a stranger says is his, as urxe_port_ask().
+ */
+void urxe_gsi_ask(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);
+
+/** urxe_gsi_neigh_news - changes whenever an L2 address becomes known. Thread-safe. */
+unsigned urxe_gsi_neigh_news(struct ibv_context *ctx);
+
 /** urxe_gsi_prefix - prefix length (0..32 or 0..128) of the own address at a GID index; -1 if none.
  */
 int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);

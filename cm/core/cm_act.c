@@ -269,6 +269,7 @@ ACTION(rep)
 		urxe_cm_free_alt(id);
 	urxe_cm_index_peer(id);
 	urxe_cm_heard(id);
+	id->mras = 0;
 	urxe_cm_arm(id, cm->cfg.mra_after_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_REP_RECEIVED;
 	s->ev.rep = c;
@@ -386,6 +387,7 @@ ACTION(req)
 	memcpy(id->mad, m, sizeof(id->mad));
 	urxe_cm_index_peer(id);
 	urxe_cm_heard(id);
+	id->mras = 0;
 	urxe_cm_arm(id, id->cm->cfg.mra_after_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_REQ_RECEIVED;
 	read_req(id, m, &s->ev);
@@ -552,9 +554,11 @@ ACTION(send_mra)
 	return send_mra(id, (uint8_t)r->reason, r->private_data, r->private_len);
 }
 
-/* The consumer is slow. */
+/* The consumer is slow. What the peer does not hear of two MRAs it hears when it asks again. */
 ACTION(tmo_mra)
 {
+	if (id->mras++ >= 2)
+		return 0;
 	return send_mra(id, id->cm->cfg.mra_service, NULL, 0);
 }
 
@@ -563,6 +567,7 @@ ACTION(dup_mra)
 {
 	id->cm->counters.duplicates++;
 	urxe_cm_heard(id);
+	id->mras = 1;
 	return send_mra(id, id->cm->cfg.mra_service, NULL, 0);
 }
 

@@ -9,7 +9,8 @@
 
 #include "cm/core/cm_priv.h"
 
-#define AGAIN_NS 2000000ull
+#define AGAIN_NS  2000000ull
+#define OF_SENDER (URXE_CM_PARKED / 4 * 3) /* may be of one address */
 
 static bool is_sidr(const uint8_t *mad)
 {
@@ -46,6 +47,7 @@ bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const ui
 {
 	uint64_t now = cm->ops->now(cm->arg);
 	struct urxe_cm_parked *p, *room = NULL;
+	unsigned of_sender = 0;
 
 	if (!cm->cfg.listen_grace_ms)
 		return false;
@@ -55,8 +57,10 @@ bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const ui
 			room = p;
 		else if (same_req(p, src, mad))
 			return true;
+		else
+			of_sender += !memcmp(&p->src.sgid, &src->sgid, sizeof(src->sgid));
 	}
-	if (!room)
+	if (!room || of_sender >= OF_SENDER)
 		return false;
 	room->src = *src;
 	memcpy(room->mad, mad, URXE_MAD_LEN);

@@ -82,6 +82,7 @@ struct urxe_cm_id {
 	/* What is retransmitted: REQ, REP, RTU, DREQ; or the peer's request until it is answered.
 	 */
 	uint8_t mad[URXE_MAD_LEN];
+	uint8_t mras; /* since the peer was heard */
 	unsigned tries;
 	uint64_t since;	  /* the first of these */
 	unsigned retries; /* of all messages */

@@ -41,6 +41,20 @@ struct urxe_agent_deferred {
 	uint8_t mad[URXE_MAD_LEN];
 };
 
+/* Questions in a stretch of time. */
+struct urxe_agent_budget {
+	uint64_t until;
+	unsigned spent;
+};
+
+/* Which addresses were seen in the last one or two seconds: bits, of two hashes an address. */
+#define URXE_AGENT_SEEN_WORDS 4096u
+struct urxe_agent_seen {
+	uint64_t key, turn; /* when the older half is forgotten */
+	unsigned now;
+	uint64_t bits[2][URXE_AGENT_SEEN_WORDS];
+};
+
 struct urxe_agent {
 	struct urxe_cma_dev *dev;
 	struct urxe_cm *cm;
@@ -56,6 +70,10 @@ struct urxe_agent {
 	unsigned n_deferred;
 	struct urxe_agent_held *held;
 	unsigned n_held;
+	unsigned news;	     /* urxe_gsi_neigh_news() when these were looked at */
+	uint64_t held_until; /* the first of these */
+	struct urxe_agent_budget asked_new, asked_again;
+	struct urxe_agent_seen seen;  /* strangers */
 	struct cds_list_head queries; /* neighbours that ids wait for */
 	struct urxe_gsi_service svc;
 	bool in_poll;

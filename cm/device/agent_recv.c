@@ -8,6 +8,12 @@
 #define GRH_LEN 40u
 #define HOLD_NS 100000000ull
 
+/* Questions about strangers in each BUDGET_NS: about new ones, about those that come again. */
+#define BUDGET_NS 10000000ull
+#define ASK_NEW	  10u
+#define ASK_AGAIN 120u
+#define SEEN_NS	  1000000000ull
+
 int urxe_agent_post(struct urxe_agent *a, const uint64_t *slots, unsigned n)
 {
 	struct ibv_recv_wr wr[URXE_AGENT_BATCH], *bad;
@@ -50,49 +56,102 @@ static bool read_grh(const uint8_t *grh, struct urxe_cm_source *src)
 	return true;
 }
 
+/* ---- strangers ---- */
+
+static bool spend(struct urxe_agent_budget *b, unsigned most, uint64_t now)
+{
+	if (now >= b->until) {
+		b->until = now + BUDGET_NS;
+		b->spent = 0;
+	}
+	return b->spent++ < most;
+}
+
+/* Did the address come in the last second, or two? It has come now. */
+static bool seen(struct urxe_agent *a, const union ibv_gid *gid, uint64_t now)
+{
+	struct urxe_agent_seen *s = &a->seen;
+	uint64_t part[2], h;
+	bool before = true;
+
+	if (now >= s->turn) {
+		if (!s->key)
+			s->key = urxe_gsi_random(a->dev->verbs) | 1;
+		s->turn = now + SEEN_NS;
+		s->now ^= 1;
+		memset(s->bits[s->now], 0, sizeof(s->bits[0]));
+	}
+	memcpy(part, gid->raw, sizeof(part));
+	h = (part[0] ^ s->key) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ h >> 32 ^ part[1]) * s->key;
+	h ^= h >> 29;
+	for (unsigned i = 0; i < 2; i++, h >>= 32) {
+		unsigned word = h / 64 % URXE_AGENT_SEEN_WORDS;
+		uint64_t bit = 1ull << h % 64;
+
+		before &= !!((s->bits[0][word] | s->bits[1][word]) & bit);
+		s->bits[s->now][word] |= bit;
+	}
+	return before;
+}
+
 /*
  * Nothing is kept nor answered for an address that no host has: a MAD waits until the neighbour of
  * its sender has answered. Peers ask for us before they send, so that mostly theirs is known. A
- * flood of REQs from addresses that nobody has ends here, and ARP and ND for them are few.
+ * flood of REQs from addresses that nobody has ends here. ARP and ND for them have a budget: most
+ * of it is for addresses that come again, as true ones do and invented ones do not; and what waits
+ * does so in slots that are taken at random, each for longer than an answer needs.
  */
 static void hold(struct urxe_agent *a, const struct urxe_cm_source *src, const uint8_t *mad)
 {
-	struct urxe_agent_held *h = &a->held[a->n_held];
-	uint8_t mac[6];
-	int err = ENOSPC;
+	uint64_t now = urxe_gsi_now(a->dev->verbs);
+	struct urxe_agent_held *h;
+	bool again = seen(a, &src->sgid, now);
 
-	if (a->n_held < URXE_AGENT_HELD)
-		err = urxe_gsi_resolve(a->dev->verbs, src->dgid_index, &src->sgid, mac);
-	if (!err) { /* the answer has come meanwhile */
-		urxe_cm_recv(a->cm, src, mad, URXE_MAD_LEN);
-		return;
-	}
-	if (err != EINPROGRESS) {
+	if (!(again ? spend(&a->asked_again, ASK_AGAIN, now)
+		    : spend(&a->asked_new, ASK_NEW, now))) {
 		a->drop_stranger++;
 		return;
 	}
-	a->n_held++;
+	urxe_gsi_ask(a->dev->verbs, src->dgid_index, &src->sgid);
+	if (a->n_held < URXE_AGENT_HELD) {
+		h = &a->held[a->n_held++];
+	} else {
+		h = &a->held[urxe_gsi_random(a->dev->verbs) % URXE_AGENT_HELD];
+		a->drop_stranger++;
+	}
 	h->src = *src;
-	h->until = urxe_gsi_now(a->dev->verbs) + HOLD_NS;
+	h->until = now + HOLD_NS;
 	memcpy(h->mad, mad, URXE_MAD_LEN);
+	if (a->n_held == 1 || h->until < a->held_until)
+		a->held_until = h->until;
 }
 
 uint64_t urxe_agent_recv_held(struct urxe_agent *a, uint64_t now)
 {
-	unsigned left = 0;
+	unsigned left = 0, news = urxe_gsi_neigh_news(a->dev->verbs);
 
+	if (!a->n_held)
+		return UINT64_MAX;
+	if (news == a->news && now < a->held_until)
+		return a->held_until;
+	a->news = news;
+	a->held_until = UINT64_MAX;
 	for (unsigned i = 0; i < a->n_held; i++) {
-		struct urxe_agent_held *h = &a->held[i];
+		struct urxe_agent_held h = a->held[i];
 
-		if (urxe_gsi_known(a->dev->verbs, h->src.dgid_index, &h->src.sgid))
-			urxe_cm_recv(a->cm, &h->src, h->mad, URXE_MAD_LEN);
-		else if (now < h->until)
-			a->held[left++] = *h;
-		else
+		if (urxe_gsi_known(a->dev->verbs, h.src.dgid_index, &h.src.sgid)) {
+			urxe_cm_recv(a->cm, &h.src, h.mad, URXE_MAD_LEN);
+		} else if (now < h.until) {
+			if (h.until < a->held_until)
+				a->held_until = h.until;
+			a->held[left++] = h;
+		} else {
 			a->drop_stranger++;
+		}
 	}
 	a->n_held = left;
-	return left ? a->held[0].until : UINT64_MAX;
+	return a->held_until;
 }
 
 static void receive(struct urxe_agent *a, const struct ibv_wc *wc) URXE_REQUIRES(urxe_cma_lock)

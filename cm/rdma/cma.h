@@ -54,7 +54,7 @@ struct urxe_cma_waiter {
 	struct urxe_cm_id *cm;
 };
 #define URXE_CMA_WAITERS 16384 /* on a device */
-#define URXE_CMA_SENDERS 64
+#define URXE_CMA_SENDERS 256   /* of urxe_gid_hash() */
 
 /** The requests of the addresses with one hash to one listener. */
 struct urxe_cma_sender {

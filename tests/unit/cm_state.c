@@ -528,8 +528,7 @@ static void dreq_goes_on(void)
 	rig_close(&r);
 }
 
-/* A consumer that does not answer: MRA by itself, again and again, with growing patience at none.
- */
+/* A consumer that does not answer: MRA by itself, twice, and once more when the peer asks again. */
 static void auto_mra(void)
 {
 	static const enum urxe_cm_state states[] = {URXE_CM_REQ_RCVD, URXE_CM_REP_RCVD};
@@ -552,7 +551,11 @@ static void auto_mra(void)
 			r.now += 1000ull * 1000000;
 			urxe_cm_run(r.cm);
 		}
-		CU_ASSERT_EQUAL(c->sent[URXE_MAD_MRA - URXE_MAD_REQ], 31);
+		CU_ASSERT_EQUAL(c->sent[URXE_MAD_MRA - URXE_MAD_REQ], 2);
+		peer_says(&r, i ? URXE_CM_IN_REP : URXE_CM_IN_REQ);
+		CU_ASSERT_EQUAL(c->sent[URXE_MAD_MRA - URXE_MAD_REQ], 3);
+		wait_ms(&r, 60000);
+		CU_ASSERT_EQUAL(c->sent[URXE_MAD_MRA - URXE_MAD_REQ], 4);
 		/* It can still go on. */
 		CU_ASSERT_EQUAL(do_call(&r, i ? URXE_CM_IN_SEND_RTU : URXE_CM_IN_SEND_REP), 0);
 		rig_close(&r);

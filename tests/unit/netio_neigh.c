@@ -376,7 +376,11 @@ static void full_table(void)
 		drain(sim, raw);
 	}
 	CU_ASSERT_EQUAL(n.port->neigh.count, NEIGH_MAX);
-	CU_ASSERT_EQUAL(counter(n.port, "neigh_full"), 101); /* the path's entry is one */
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_full"), 0);
+	/* The last is in, and the path's entry was spared. */
+	CU_ASSERT_EQUAL(urxe_neigh_state(n.port, peer), NEIGH_STALE);
+	gid_of("10.9.0.2", peer);
+	CU_ASSERT_EQUAL(memcmp(path->neigh->gid, peer, 16), 0);
 	tear_down();
 }
 
