@@ -30,6 +30,7 @@ struct urxe_driver_kind {
 	const char *driver;
 	/* Its MAC is an invention, nobody but us filters on it: ours is as good. */
 	bool own_mac;
+	bool peer; /* the other end is a process: its life is no carrier */
 	/* It reports a smaller largest frame than it carries. */
 	bool any_mtu;
 	/* When its link is down, only this brings it up again: */

@@ -32,6 +32,7 @@ struct urxe_link_info {
 	uint8_t mac[6];
 	uint32_t max_l3_mtu; /* the largest IP packet it carries as set up */
 	unsigned lanes;
+	bool peer;			   /* the other end is a process, which may come and go */
 	uint32_t speed_mbps;		   /* 0 unknown */
 	uint32_t tx_offloads, rx_offloads; /* URXE_OFFLOAD_* */
 };

@@ -375,6 +375,7 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 	memcpy(e->info.mac, e->mac, 6);
 	e->info.max_l3_mtu = l3_mtu;
 	e->info.lanes = 1;
+	e->info.peer = e->kind->peer;
 
 	ret = urxe_eal_call(open_job, e);
 	if (ret) {

@@ -289,6 +289,7 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 	info->path_mtu = urxe_config_port_path_mtu(&port->cfg, l3);
 	info->speed_mbps = li->speed_mbps;
 	info->lanes = li->lanes;
+	info->peer = li->peer;
 	info->tx_offloads = li->tx_offloads;
 	info->rx_offloads = li->rx_offloads;
 	info->started = true;

@@ -41,6 +41,7 @@ struct urxe_port_info {
 	uint16_t vlan;	      /* tag of every frame, or URXE_NO_VLAN */
 	bool started;	      /* urxe_port_start() succeeded */
 	bool link_up;	      /* carrier; true before start (nothing speaks against it) */
+	bool peer;	      /* the other end is a process: when it goes the link is down */
 	bool dead;	      /* the link is gone for good: nothing will ever be carried again */
 	uint32_t speed_mbps;  /* 0 when unknown */
 	unsigned lanes;	      /* 1 before start */

@@ -353,6 +353,7 @@ static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv
 {
 	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_port_info info;
+	bool active;
 
 	if (port_num != 1)
 		return urxe_ret(EINVAL);
@@ -361,7 +362,8 @@ static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv
 	 * a library that is older than the headers gives no room for it. */
 	memset(attr, 0, offsetof(struct ibv_port_attr, port_cap_flags2));
 	attr->port_cap_flags2 = 0;
-	attr->state = info.link_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	active = urxe_device_active(dev, &info);
+	attr->state = active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	attr->max_mtu = IBV_MTU_4096;
 	attr->active_mtu = mtu_enum(info.path_mtu);
 	attr->gid_tbl_len = URXE_PORT_MAX_GIDS;
@@ -371,7 +373,7 @@ static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv
 	attr->qkey_viol_cntr = (uint32_t)atomic_load(&dev->stats[URXE_STAT_RX_BAD_QKEY]);
 	attr->pkey_tbl_len = 1;
 	attr->max_vl_num = 1;
-	attr->phys_state = info.link_up ? 5 : 3; /* LinkUp, Disabled */
+	attr->phys_state = active ? 5 : 3; /* LinkUp, Disabled */
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
 	port_speed(info.speed_mbps, attr);

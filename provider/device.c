@@ -150,11 +150,21 @@ out:
 	return err;
 }
 
+bool urxe_device_active(struct urxe_device *dev, const struct urxe_port_info *info)
+{
+	if (info->link_up && info->started)
+		atomic_store_explicit(&dev->seen_up, true, memory_order_relaxed);
+	if (info->link_up || info->dead)
+		return info->link_up;
+	return info->peer || !atomic_load_explicit(&dev->seen_up, memory_order_relaxed);
+}
+
 #define WATCH_NS 100000000ull
 
 void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 {
 	struct urxe_port_info info;
+	bool active;
 
 	if (now < dev->watch_next || urxe_device_check(dev))
 		return;
@@ -170,13 +180,16 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 		urxe_service_gsi(dev);
 		return;
 	}
+	active = urxe_device_active(dev, &info);
 	/* What a link is found in at first is no change. */
-	if (dev->watched && info.link_up != dev->was_up) {
+	if (dev->watched && info.link_up != dev->was_up)
 		urxe_port_carrier(dev->port);
-		urxe_event_device(dev, info.link_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-	}
+	/* Of a peer that leaves the link has told the log. */
+	if (dev->watched && active != dev->was_active)
+		urxe_event_device(dev, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	dev->watched = true;
 	dev->was_up = info.link_up;
+	dev->was_active = active;
 }
 
 int urxe_device_addr(struct urxe_device *dev, bool add, const union ibv_gid *gid,

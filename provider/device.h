@@ -169,8 +169,9 @@ struct urxe_device {
 	bool one_cpu;		      /* our threads have one processor between them */
 	const struct urxe_cc_ops *cc; /* congestion control of QPs that begin to send (cc.h) */
 
+	atomic_bool seen_up; /* the link was, at some time since the port was started */
 	/* urxe_device_watch()'s */
-	bool watched, was_up;
+	bool watched, was_up, was_active;
 	uint64_t watch_next;
 
 	struct urxe_table qps;
@@ -286,6 +287,15 @@ int urxe_device_create(struct urxe_device **dev, const struct urxe_port_config *
  * (dead), or urxe_port_addr_add()'s and urxe_port_addr_del()'s. */
 int urxe_device_addr(struct urxe_device *dev, bool add, const union ibv_gid *gid,
 		     unsigned prefix_len);
+/**
+ * urxe_device_active - the state of the port as programs see it
+ *
+ * One that comes up in a moment is active: some (libfabric) look once, right after they have bound
+ * an id, and give up. It is not when the link has been up and is down; but as a card that has a
+ * switch at its other end, where that is a process, which may come and go. Thread-safe.
+ */
+bool urxe_device_active(struct urxe_device *dev, const struct urxe_port_info *info);
+
 /**
  * urxe_device_watch - look at the carrier now and then; contexts get events of what has changed
  * One thread calls it, with no lock held. When the port is dead, so is the device: nothing of it

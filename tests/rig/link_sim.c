@@ -345,6 +345,7 @@ struct urxe_sim_end *urxe_sim_end(struct urxe_sim *sim, const struct urxe_sim_pa
 	e->lanes = 1;
 	if (params)
 		e->p = *params;
+	e->down = e->p.late;
 	for (unsigned i = 0; i < MAX_LANES; i++)
 		queue_init(&e->rx[i]);
 	urxe_spin_lock(&sim->lock);
@@ -519,6 +520,7 @@ static int sim_open(void *arg, const struct urxe_port_config *cfg, const uint8_t
 	memcpy(info->mac, mac, 6);
 	info->max_l3_mtu = l3_mtu;
 	info->lanes = lanes;
+	info->peer = e->p.peer;
 	info->speed_mbps = SPEED_MBPS;
 	*link = e;
 	return 0;

@@ -32,6 +32,8 @@ struct urxe_sim_params {
 	unsigned queue;		/* frames that wait at an end before more are lost; 0: 4096 */
 	unsigned lanes;	  /* of a port on this end; frames are spread by UDP source port; 0: 1 */
 	bool tx_stall;	  /* urxe_link_ops.tx takes nothing */
+	bool peer;	  /* as struct urxe_link_info has it; before the port starts */
+	bool late;	  /* no carrier until urxe_sim_end_up() */
 	unsigned tx_room; /* frames one urxe_link_ops.tx takes at most; 0 without limit */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What contexts are told of their port: carrier gone and back, and its death; and what still works
- * on a device whose port is dead.
+ * What contexts are told of their port: carrier late, gone and back, a peer that goes, and its
+ * death; and what still works on a device whose port is dead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +55,47 @@ static void test_carrier(void)
 	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_ACTIVE);
 	CU_ASSERT_EQUAL(pair_ctx_event(p.b.ctx), -1);
 	ibv_close_device(second);
+	pair_close(&p);
+}
+
+/* A link that has not been up yet may come up in a moment: the port is not down. */
+static void test_late(void)
+{
+	struct pair_params late = params;
+	struct pair p;
+
+	late.link.late = true;
+	pair_open(&p, &late, IBV_QPT_RC);
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_ACTIVE);
+		watch(&p.a);
+	}
+	urxe_sim_end_up(p.a.end, true);
+	watch(&p.a);
+	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_ACTIVE);
+	CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), -1);
+	urxe_sim_end_up(p.a.end, false);
+	CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_DOWN);
+	watch(&p.a);
+	CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), IBV_EVENT_PORT_ERR);
+	pair_close(&p);
+}
+
+/* The other end is a process that leaves, and another that comes: nothing that the port tells. */
+static void test_peer(void)
+{
+	struct pair_params process = params;
+	struct pair p;
+
+	process.link.peer = true;
+	pair_open(&p, &process, IBV_QPT_RC);
+	watch(&p.a);
+	for (unsigned i = 0; i < 4; i++) {
+		urxe_sim_end_up(p.a.end, i & 1);
+		watch(&p.a);
+		CU_ASSERT_EQUAL(port_state(&p.a), IBV_PORT_ACTIVE);
+		CU_ASSERT_EQUAL(pair_ctx_event(p.a.ctx), -1);
+	}
 	pair_close(&p);
 }
 
@@ -242,5 +283,5 @@ static void test_death_of_gsi(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("port_events", T(test_carrier), T(test_death), T(test_death_of_work_queues),
-	       T(test_death_of_gsi))
+URXE_TEST_MAIN("port_events", T(test_carrier), T(test_late), T(test_peer), T(test_death),
+	       T(test_death_of_work_queues), T(test_death_of_gsi))
