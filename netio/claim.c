@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Who has a link's socket, or an address on an interface. Of sockets: locks of fcntl() on files
- * beside them. Of all locks these alone end with
- * the process that took them, though its children have the descriptor, and tell its pid, as the
- * asking process sees it. But they end, too, when the process closes any descriptor of the file:
- * so a file is opened once.
+ * beside them. Of all locks these alone end with the process that took them, though its children
+ * have the descriptor, and tell its pid, as the asking process sees it. But they end, too, when the
+ * process closes any descriptor of the file: so a file is opened once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -239,7 +238,8 @@ void urxe_claim_release(struct urxe_claim *c)
 		while (*pc != c)
 			pc = &(*pc)->next;
 		*pc = c->next;
-		unlink(c->path);
+		if (c->pid == getpid()) /* else it is the parent's */
+			unlink(c->path);
 		close(c->fd);
 		free(c);
 	}
