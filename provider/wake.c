@@ -8,26 +8,39 @@
  * turn of a lane, and a sender, hold back whom they wake until they have let go of all locks; what
  * they send on the link is on its way then, too.
  */
+#include <pthread.h>
+
 #include "wake.h"
 #include "cq.h"
 #include "rcu.h"
 
-static _Thread_local struct urxe_wakes *held;
+/* What a thread holds (include/thread.c: why no thread-local variable). */
+static pthread_key_t key;
+static bool have_key;
+
+__attribute__((constructor)) static void make_key(void)
+{
+	have_key = !pthread_key_create(&key, NULL);
+}
+
+static struct urxe_wakes *held(void)
+{
+	return have_key ? pthread_getspecific(key) : NULL;
+}
 
 bool urxe_wakes_hold(struct urxe_wakes *w)
 {
-	if (held)
+	if (!have_key || pthread_getspecific(key) || pthread_setspecific(key, w))
 		return false;
 	urxe_rcu_read_lock();
 	w->count = 0;
 	w->service = NULL;
-	held = w;
 	return true;
 }
 
 bool urxe_wakes_add(struct urxe_cq *cq, int armed)
 {
-	struct urxe_wakes *w = held;
+	struct urxe_wakes *w = held();
 
 	if (!w || w->count == URXE_WAKES)
 		return false;
@@ -39,15 +52,17 @@ bool urxe_wakes_add(struct urxe_cq *cq, int armed)
 
 void urxe_wakes_service(struct urxe_device *dev)
 {
-	if (held)
-		held->service = dev;
+	struct urxe_wakes *w = held();
+
+	if (w)
+		w->service = dev;
 	else
 		urxe_port_wake(dev->port);
 }
 
 void urxe_wakes_send(struct urxe_wakes *w)
 {
-	held = NULL;
+	pthread_setspecific(key, NULL);
 	for (unsigned i = 0; i < w->count; i++) {
 		urxe_cq_event_send(w->of[i].cq, w->of[i].armed);
 		atomic_fetch_sub(&w->of[i].cq->events_held, 1);
