@@ -23,11 +23,12 @@ def net_mtu(guest, mtu):
     guest.check('ip link set eth0 mtu %d' % mtu)
 
 
-def boot(image, folder, mtu, program):
+def boot(image, folder, mtu, program, answers):
     """The VM with rxe0. Its console runs one command at a time: servers go into the background."""
     settings = {'ip': VM4 + '/24', 'ip6': VM6 + '/64', 'mtu': mtu, 'rxe': 1}
     guest = Guest.boot('v', image, folder, nics=[nic.Tap('tv', bridge='br0', mtu=mtu)], settings=settings,
-                       overlay=overlay.program(program, '/peer', image))
+                       overlay=list(dict.fromkeys(
+                           overlay.program(program, '/peer', image) + overlay.program(answers, '/answers', image))))
     if not any(line.startswith('RXE ') for line in guest.report()):
         raise Failed('rxe0 does not come up: ' + guest.logs())
     return guest
@@ -59,10 +60,11 @@ class GuestProc(Background):
 
 
 class Lab:
-    def __init__(self, guest, urxe, folder, program, pcap=None):
+    def __init__(self, guest, urxe, folder, program, answers, pcap=None):
         self.guest, self.urxe, self.folder, self.pcap = guest, urxe, folder, pcap
         self.mtu, self.captures = 1500, 0
         self.program = {'u': program, 'k': '/peer'}
+        self.answers = {'u': answers, 'k': '/answers'}
         self.gids = {'u': {'4': 0, '6': 1}, 'k': {}}
 
     def find_gids(self):

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 
+import answers  # noqa: E402
 import cases  # noqa: E402
 import lab as L  # noqa: E402
 import special  # noqa: E402
@@ -116,7 +117,8 @@ def run_lossy_wire(lab, results, seeds):
         L.guest_loss(lab.guest, 0)
 
 
-def run_all(lab, results, seeds):
+def run_all(lab, results, seeds, write):
+    results.run('answers of rdma_cma.h', lambda: answers.compare(lab, write))
     for name, side, function in special.TESTS:
         results.run('%s [%s]' % (name, side), lambda f=function: f(lab))
     run_group(lab, results, cases.CASES)
@@ -133,6 +135,8 @@ def main():
     p.add_argument('--urxe', required=True, help='the urxe command')
     p.add_argument('--rdma', required=True, nargs=2, help='folders of the image')
     p.add_argument('--program', required=True, help='peer.c, compiled')
+    p.add_argument('--answers', required=True, help='answers.c, compiled')
+    p.add_argument('--write-answers', action='store_true', help='answers.list is made anew, not compared')
     p.add_argument('--folder', required=True, help='for what does not stay')
     p.add_argument('--pcap', help='captures to PCAP.N.pcapng')
     p.add_argument('--only', help='names that match this ("name [s]": urxe is server, [c]: client)')
@@ -143,13 +147,13 @@ def main():
     guest = None
     try:
         L.net_up(1500)
-        guest = L.boot(image.load(*args.rdma), args.folder, 1500, args.program)
+        guest = L.boot(image.load(*args.rdma), args.folder, 1500, args.program, args.answers)
         print('kernel ' + guest.check('uname -rv').strip(), flush=True)
-        lab = L.Lab(guest, args.urxe, args.folder, args.program, args.pcap)
+        lab = L.Lab(guest, args.urxe, args.folder, args.program, args.answers, args.pcap)
         lab.find_gids()
         if args.shell:
             return shell(guest, args.folder)
-        run_all(lab, results, args.seeds)
+        run_all(lab, results, args.seeds, args.write_answers)
     except L.Failed as e:
         results.add('laboratory', 'FAIL', str(e))
     finally:

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""answers.c on urxe and on the kernel, line by line. Where they differ, answers.list must say so, with
+a reason: "= REASON", then a line "SPACE STATE CALL | urxe's answer | the kernel's answer" for each that it
+is about. A difference that is not in it is wrong, and so is one in it that does not come."""
+import os
+import re
+
+import lab as L
+from vm.table import problem
+
+LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'answers.list')
+NEW = 'no reason is known yet'
+SECONDS = 180
+# Of answers.c, those whose differences are all in the list
+SPACES = ('TCP',)
+SHOWN = 40
+
+
+def parse(text):
+    """{key: answer} of what answers.c prints"""
+    return dict(re.findall(r'(?m)^([A-Z]\S* \S+ \S+) -> (.*)$', text))
+
+
+def load(path):
+    """{key: (urxe's, the kernel's, reason)}"""
+    listed, reason = {}, NEW
+    with open(path) as f:
+        for number, line in enumerate(f, 1):
+            line = line.rstrip('\n')
+            if line.startswith('= '):
+                reason = line[2:]
+            elif line and not line.startswith('#'):
+                field = line.split(' | ')
+                if len(field) != 3 or field[0] in listed:
+                    raise L.Failed('%s:%d: no "KEY | urxe | kernel", or a second time' % (path, number))
+                listed[field[0]] = (field[1], field[2], reason)
+    return listed
+
+
+def save(path, differences, listed):
+    """The list as it should be now: reasons stay with lines that were in it."""
+    groups = {}
+    for key, answers in differences.items():
+        groups.setdefault(listed[key][2] if key in listed else NEW, []).append((key, *answers))
+    with open(path) as f:
+        head = [line for line in f if line.startswith('#')]
+    with open(path, 'w') as f:
+        f.writelines(head)
+        for reason, rows in groups.items():
+            f.write('\n= %s\n' % reason)
+            f.writelines(' | '.join(row) + '\n' for row in rows)
+
+
+def whole(lab, sides):
+    """{side: {key: answer}}, all at once"""
+    procs = {side: lab.start(side, ' '.join((lab.answers[side], L.ADDRESS[side]['4'], *SPACES))) for side in sides}
+    status = {side: proc.wait(SECONDS) for side, proc in procs.items()}
+    out = {side: proc.end() for side, proc in procs.items()}
+    for side, proc in procs.items():
+        if status[side]:
+            raise L.Failed(problem('status %d of answers.c' % status[side], **{proc.where: out[side]}))
+    return {side: parse(text) for side, text in out.items()}
+
+
+def compare(lab, write):
+    """What is wrong, or nothing; write: the list is made anew."""
+    got = whole(lab, 'uk')
+    ours, theirs = got['u'], got['k']
+    if list(ours) != list(theirs):
+        return 'other lines: %s' % sorted(set(ours) ^ set(theirs))[:SHOWN]
+    listed = load(LIST)
+    differences = {key: (ours[key], theirs[key]) for key in ours if ours[key] != theirs[key]}
+    print('     %d answers, %d differ, %d of these are listed' % (
+        len(ours), len(differences), len(listed.keys() & differences.keys())), flush=True)
+    if write:
+        save(LIST, differences, listed)
+        return None
+    wrong = ['%s\n    urxe:   %s\n    kernel: %s' % (key, *both) + (
+        '\n    listed: %s | %s' % listed[key][:2] if key in listed else '')
+        for key, both in differences.items() if key not in listed or listed[key][:2] != both]
+    wrong += ['%s: listed, but both say %s' % (key, ours.get(key)) for key in listed if key not in differences]
+    wrong += ['%s: listed without a reason' % key for key, row in listed.items() if row[2] == NEW]
+    return '\n'.join(['%d lines' % len(wrong)] + wrong[:SHOWN]) if wrong else None
