@@ -152,6 +152,16 @@ static void ask(struct urxe_lane *lane, const struct question *q) URXE_REQUIRES(
 		urxe_nd_ask(lane, own, q->gid, q->unicast ? q->mac : NULL);
 }
 
+/* The entry goes: on a thread of ours, too (urxe/free.h). */
+static void drop_entry(struct urxe_neigh_table *t, struct urxe_neigh **pn)
+{
+	struct urxe_neigh *n = *pn;
+
+	*pn = n->next;
+	t->count--;
+	urxe_free(n);
+}
+
 /* What nobody refers to is worth the less the less is known of it. */
 static unsigned worth(const struct urxe_neigh *n)
 {
@@ -179,10 +189,7 @@ static bool make_room(struct urxe_port *port) URXE_REQUIRES(port->neigh.lock)
 	}
 	if (!least)
 		return false;
-	n = *least;
-	*least = n->next;
-	t->count--;
-	free(n);
+	drop_entry(t, least);
 	return true;
 }
 
@@ -587,11 +594,8 @@ static bool expire_one(struct urxe_port *port, struct urxe_lane *lane, uint64_t 
 				pn = &n->next;
 				continue;
 			}
-			if (timeout(port, lane, n, now, q)) {
-				*pn = n->next;
-				t->count--;
-				urxe_free(n);
-			}
+			if (timeout(port, lane, n, now, q))
+				drop_entry(t, pn);
 			return true;
 		}
 	}
