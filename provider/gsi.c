@@ -231,6 +231,14 @@ bool urxe_gsi_awaits_carrier(struct ibv_context *ctx)
 	return urxe_port_awaits_carrier(to_urxe_dev(ctx)->port);
 }
 
+/* A neighbour was asked. */
+static void await_answer(struct urxe_device *dev)
+{
+	atomic_store_explicit(&dev->service.resolve_until,
+			      urxe_port_now(dev->port) + RESOLVE_WINDOW, memory_order_relaxed);
+	urxe_service_nudge(dev);
+}
+
 int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid,
 		     uint8_t dmac[6])
 {
@@ -240,12 +248,8 @@ int urxe_gsi_resolve(struct ibv_context *ctx, unsigned sgid_index, const union i
 	if (err)
 		return err;
 	err = urxe_port_resolve(dev->port, sgid_index, dgid->raw, dmac);
-	if (err == EINPROGRESS) {
-		atomic_store_explicit(&dev->service.resolve_until,
-				      urxe_port_now(dev->port) + RESOLVE_WINDOW,
-				      memory_order_relaxed);
-		urxe_service_nudge(dev);
-	}
+	if (err == EINPROGRESS)
+		await_answer(dev);
 	return err;
 }
 
@@ -254,9 +258,7 @@ void urxe_gsi_ask(struct ibv_context *ctx, unsigned sgid_index, const union ibv_
 	struct urxe_device *dev = to_urxe_dev(ctx);
 
 	urxe_port_ask(dev->port, sgid_index, dgid->raw);
-	atomic_store_explicit(&dev->service.resolve_until,
-			      urxe_port_now(dev->port) + RESOLVE_WINDOW, memory_order_relaxed);
-	urxe_service_nudge(dev);
+	await_answer(dev);
 }
 
 unsigned urxe_gsi_neigh_news(struct ibv_context *ctx)
