@@ -258,6 +258,17 @@ static void go_alone(struct scene *sc, enum state state)
 	}
 }
 
+static void close_scene(struct scene *sc)
+{
+	drop(sc->c);
+	if (sc->s)
+		drop(sc->s);
+	if (sc->l)
+		drop(sc->l);
+	rdma_destroy_event_channel(sc->lch);
+	rdma_destroy_event_channel(sc->cch);
+}
+
 /* From there on as if nothing had been. */
 static void finish(struct scene *sc, enum state state)
 {
@@ -349,13 +360,7 @@ static void wrong_states(void)
 			CU_ASSERT_EQUAL(pending(sc.lch), 0);
 		}
 		finish(&sc, state);
-		drop(sc.c);
-		if (sc.s)
-			drop(sc.s);
-		if (sc.l)
-			drop(sc.l);
-		rdma_destroy_event_channel(sc.lch);
-		rdma_destroy_event_channel(sc.cch);
+		close_scene(&sc);
 	}
 }
 
@@ -377,13 +382,7 @@ static void early_disconnect(void)
 		CU_ASSERT_EQUAL(pending(sc.cch), 0);
 		CU_ASSERT_EQUAL(pending(sc.lch), 0);
 		finish(&sc, states[i]);
-		drop(sc.c);
-		if (sc.s)
-			drop(sc.s);
-		if (sc.l)
-			drop(sc.l);
-		rdma_destroy_event_channel(sc.lch);
-		rdma_destroy_event_channel(sc.cch);
+		close_scene(&sc);
 	}
 }
 
