@@ -26,6 +26,9 @@
 
 #define TIMER_BURST	    32
 #define STUCK_QPS	    16 /* that find no room, one after the other, before a turn goes on */
+#define GATHER_LEAST	    16 /* packets under way */
+#define GATHER_MOST	    16 /* work requests that wait for a poll */
+#define GATHER_PATIENCE	    48 /* work requests since the caller polled last */
 #define LEFTOVER_NS	    1000000ull /* how long what a caller left undone may wait */
 #define LEFTOVER_ONE_CPU_NS 4000000ull /* where who looks after it puts the caller aside */
 
@@ -423,10 +426,10 @@ int urxe_progress_poll(struct urxe_device *dev)
 	return n;
 }
 
-/* A sender of what nobody acknowledges need not wait: it posts, and goes. */
+/* What nobody acknowledges, or was to wait for a poll: who posted it may have gone on. */
 static bool has_unsent(const struct urxe_qp *qp)
 {
-	return !urxe_qp_acked(qp) && qp->sq.cur != qp->sq.post;
+	return qp->sq.cur != qp->sq.post;
 }
 
 void urxe_progress_flush(struct urxe_qp *qp)
@@ -501,4 +504,34 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	    (!dev->one_cpu && atomic_load(&dev->sched.contended) &&
 	     atomic_exchange(&dev->sched.contended, false)))
 		urxe_service_nudge(dev);
+}
+
+/*
+ * Does what was posted wait for the caller's next poll, and go with what it posts until then? Each
+ * flush of a lane is a doorbell, to a peer that may sleep or live in another machine. Only while so
+ * much is under way that the peer has its hands full, and of a caller that is seen to poll: one
+ * that waits for memory to change may never come back.
+ */
+static bool may_gather(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	uint64_t polls = atomic_load_explicit(&qp->dev->service.polls, memory_order_relaxed);
+
+	if (polls != qp->sq.polls) {
+		qp->sq.polls = polls;
+		qp->sq.polled_at = qp->sq.post;
+	}
+	return qp->type == IBV_QPT_RC && qp->sq.post - qp->sq.cur < GATHER_MOST &&
+	       qp->sq.post - qp->sq.polled_at < GATHER_PATIENCE &&
+	       urxe_psn_diff(qp->req.psn, qp->req.una) >= GATHER_LEAST;
+}
+
+void urxe_progress_posted(struct urxe_qp *qp)
+{
+	if (!may_gather(qp)) {
+		urxe_progress_kick(qp);
+		return;
+	}
+	urxe_progress_defer(qp);
+	if (atomic_load_explicit(&qp->dev->service.asleep, memory_order_relaxed))
+		urxe_service_by(qp->dev, leftover_due(qp->dev));
 }

@@ -9,6 +9,8 @@
 
 /** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if a lane is free. */
 void urxe_progress_kick(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+/** urxe_progress_posted - the same for what was just posted, which may wait for the next poll. */
+void urxe_progress_posted(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /**
  * urxe_progress_flush - send what is still due, before the QP goes or is reset
  * A NIC would have acknowledged by now what the application has seen, and sent what was posted to a

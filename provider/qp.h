@@ -137,6 +137,10 @@ struct urxe_sq {
 	uint32_t post; /* next slot to fill */
 	uint32_t cur;  /* WQE of the next packet to send */
 	uint32_t done; /* oldest not completed */
+	/* Who posts polls as well: the count of callers' turns when it last changed, and post then.
+	 */
+	uint64_t polls;
+	uint32_t polled_at;
 };
 
 /** What ibv_wr_* is building; under qp->lock, which wr_start takes. */

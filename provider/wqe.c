@@ -173,5 +173,5 @@ void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post)
 		while (qp->sq.done != qp->sq.post)
 			urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);
 	else
-		urxe_progress_kick(qp);
+		urxe_progress_posted(qp);
 }

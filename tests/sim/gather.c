@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * When posted work is sent: at once, or, while much is under way and the caller polls, together
+ * with what it posts until its next poll.
+ */
+#include "harness.h"
+#include "pair.h"
+#include "progress.h"
+
+#define UNDER_WAY 16 /* packets that keep a peer busy */
+
+static const struct pair_params params = {.seed = 3, .link = {.latency = 1000}};
+
+static struct {
+	struct urxe_sim_end *end;
+	unsigned frames;
+} sent;
+
+static void watch(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len,
+		  uint64_t now)
+{
+	if (from == sent.end && len >= 60 && data[12] == 0x08 && data[13] == 0x00)
+		sent.frames++;
+}
+
+/* A pair whose time stands still: nothing is acknowledged before pair_settle(). */
+static void open_watched(struct pair *p)
+{
+	pair_open(p, &params, IBV_QPT_RC);
+	pair_meet(p);
+	sent.end = p->a.end;
+	sent.frames = 0;
+	urxe_sim_tap(p->sim, watch, NULL);
+}
+
+static void post(struct pair *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		CU_ASSERT_EQUAL(
+			pair_post(&p->a, IBV_WR_RDMA_WRITE, i, 0, 8, &p->b, 64, IBV_SEND_SIGNALED),
+			0);
+}
+
+static void poll_empty(struct pair *p)
+{
+	struct ibv_wc wc;
+
+	CU_ASSERT_EQUAL(ibv_poll_cq(p->a.cq, 1, &wc), 0);
+}
+
+/* All that was posted completes. */
+static void finish(struct pair *p, unsigned n)
+{
+	struct ibv_wc wc;
+
+	for (unsigned i = 0; i < n; i++) {
+		CU_ASSERT_FATAL(pair_wait(p, p->a.cq, &wc));
+		CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+	}
+	CU_ASSERT_EQUAL(sent.frames, n);
+	pair_close(p);
+}
+
+static void test_little_under_way(void)
+{
+	struct pair p;
+
+	open_watched(&p);
+	for (unsigned i = 0; i < UNDER_WAY; i++) {
+		poll_empty(&p);
+		post(&p, 1);
+		CU_ASSERT_EQUAL(sent.frames, i + 1);
+	}
+	finish(&p, UNDER_WAY);
+}
+
+static void test_waits_for_the_poll(void)
+{
+	struct pair p;
+
+	open_watched(&p);
+	poll_empty(&p);
+	post(&p, UNDER_WAY);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY);
+	post(&p, 8);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY);
+	poll_empty(&p);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY + 8);
+	finish(&p, UNDER_WAY + 8);
+}
+
+static void test_not_too_many(void)
+{
+	struct pair p;
+
+	open_watched(&p);
+	poll_empty(&p);
+	post(&p, UNDER_WAY + 15);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY);
+	post(&p, 1);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY + 16);
+	finish(&p, UNDER_WAY + 16);
+}
+
+/* One that waits for memory to change, or goes away, has nobody who would send for it. */
+static void test_no_poller(void)
+{
+	struct pair p;
+
+	open_watched(&p);
+	post(&p, 48); /* as many as it takes to see that nobody polls */
+	for (unsigned i = 0; i < 10; i++) {
+		post(&p, 1);
+		CU_ASSERT_EQUAL(sent.frames, 49 + i);
+	}
+	finish(&p, 58);
+}
+
+static void test_leaves_with_its_qp(void)
+{
+	struct pair p;
+
+	open_watched(&p);
+	poll_empty(&p);
+	post(&p, UNDER_WAY + 5);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY);
+	CU_ASSERT_EQUAL(pair_modify(p.a.qp, IBV_QPS_ERR), 0);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY + 5);
+	pair_close(&p);
+}
+
+/* The service thread sends what a caller left who polled, posted and went. */
+static void test_nobody_comes_back(void)
+{
+	struct pair p;
+
+	open_watched(&p);
+	poll_empty(&p);
+	post(&p, UNDER_WAY + 5);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY);
+	CU_ASSERT(urxe_progress_turn(p.a.dev) >= 0);
+	CU_ASSERT_EQUAL(sent.frames, UNDER_WAY + 5);
+	finish(&p, UNDER_WAY + 5);
+}
+
+URXE_TEST_MAIN("gather", T(test_little_under_way), T(test_waits_for_the_poll), T(test_not_too_many),
+	       T(test_no_poller), T(test_leaves_with_its_qp), T(test_nobody_comes_back))
