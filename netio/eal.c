@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * DPDK's EAL as a guest of the process: what the devices want of it, its start, its log, and the
- * control thread on which all its slow calls run.
+ * DPDK's EAL as a guest of the process: its start, its log, ids for lanes.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -28,25 +27,13 @@
 #include "netio/config.h"
 #include "netio/devargs.h"
 #include "netio/eal.h"
+#include "netio/eal_want.h"
 #include "netio/pci.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
 #include "urxe/thread.h"
 
 #define EAL_MAX_ARGS 64
-#define EAL_BASE_MB  32
-#define EAL_FDS	     32	 /* descriptors that its start takes, and some more */
-#define EAL_SPARE_MB 256 /* of addresses, besides its memory: its drivers, its threads' stacks */
-
-bool urxe_eal_dead;
-
-struct eal_job {
-	int (*fn)(void *arg);
-	void *arg;
-	int ret;
-	bool done;
-	struct eal_job *next;
-};
 
 struct eal_args {
 	char *argv[EAL_MAX_ARGS];
@@ -56,24 +43,6 @@ struct eal_args {
 
 /* EAL is one a process, and so is what is kept of it. */
 static struct {
-	/* What the devices want, gathered before the start. */
-	struct {
-		struct urxe_mutex lock;
-		unsigned mb;
-		bool pci;
-		char allow[URXE_CONFIG_MAX_DEVICES][32];
-		unsigned allows;
-		char args[256]; /* the user's own */
-	} want;
-	/* The control thread's jobs. */
-	struct {
-		struct urxe_mutex lock;
-		pthread_cond_t work; /* on CLOCK_MONOTONIC */
-		pthread_cond_t done;
-		struct eal_job *head, **tail;
-		bool ready; /* the conditions are, and fork is looked after */
-		bool running;
-	} ctl;
 	/* DPDK's log. */
 	struct {
 		struct urxe_mutex lock;
@@ -81,163 +50,14 @@ static struct {
 		FILE *stream;	 /* control thread's */
 	} log;
 	/* The control thread's own. */
-	struct urxe_eal_watch *watches;
 	bool up;
 	struct eal_args args;	  /* EAL permutes argv, and keeps the strings */
 	char *argv[EAL_MAX_ARGS]; /* as it was, to be freed */
 	int lcore_free[RTE_MAX_LCORE];
 	unsigned lcore_frees;
 } eal = {
-	.want.lock = URXE_MUTEX_INIT,
-	.ctl.lock = URXE_MUTEX_INIT,
-	.ctl.tail = &eal.ctl.head,
 	.log.lock = URXE_MUTEX_INIT,
 };
-
-/* ---- the control thread ---- */
-
-static uint64_t mono_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static uint64_t ctl_poll_watches(void)
-{
-	uint64_t now = mono_ns(), next = UINT64_MAX;
-	struct urxe_eal_watch *w, *n;
-
-	for (w = eal.watches; w; w = n) {
-		n = w->next;
-		if (w->due_ns <= now) {
-			w->poll(w->arg);
-			w->due_ns = mono_ns() + w->interval_ns;
-		}
-		if (w->due_ns < next)
-			next = w->due_ns;
-	}
-	return next;
-}
-
-static void *ctl_main(void *unused)
-{
-	struct eal_job *job;
-	uint64_t next;
-
-	for (;;) {
-		next = ctl_poll_watches();
-		urxe_mutex_lock(&eal.ctl.lock);
-		if (!eal.ctl.head) {
-			if (next == UINT64_MAX) {
-				urxe_mutex_wait(&eal.ctl.lock, &eal.ctl.work);
-			} else {
-				struct timespec ts = {.tv_sec = (time_t)(next / 1000000000u),
-						      .tv_nsec = (long)(next % 1000000000u)};
-
-				urxe_mutex_timedwait(&eal.ctl.lock, &eal.ctl.work, &ts);
-			}
-		}
-		job = eal.ctl.head;
-		if (job) {
-			eal.ctl.head = job->next;
-			if (!eal.ctl.head)
-				eal.ctl.tail = &eal.ctl.head;
-		}
-		urxe_mutex_unlock(&eal.ctl.lock);
-		if (!job)
-			continue;
-		job->ret = job->fn(job->arg);
-		urxe_mutex_lock(&eal.ctl.lock);
-		job->done = true;
-		pthread_cond_broadcast(&eal.ctl.done);
-		urxe_mutex_unlock(&eal.ctl.lock);
-	}
-	return unused;
-}
-
-static void after_fork_child(void)
-{
-	if (eal.ctl.running)
-		urxe_eal_dead = true;
-}
-
-/* Threads that run our code outlive whoever loaded us: never let us be unloaded. */
-static void pin_library(void)
-{
-	Dl_info info;
-
-	if (dladdr((void *)(uintptr_t)pin_library, &info) && info.dli_fname)
-		dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
-static int ctl_start(void)
-{
-	pthread_condattr_t attr;
-	pthread_t thread;
-	int ret;
-
-	if (eal.ctl.running)
-		return 0;
-	if (!eal.ctl.ready) {
-		pthread_condattr_init(&attr);
-		pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-		pthread_cond_init(&eal.ctl.work, &attr);
-		pthread_condattr_destroy(&attr);
-		pthread_cond_init(&eal.ctl.done, NULL);
-		ret = pthread_atfork(NULL, NULL, after_fork_child);
-		if (ret)
-			return ret;
-		pin_library();
-		eal.ctl.ready = true;
-	}
-	ret = urxe_thread_start(&thread, "urxe/ctl", ctl_main, NULL);
-	if (ret)
-		return ret;
-	pthread_detach(thread);
-	eal.ctl.running = true;
-	return 0;
-}
-
-int urxe_eal_call(int (*fn)(void *arg), void *arg)
-{
-	struct eal_job job = {.fn = fn, .arg = arg};
-	int ret;
-
-	if (urxe_eal_dead)
-		return ENODEV;
-	urxe_mutex_lock(&eal.ctl.lock);
-	ret = ctl_start();
-	if (ret) {
-		urxe_mutex_unlock(&eal.ctl.lock);
-		return ret;
-	}
-	*eal.ctl.tail = &job;
-	eal.ctl.tail = &job.next;
-	pthread_cond_signal(&eal.ctl.work);
-	while (!job.done)
-		urxe_mutex_wait(&eal.ctl.lock, &eal.ctl.done);
-	urxe_mutex_unlock(&eal.ctl.lock);
-	return job.ret;
-}
-
-void urxe_eal_watch_add(struct urxe_eal_watch *w)
-{
-	w->due_ns = mono_ns() + w->interval_ns;
-	w->next = eal.watches;
-	eal.watches = w;
-}
-
-void urxe_eal_watch_del(struct urxe_eal_watch *w)
-{
-	for (struct urxe_eal_watch **p = &eal.watches; *p; p = &(*p)->next) {
-		if (*p == w) {
-			*p = w->next;
-			return;
-		}
-	}
-}
 
 /* ---- DPDK's log ---- */
 
@@ -293,28 +113,6 @@ void urxe_eal_error(char *buf, size_t len)
 
 /* ---- EAL ---- */
 
-void urxe_eal_want(const struct urxe_port_config *cfg, uint32_t l3_mtu)
-{
-	char pci[32];
-
-	urxe_mutex_lock(&eal.want.lock);
-	eal.want.mb += urxe_devargs_pool_mb(cfg, l3_mtu);
-	if (urxe_devargs_pci(cfg->port, pci, sizeof(pci))) {
-		eal.want.pci = true;
-		if (eal.want.allows < URXE_CONFIG_MAX_DEVICES)
-			snprintf(eal.want.allow[eal.want.allows++], sizeof(eal.want.allow[0]), "%s",
-				 pci);
-	}
-	urxe_mutex_unlock(&eal.want.lock);
-}
-
-void urxe_eal_set_args(const char *args)
-{
-	urxe_mutex_lock(&eal.want.lock);
-	snprintf(eal.want.args, sizeof(eal.want.args), "%s", args);
-	urxe_mutex_unlock(&eal.want.lock);
-}
-
 __attribute__((format(printf, 2, 3))) static void arg_add(struct eal_args *a, const char *fmt, ...)
 {
 	va_list ap;
@@ -345,7 +143,7 @@ static void arg_lcores(struct eal_args *a)
 	arg_add(a, "--lcores=0@(%s)", list);
 }
 
-static void args_build(struct eal_args *a)
+static void args_build(struct eal_args *a, const struct urxe_eal_wants *want)
 {
 	char *copy, *save = NULL;
 
@@ -353,16 +151,15 @@ static void args_build(struct eal_args *a)
 	arg_lcores(a);
 	arg_add(a, "--no-telemetry");
 	arg_add(a, "--file-prefix=urxe-%d", (int)getpid());
-	urxe_mutex_lock(&eal.want.lock);
-	if (eal.want.pci) {
-		for (unsigned i = 0; i < eal.want.allows; i++) {
+	if (want->pci) {
+		for (unsigned i = 0; i < want->allows; i++) {
 			arg_add(a, "-a");
-			arg_add(a, "%s", eal.want.allow[i]);
+			arg_add(a, "%s", want->allow[i]);
 		}
 	} else {
 		arg_add(a, "--no-pci");
 	}
-	if (eal.want.pci && urxe_pci_hugepages(&urxe_pci_machine)) {
+	if (want->pci && urxe_pci_hugepages(&urxe_pci_machine)) {
 		/* DMA wants pages that stay where they are. */
 		arg_add(a, "--in-memory");
 		arg_add(a, "--single-file-segments");
@@ -371,11 +168,10 @@ static void args_build(struct eal_args *a)
 		arg_add(a, "--no-shconf");
 		arg_add(a, "--iova-mode=va");
 		arg_add(a, "-m");
-		arg_add(a, "%u", EAL_BASE_MB + eal.want.mb);
+		arg_add(a, "%u", want->mb);
 	}
-	copy = strdup(eal.want.args);
-	a->users = eal.want.args[0] != '\0';
-	urxe_mutex_unlock(&eal.want.lock);
+	copy = strdup(want->args);
+	a->users = want->args[0] != '\0';
 	for (char *t = copy ? strtok_r(copy, " \t", &save) : NULL; t;
 	     t = strtok_r(NULL, " \t", &save))
 		arg_add(a, "%s", t);
@@ -445,41 +241,10 @@ static bool is_applications(void)
 	return rte_get_tsc_hz() != 0;
 }
 
-/*
- * Where descriptors or addresses run out in the midst of its start, EAL says that its arguments are
- * wrong, or ends the process. So they are counted before. 0 or errno, with a line in @err.
- */
-static int have_room(char *err, size_t errlen)
-{
-	size_t size = ((size_t)EAL_BASE_MB + eal.want.mb + EAL_SPARE_MB) << 20;
-	int fds[EAL_FDS], ret = 0;
-	unsigned n = 0;
-	void *p;
-
-	while (n < EAL_FDS && (fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
-		n++;
-	if (n < EAL_FDS)
-		ret = errno;
-	if (ret)
-		snprintf(err, errlen, "it needs %u descriptors, and there are %u (ulimit -n)",
-			 EAL_FDS, n);
-	while (n)
-		close(fds[--n]);
-	if (ret)
-		return ret;
-	p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED) {
-		ret = errno;
-		snprintf(err, errlen, "it needs %zu MB of addresses (ulimit -v)", size >> 20);
-		return ret;
-	}
-	munmap(p, size);
-	return 0;
-}
-
 int urxe_eal_start(char *err, size_t errlen)
 {
 	struct eal_args *a = &eal.args;
+	struct urxe_eal_wants want;
 	int ret, n;
 
 	if (eal.up)
@@ -488,13 +253,14 @@ int urxe_eal_start(char *err, size_t errlen)
 		eal.up = true;
 		return 0;
 	}
-	ret = have_room(err, errlen);
+	ret = urxe_eal_room(err, errlen);
 	if (!ret)
 		ret = log_open();
 	if (ret)
 		return ret;
 	memset(a, 0, sizeof(*a));
-	args_build(a);
+	urxe_eal_wants(&want);
+	args_build(a, &want);
 	n = a->argc;
 	memcpy(eal.argv, a->argv, sizeof(eal.argv));
 	urxe_eal_error(err, errlen);
@@ -507,7 +273,7 @@ int urxe_eal_start(char *err, size_t errlen)
 	if (ret) {
 		urxe_eal_error(err, errlen);
 		if (!err[0])
-			snprintf(err, errlen, "EAL refuses its arguments '%s'", eal.want.args);
+			snprintf(err, errlen, "EAL refuses its arguments '%s'", want.args);
 		for (int i = 0; i < n; i++)
 			free(eal.argv[i]);
 		return ret;

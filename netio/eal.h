@@ -3,9 +3,8 @@
  * DPDK's EAL as a guest in somebody else's process: started once, late, on a thread of our own,
  * without touching the caller's signals, affinity, stdout or stderr.
  *
- * All control work on ports (EAL start, probe, configure, close) runs on one control thread that
- * blocks every signal: what PMDs start there inherits that, and a PMD that writes to the socket of
- * a dead peer earns a SIGPIPE that nobody gets.
+ * All control work on ports (EAL start, probe, configure, close) runs on the control thread
+ * (netio/ctl.h).
  */
 #ifndef URXE_NETIO_EAL_H
 #define URXE_NETIO_EAL_H
@@ -14,46 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct urxe_port_config;
-
-/**
- * urxe_eal_want - note, before EAL starts, what a device will need of it
- *
- * That is memory for its frames, and the PCI bus. Starts nothing. Thread-safe.
- */
-void urxe_eal_want(const struct urxe_port_config *cfg, uint32_t l3_mtu);
-
-/** urxe_eal_set_args - extra EAL arguments (configuration key `eal`), "" for none. Before start. */
-void urxe_eal_set_args(const char *args);
-
-/**
- * urxe_eal_call - run @fn on the control thread and wait for it
- *
- * Makes the thread at the first call. Returns what @fn returns, ENODEV in a forked child of a
- * process that had the thread, or the errno of making it. Not from the control thread itself.
- */
-int urxe_eal_call(int (*fn)(void *arg), void *arg);
-
 /** urxe_eal_start - EAL up; on the control thread only. 0 or errno; @err gets a line that says why.
  */
 int urxe_eal_start(char *err, size_t errlen);
-
-/** Something the control thread looks after from time to time. */
-struct urxe_eal_watch {
-	void (*poll)(void *arg); /* on the control thread */
-	void *arg;
-	uint64_t interval_ns; /* poll may change it */
-	uint64_t due_ns;      /* control thread's */
-	struct urxe_eal_watch *next;
-};
-
-/** urxe_eal_watch_add, _del - on the control thread only. */
-void urxe_eal_watch_add(struct urxe_eal_watch *w);
-void urxe_eal_watch_del(struct urxe_eal_watch *w);
-
-/** urxe_eal_dead - true in a child that was forked after the start: the shared memory is not ours.
- */
-extern bool urxe_eal_dead;
 
 /** urxe_eal_error - the first error line that DPDK logged since the last call, or ""; with @len 0
  * it is only forgotten. Control thread. */

@@ -13,6 +13,7 @@
 
 #include "netio/claim.h"
 #include "netio/config.h"
+#include "netio/ctl.h"
 #include "netio/devargs.h"
 #include "netio/eal.h"
 #include "netio/link.h"
@@ -57,7 +58,7 @@ struct ethdev {
 	struct urxe_link_info opened; /* info as the opener gets it: the watch may change info */
 
 	/* The control thread's. */
-	struct urxe_eal_watch watch;
+	struct urxe_ctl_watch watch;
 	enum ethdev_stage stage;
 	bool was_up;
 	bool refused;	    /* the peer that the last attempt found; it was logged */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "netio/config.h"
-#include "netio/eal.h"
+#include "netio/eal_want.h"
 #include "netio/link.h"
 #include "netio/link_ethdev.h"
 #include "netio/link_packet.h"

@@ -15,6 +15,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include "netio/clock.h"
 #include "netio/ethdev.h"
 #include "netio/link_ethdev.h"
 #include "netio/pci.h"
@@ -49,7 +50,7 @@ static unsigned ethdev_alloc(void *link, unsigned lane, struct urxe_frame *f, un
 	struct rte_mbuf *m[BURST];
 	unsigned old;
 
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return 0;
 	if (n > BURST)
 		n = BURST;
@@ -73,7 +74,7 @@ static void ethdev_free(void *link, unsigned lane, struct urxe_frame *f, unsigne
 	struct rte_mbuf *m[BURST];
 	unsigned k, old;
 
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return;
 	old = lcore_wear(e->lane[lane]);
 	for (; n; n -= k, f += k) {
@@ -109,7 +110,7 @@ static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	struct rte_mbuf *m[BURST];
 	unsigned got = 0, old;
 
-	if (urxe_eal_dead || !urxe_guard_enter(&l->guard))
+	if (urxe_ctl_dead || !urxe_guard_enter(&l->guard))
 		return 0;
 	if (e->present) {
 		old = lcore_wear(l);
@@ -160,7 +161,7 @@ static unsigned ethdev_tx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	struct ethdev_lane *l = e->lane[lane];
 	unsigned k = 0, got, old;
 
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return n;
 	old = lcore_wear(l);
 	if (urxe_guard_enter(&l->guard)) {
@@ -180,14 +181,14 @@ static bool ethdev_up(void *link)
 {
 	struct ethdev *e = link;
 
-	return !urxe_eal_dead && __atomic_load_n(&e->carrier, __ATOMIC_RELAXED);
+	return !urxe_ctl_dead && __atomic_load_n(&e->carrier, __ATOMIC_RELAXED);
 }
 
 static bool ethdev_dead(void *link)
 {
 	struct ethdev *e = link;
 
-	return !urxe_eal_dead && __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
+	return !urxe_ctl_dead && __atomic_load_n(&e->gone, __ATOMIC_RELAXED);
 }
 
 /* ---- open and close ---- */
@@ -311,7 +312,7 @@ static int open_job(void *arg)
 	if (!e->watch.interval_ns)
 		e->watch.interval_ns = 20000000;
 	e->opened = e->info;
-	urxe_eal_watch_add(&e->watch);
+	urxe_ctl_watch_add(&e->watch);
 	return 0;
 }
 
@@ -321,7 +322,7 @@ static int pci_ready(const struct ethdev *e)
 	char addr[32], why[400];
 	int ret;
 
-	if (urxe_eal_dead || !urxe_devargs_pci(e->cfg.port, addr, sizeof(addr)))
+	if (urxe_ctl_dead || !urxe_devargs_pci(e->cfg.port, addr, sizeof(addr)))
 		return 0;
 	ret = urxe_pci_ready(&urxe_pci_machine, addr, urxe_devargs_pool_mb(&e->cfg, e->l3_mtu), why,
 			     sizeof(why));
@@ -377,9 +378,9 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 	e->info.lanes = 1;
 	e->info.peer = e->kind->peer;
 
-	ret = urxe_eal_call(open_job, e);
+	ret = urxe_ctl_call(open_job, e);
 	if (ret) {
-		if (urxe_eal_dead)
+		if (urxe_ctl_dead)
 			urxe_err("%s: DPDK runs in the parent process: a child needs to exec",
 				 cfg->name);
 		free(e);
@@ -394,7 +395,7 @@ static int close_job(void *arg)
 {
 	struct ethdev *e = arg;
 
-	urxe_eal_watch_del(&e->watch);
+	urxe_ctl_watch_del(&e->watch);
 	ethdev_unplug(e);
 	ethdev_release(e);
 	free(e);
@@ -404,8 +405,8 @@ static int close_job(void *arg)
 static void ethdev_close(void *link)
 {
 	/* In a forked child all of it is the parent's. */
-	if (!urxe_eal_dead)
-		urxe_eal_call(close_job, link);
+	if (!urxe_ctl_dead)
+		urxe_ctl_call(close_job, link);
 }
 
 const struct urxe_link_ops urxe_link_ethdev_ops = {
@@ -420,5 +421,5 @@ const struct urxe_link_ops urxe_link_ethdev_ops = {
 	.up = ethdev_up,
 	.dead = ethdev_dead,
 	.wait = ethdev_wait,
-	.now = urxe_link_ethdev_now,
+	.now = urxe_clock_now,
 };

@@ -5,8 +5,6 @@
 #ifndef URXE_NETIO_LINK_ETHDEV_H
 #define URXE_NETIO_LINK_ETHDEV_H
 
-#include <stdint.h>
-
 #include "netio/link.h"
 
 /**
@@ -16,8 +14,5 @@
  * ENODEV).
  */
 extern const struct urxe_link_ops urxe_link_ethdev_ops;
-
-/** urxe_link_ethdev_now - the TSC in nanoseconds of CLOCK_MONOTONIC, where the kernel trusts it. */
-uint64_t urxe_link_ethdev_now(void *arg);
 
 #endif

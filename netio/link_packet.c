@@ -21,9 +21,9 @@
 #include "netio/buf_pool.h"
 #include "netio/claim.h"
 #include "netio/config.h"
-#include "netio/eal.h"
+#include "netio/clock.h"
+#include "netio/ctl.h"
 #include "netio/kernel_if.h"
-#include "netio/link_ethdev.h"
 #include "netio/link_packet.h"
 #include "netio/packet.h"
 #include "netio/port.h"
@@ -56,7 +56,7 @@ struct packet_link {
 	int event_fd;			/* the control thread ends a wait */
 	int claim[URXE_CONFIG_MAX_IPS]; /* of addresses that were configured */
 	unsigned claims;
-	struct urxe_eal_watch watch;
+	struct urxe_ctl_watch watch;
 	struct urxe_mutex lock; /* what follows */
 	bool foreign_mac;	/* not the interface's: it must be promiscuous */
 	bool everything;	/* a tap wants all frames */
@@ -71,7 +71,7 @@ static unsigned packet_alloc(void *link, unsigned lane, struct urxe_frame *f, un
 {
 	struct packet_link *p = link;
 
-	return urxe_eal_dead ? 0 : urxe_buf_get(&p->lane[lane].pool, f, n);
+	return urxe_ctl_dead ? 0 : urxe_buf_get(&p->lane[lane].pool, f, n);
 }
 
 static void packet_free(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
@@ -80,7 +80,7 @@ static void packet_free(void *link, unsigned lane, struct urxe_frame *f, unsigne
 	struct packet_lane *l = &p->lane[lane];
 	const uint8_t *ring = l->ring.mem, *end = ring + l->ring.len;
 
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return;
 	for (unsigned i = 0; i < n; i++) {
 		const uint8_t *buf = f[i].buf;
@@ -115,7 +115,7 @@ static unsigned packet_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	struct tpacket2_hdr *h;
 	unsigned got;
 
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return 0;
 	for (got = 0; got < n; got++) {
 		h = packet_ring_slot(r, r->next);
@@ -173,7 +173,7 @@ static unsigned packet_tx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	struct packet_lane *l = &p->lane[lane];
 	unsigned done = 0, k;
 
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return n;
 	if (!atomic_load_explicit(&p->carrier, memory_order_relaxed))
 		return 0;
@@ -187,14 +187,14 @@ static bool packet_up(void *link)
 {
 	struct packet_link *p = link;
 
-	return !urxe_eal_dead && atomic_load_explicit(&p->carrier, memory_order_relaxed);
+	return !urxe_ctl_dead && atomic_load_explicit(&p->carrier, memory_order_relaxed);
 }
 
 static bool packet_dead(void *link)
 {
 	struct packet_link *p = link;
 
-	return !urxe_eal_dead && atomic_load_explicit(&p->gone, memory_order_relaxed);
+	return !urxe_ctl_dead && atomic_load_explicit(&p->gone, memory_order_relaxed);
 }
 
 /* ---- waiting ---- */
@@ -218,7 +218,7 @@ static void packet_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
 	nfds_t n = 1;
 	uint64_t v;
 
-	if (!urxe_eal_dead) {
+	if (!urxe_ctl_dead) {
 		fds[n++] = (struct pollfd){.fd = p->event_fd, .events = POLLIN};
 		for (unsigned i = 0; arm && i < p->lanes; i++)
 			fds[n++] = (struct pollfd){.fd = p->lane[i].ring.fd, .events = POLLIN};
@@ -265,7 +265,7 @@ static int packet_mcast(void *link, const uint8_t (*macs)[6], unsigned n)
 	const uint8_t(*group)[6] = (const uint8_t(*)[6])p->group;
 	unsigned k = 0;
 
-	if (urxe_eal_dead || (n && !macs))
+	if (urxe_ctl_dead || (n && !macs))
 		return 0;
 	if (n > MAX_GROUPS)
 		return ENOSPC;
@@ -307,7 +307,7 @@ static void packet_everything(void *link, bool on)
 {
 	struct packet_link *p = link;
 
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return;
 	urxe_mutex_lock(&p->lock);
 	if (on != p->everything) {
@@ -324,7 +324,7 @@ static uint64_t packet_dropped(void *link)
 {
 	struct packet_link *p = link;
 
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return 0;
 	for (unsigned i = 0; i < p->lanes; i++)
 		atomic_fetch_add(&p->dropped, packet_ring_dropped(&p->lane[i].ring));
@@ -371,7 +371,7 @@ static int watch_job(void *arg)
 	p->watch.arg = p;
 	p->watch.interval_ns = WATCH_NS;
 	watch(p);
-	urxe_eal_watch_add(&p->watch);
+	urxe_ctl_watch_add(&p->watch);
 	return 0;
 }
 
@@ -379,7 +379,7 @@ static int unwatch_job(void *arg)
 {
 	struct packet_link *p = arg;
 
-	urxe_eal_watch_del(&p->watch);
+	urxe_ctl_watch_del(&p->watch);
 	return 0;
 }
 
@@ -496,7 +496,7 @@ static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint
 	info->max_l3_mtu = kif.mtu && kif.mtu < l3_mtu ? kif.mtu : l3_mtu;
 	info->lanes = p->lanes;
 	info->speed_mbps = kif.speed_mbps;
-	return urxe_eal_call(watch_job, p);
+	return urxe_ctl_call(watch_job, p);
 }
 
 static int packet_open(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
@@ -506,7 +506,7 @@ static int packet_open(void *arg, const struct urxe_port_config *cfg, const uint
 	char err[200] = "";
 	int ret;
 
-	if (urxe_eal_dead) {
+	if (urxe_ctl_dead) {
 		urxe_err("%s: the link belongs to the parent process: a child needs to exec",
 			 cfg->name);
 		return ENODEV;
@@ -534,9 +534,9 @@ static int packet_open(void *arg, const struct urxe_port_config *cfg, const uint
 static void packet_close(void *link)
 {
 	/* In a forked child all of it is the parent's. */
-	if (urxe_eal_dead)
+	if (urxe_ctl_dead)
 		return;
-	urxe_eal_call(unwatch_job, link);
+	urxe_ctl_call(unwatch_job, link);
 	release(link);
 }
 
@@ -555,5 +555,5 @@ const struct urxe_link_ops urxe_link_packet_ops = {
 	.everything = packet_everything,
 	.dropped = packet_dropped,
 	.wait = packet_wait,
-	.now = urxe_link_ethdev_now,
+	.now = urxe_clock_now,
 };

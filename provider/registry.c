@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "netio/eal.h"
-#include "netio/link_ethdev.h"
+#include "netio/eal_want.h"
+#include "netio/link.h"
 #include "provider.h"
 #include "progress.h"
 #include "rcu.h"

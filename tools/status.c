@@ -11,8 +11,8 @@
 
 #include "netio/config.h"
 #include "netio/devargs.h"
-#include "netio/eal.h"
-#include "netio/link_ethdev.h"
+#include "netio/eal_want.h"
+#include "netio/link.h"
 #include "netio/port.h"
 #include "json.h"
 #include "process.h"

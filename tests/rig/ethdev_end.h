@@ -11,8 +11,9 @@
 #include <string.h>
 
 #include "harness.h"
+#include "netio/clock.h"
 #include "netio/config.h"
-#include "netio/link_ethdev.h"
+#include "netio/link.h"
 #include "netio/port.h"
 #include "urxe/log.h"
 
@@ -39,7 +40,7 @@ static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 7};
 
 static inline uint64_t now(void)
 {
-	return urxe_link_ethdev_now(NULL);
+	return urxe_clock_now(NULL);
 }
 
 /* @mac: `mac` of the configuration; NULL: it has none */
