@@ -4,7 +4,8 @@
  * there, and never by the data path.
  *
  * It blocks every signal: what DPDK's drivers start there inherits that, and a driver that writes
- * to the socket of a dead peer earns a SIGPIPE that nobody gets.
+ * to the socket of a dead peer earns a SIGPIPE that nobody gets. The library of the provider and
+ * that of DPDK (netio/dpdk.h) have one each.
  */
 #ifndef URXE_NETIO_CTL_H
 #define URXE_NETIO_CTL_H

@@ -51,6 +51,13 @@ void urxe_eal_wants(struct urxe_eal_wants *out)
 	urxe_mutex_unlock(&want.lock);
 }
 
+void urxe_eal_wants_set(const struct urxe_eal_wants *wants)
+{
+	urxe_mutex_lock(&want.lock);
+	want.all = *wants;
+	urxe_mutex_unlock(&want.lock);
+}
+
 int urxe_eal_room(char *err, size_t errlen)
 {
 	struct urxe_eal_wants w;

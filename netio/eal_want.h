@@ -33,6 +33,9 @@ void urxe_eal_set_args(const char *args);
 /** urxe_eal_wants - all that was noted. Thread-safe. */
 void urxe_eal_wants(struct urxe_eal_wants *out);
 
+/** urxe_eal_wants_set - what another library has noted (netio/dpdk.h). Thread-safe. */
+void urxe_eal_wants_set(const struct urxe_eal_wants *wants);
+
 /**
  * urxe_eal_room - are there the descriptors and addresses that EAL's start takes?
  *

@@ -7,7 +7,7 @@
 #include "netio/config.h"
 #include "netio/eal_want.h"
 #include "netio/link.h"
-#include "netio/link_ethdev.h"
+#include "netio/link_dpdk.h"
 #include "netio/link_packet.h"
 
 static const struct link_kind {
@@ -19,7 +19,7 @@ static const struct link_kind {
 	{.prefix = "loop", .whole = true, .ops = &urxe_link_loop_ops},
 	{.prefix = "net_af_packet", .ops = &urxe_link_packet_ops},
 	{.prefix = "eth_af_packet", .ops = &urxe_link_packet_ops}, /* DPDK's other name */
-	{.prefix = "", .eal = true, .ops = &urxe_link_ethdev_ops},
+	{.prefix = "", .eal = true, .ops = &urxe_link_dpdk_ops},
 };
 
 static bool matches(const struct link_kind *k, const char *port)

@@ -15,7 +15,6 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
-#include "netio/clock.h"
 #include "netio/ethdev.h"
 #include "netio/link_ethdev.h"
 #include "netio/pci.h"
@@ -322,7 +321,7 @@ static int pci_ready(const struct ethdev *e)
 	char addr[32], why[400];
 	int ret;
 
-	if (urxe_ctl_dead || !urxe_devargs_pci(e->cfg.port, addr, sizeof(addr)))
+	if (!urxe_devargs_pci(e->cfg.port, addr, sizeof(addr)))
 		return 0;
 	ret = urxe_pci_ready(&urxe_pci_machine, addr, urxe_devargs_pool_mb(&e->cfg, e->l3_mtu), why,
 			     sizeof(why));
@@ -331,21 +330,18 @@ static int pci_ready(const struct ethdev *e)
 	return ret;
 }
 
-static bool ethdev_mac(void *arg, const struct urxe_port_config *cfg, uint8_t mac[6])
-{
-	char addr[32];
-
-	return urxe_devargs_pci(cfg->port, addr, sizeof(addr)) &&
-	       urxe_pci_mac(&urxe_pci_machine, addr, mac);
-}
-
 static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
 		       uint32_t l3_mtu, void **link, struct urxe_link_info *info)
 {
-	struct ethdev *e = aligned_alloc(64, (sizeof(*e) + 63) & ~63ul);
+	struct ethdev *e;
 	char err[200];
 	int ret;
 
+	if (urxe_ctl_dead) {
+		urxe_err("%s: DPDK runs in the parent process: a child needs to exec", cfg->name);
+		return ENODEV;
+	}
+	e = aligned_alloc(64, (sizeof(*e) + 63) & ~63ul);
 	if (!e) {
 		urxe_err("%s: no memory", cfg->name);
 		return ENOMEM;
@@ -380,9 +376,6 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 
 	ret = urxe_ctl_call(open_job, e);
 	if (ret) {
-		if (urxe_ctl_dead)
-			urxe_err("%s: DPDK runs in the parent process: a child needs to exec",
-				 cfg->name);
 		free(e);
 		return ret;
 	}
@@ -411,7 +404,6 @@ static void ethdev_close(void *link)
 
 const struct urxe_link_ops urxe_link_ethdev_ops = {
 	.name = "dpdk",
-	.mac = ethdev_mac,
 	.open = ethdev_open,
 	.close = ethdev_close,
 	.alloc = ethdev_alloc,
@@ -421,5 +413,4 @@ const struct urxe_link_ops urxe_link_ethdev_ops = {
 	.up = ethdev_up,
 	.dead = ethdev_dead,
 	.wait = ethdev_wait,
-	.now = urxe_clock_now,
 };

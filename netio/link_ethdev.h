@@ -7,12 +7,7 @@
 
 #include "netio/link.h"
 
-/**
- * Any DPDK port. open() starts EAL if need be. A port whose peer is not there yet opens too,
- * without carrier, and comes up when the peer does; so does one whose peer died. Frames sent
- * without carrier are dropped, as a NIC does. After fork() the child's calls do nothing (open:
- * ENODEV).
- */
+/** Any DPDK port, as netio/link_dpdk.h has it; without mac() and now(), which need no DPDK. */
 extern const struct urxe_link_ops urxe_link_ethdev_ops;
 
 #endif

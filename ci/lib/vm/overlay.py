@@ -8,7 +8,8 @@ from . import Failed
 from .elf import Closure
 
 WHERE = '/urxe'  # in the guest; init puts its tools/ on the PATH
-BUILT = ('tools/urxe', 'provider/liburxe-rdmav34.so', 'dropin/libibverbs.so.1', 'dropin/librdmacm.so.1')
+BUILT = ('tools/urxe', 'provider/liburxe-rdmav34.so', 'netio/liburxe-dpdk.so',
+         'dropin/libibverbs.so.1', 'dropin/librdmacm.so.1')
 
 
 def libraries(files, image):
