@@ -522,8 +522,8 @@ int urxe_cm_send_lap(struct urxe_cm_id *id, const struct urxe_cm_path *path,
  */
 int urxe_cm_send_apr(struct urxe_cm_id *id, uint8_t status, const void *info, uint8_t info_len,
 		     const void *private_data, uint8_t len);
-/** urxe_cm_notify_migrated - the QP uses its alternate path (PATH_MIG): MADs go that way, too.
- *  EINVAL when there is none.
+/** urxe_cm_notify_migrated - the QP uses its alternate path (PATH_MIG): MADs go that way, too,
+ *  if the CM knows it. EINVAL unless connected with no LAP under way.
  */
 int urxe_cm_notify_migrated(struct urxe_cm_id *id);
 

@@ -232,14 +232,19 @@ ACTION(send_apr)
 	return 0;
 }
 
-/* ---- the QP migrated: so do the MADs. The path that was left is the alternate one now. ---- */
+/*
+ * ---- the QP migrated: so do the MADs. The path that was left is the alternate one now. ----
+ *
+ * A consumer may have loaded a path into its QP that the CM does not know: MADs go on by the one
+ * that it knows.
+ */
 
 ACTION(path_mig)
 {
 	struct urxe_cm_path old = id->path;
 
 	if (!id->alt || !id->alt->has_path)
-		return EINVAL;
+		return 0;
 	id->path = id->alt->path;
 	id->alt->path = old;
 	return 0;

@@ -106,7 +106,10 @@ static void path_mig(void)
 
 	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_ESTABLISHED);
-	CU_ASSERT_EQUAL(urxe_cm_notify_migrated(r.id), EINVAL);
+	/* To a path that the CM does not know */
+	primary.sgid = urxe_cm_get_path(r.id)->dgid;
+	CU_ASSERT_EQUAL(urxe_cm_notify_migrated(r.id), 0);
+	CU_ASSERT_FALSE(memcmp(&urxe_cm_get_path(r.id)->dgid, &primary.sgid, 16));
 	rig_close(&r);
 	for (unsigned side = 0; side < 2; side++) {
 		rig_open(&r, OWN_GUID);

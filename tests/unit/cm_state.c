@@ -81,6 +81,7 @@ static const struct {
 	MOVE(SIDR_REQ_RCVD, TELL_AGAIN, SIDR_REQ_RCVD),
 	MOVE(ESTABLISHED, SEND_LAP, LAP_SENT),
 	MOVE(ESTABLISHED, LAP, LAP_RCVD),
+	MOVE(ESTABLISHED, PATH_MIG, ESTABLISHED),
 	MOVE(LAP_IDLE, SEND_LAP, LAP_SENT),
 	MOVE(LAP_IDLE, LAP, LAP_RCVD),
 	MOVE(LAP_IDLE, PATH_MIG, ESTABLISHED),
@@ -105,7 +106,7 @@ static bool moves_to(enum urxe_cm_state state, enum urxe_cm_input in, enum urxe_
 	}
 	/* What ends ESTABLISHED ends what is within it. */
 	if (state >= URXE_CM_LAP_IDLE && in != URXE_CM_IN_SEND_LAP && in != URXE_CM_IN_LAP &&
-	    moves_to(URXE_CM_ESTABLISHED, in, next))
+	    in != URXE_CM_IN_PATH_MIG && moves_to(URXE_CM_ESTABLISHED, in, next))
 		return true;
 	*next = state == URXE_CM_LAP_IDLE ? URXE_CM_ESTABLISHED : state;
 	return false;

@@ -181,7 +181,7 @@ static const struct {
 	{"establish", c_establish,         {INV, INV, INV, INV, INV, INV, INV, 0, INV, INV, INV, INV, INV}},
 	{"disconnect", c_disconnect,       {INV, INV, INV, INV, 0,   0,   0,   0,   0, 0,   0,   0,   0}},
 	{"notify", c_notify,               {INV, INV, INV, INV, INV, INV, INV, INV, 0, CON, CON, INV, INV}},
-	{"notify(MIG)", c_notify_mig,      {INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
+	{"notify(MIG)", c_notify_mig,      {INV, INV, INV, INV, INV, INV, INV, INV, INV, 0,   0,   INV, INV}},
 	{"join", c_join,                   {INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
 	{"leave", c_leave,                 {NON, NON, NON, NON, NON, NON, NON, NON, NON, NON, NON, NON, NON}},
 	{"IB_PATH", c_set_path,            {INV, INV, 0, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
@@ -386,6 +386,18 @@ static void early_disconnect(void)
 	}
 }
 
+/* The QP went over to a path that the CM does not know: its MADs go on as before. */
+static void migrated(void)
+{
+	struct scene sc = {.lch = rdma_create_event_channel(), .cch = rdma_create_event_channel()};
+
+	go_to(&sc, ACTIVE);
+	WORKS(c_notify_mig(sc.c));
+	WORKS(c_notify_mig(sc.s));
+	finish(&sc, ACTIVE);
+	close_scene(&sc);
+}
+
 /* Nobody has that id. */
 static void null_ids(void)
 {
@@ -454,4 +466,5 @@ static void parameters(void)
 	rdma_destroy_event_channel(ch);
 }
 
-URXE_TEST_MAIN("cm_states", T(wrong_states), T(early_disconnect), T(null_ids), T(parameters))
+URXE_TEST_MAIN("cm_states", T(wrong_states), T(early_disconnect), T(migrated), T(null_ids),
+	       T(parameters))
