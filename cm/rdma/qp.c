@@ -10,9 +10,10 @@ int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int 
 	bool ud = id->id.qp_type == IBV_QPT_UD;
 	int err;
 
-	if (!id->dev)
+	/* As the kernel: none for who listens, nor when the connection is over. */
+	if (!id->dev || (id->state == URXE_CMA_LISTEN && !ud))
 		return EINVAL;
-	if (id->cm && !ud && (attr->qp_state != IBV_QPS_INIT || id->state != URXE_CMA_DISCONNECT)) {
+	if (id->cm && !ud) {
 		err = urxe_cm_init_qp_attr(id->cm, attr, mask);
 		if (err)
 			return err;

@@ -103,6 +103,14 @@ static int c_set_afonly(struct rdma_cm_id *id)
 	return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on));
 }
 
+static int c_init_attr(struct rdma_cm_id *id)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	int mask;
+
+	return rdma_init_qp_attr(id, &attr, &mask);
+}
+
 static int c_rtr_attr(struct rdma_cm_id *id)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
@@ -187,8 +195,9 @@ static const struct {
 	{"IB_PATH", c_set_path,            {INV, INV, 0, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
 	{"REUSEADDR", c_set_reuse,         {0,   0,   0,   0, INV, 0,   0,   0,   0,   0,   0,   0,   0}},
 	{"AFONLY", c_set_afonly,           {0,   0, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
-	{"init_qp_attr", c_rtr_attr,       {INV, INV, INV, INV, INV, INV, 0,   0, 0,   0,   0,   INV, INV}},
-	{"create_qp", c_create_qp,         {INV, 0,   0,   0,   0,   0,   0,   0, 0,   0,   0,   0,   0}},
+	{"attr(INIT)", c_init_attr,        {INV, 0,   0,   0,   INV, 0,   0,   0, 0,   0,   0,   INV, INV}},
+	{"attr(RTR)", c_rtr_attr,          {INV, INV, INV, INV, INV, INV, 0,   0, 0,   0,   0,   INV, INV}},
+	{"create_qp", c_create_qp,         {INV, 0,   0,   0,   INV, 0,   0,   0, 0,   0,   0,   INV, INV}},
 	{"create_srq", c_create_srq,       {INV, 0,   0,   0,   0,   0,   0,   0, 0,   0,   0,   0,   0}},
 	{"get_request", c_get_request,     {INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
 };
