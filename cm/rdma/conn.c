@@ -189,22 +189,26 @@ URXE_CMA_API int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *con
 	return urxe_cma_end_wait(id, err);
 }
 
-static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
+/*
+ * As the kernel: what cannot be accepted, or confirmed, is rejected, so that the peer need not
+ * wait. An id that is connected, or has nothing under way, stays as it is. Returns @err.
+ */
+static int give_up(struct urxe_cma_id *id, int err) URXE_REQUIRES(urxe_cma_lock)
+{
+	if ((id->state != URXE_CMA_CONNECT && id->state != URXE_CMA_REQUEST) ||
+	    urxe_cm_send_rej(id->cm, URXE_CM_REJ_CONSUMER, NULL, 0, NULL, 0))
+		return err;
+	urxe_cma_qp_to_err(id);
+	id->state = URXE_CMA_DISCONNECT;
+	urxe_agent_kick(id->dev->agent);
+	return err;
+}
+
+static void agree(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 	URXE_REQUIRES(urxe_cma_lock)
 {
-	const struct ibv_device_attr *attr;
-	struct urxe_cm_conn conn;
-	int err;
+	const struct ibv_device_attr *attr = &id->dev->attr;
 
-	if (id->state != URXE_CMA_REQUEST || !id->cm)
-		return EINVAL;
-	err = check_param(id, p);
-	if (err || urxe_cma_private_len(p) > URXE_REP_PRIVATE_LEN)
-		return err ? err : EINVAL;
-	/* The peer may have given up meanwhile; its REJECTED event is on the way. */
-	if (urxe_cm_get_state(id->cm) == URXE_CM_IDLE)
-		return EINVAL;
-	attr = &id->dev->attr;
 	/* Never more than the peer can do, never more than the device can. */
 	id->initiator_depth = at_most(id->initiator_depth, (unsigned)attr->max_qp_init_rd_atom);
 	if (p && p->initiator_depth != RDMA_MAX_INIT_DEPTH)
@@ -215,20 +219,43 @@ static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 			(unsigned)attr->max_qp_rd_atom);
 	if (id->ack_timeout_set)
 		urxe_cm_set_ack_timeout(id->cm, id->ack_timeout);
+}
+
+static int send_rep(struct urxe_cma_id *id, const struct rdma_conn_param *p)
+	URXE_REQUIRES(urxe_cma_lock)
+{
+	struct urxe_cm_conn conn;
+
+	fill_param(id, p, &conn);
+	conn.private_data = p ? p->private_data : NULL;
+	conn.private_len = urxe_cma_private_len(p);
+	return urxe_cm_send_rep(id->cm, &conn);
+}
+
+static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
+	URXE_REQUIRES(urxe_cma_lock)
+{
+	int err;
+
+	if (!id->cm)
+		return EINVAL;
+	err = check_param(id, p);
+	if (err)
+		return err;
+	/* The peer may have given up meanwhile. */
+	if (id->state != URXE_CMA_REQUEST || urxe_cm_get_state(id->cm) == URXE_CM_IDLE)
+		return id->id.qp ? EINVAL : give_up(id, EINVAL);
+	agree(id, p);
+	/* A QP that cannot be connected is the application's to mend. */
 	err = urxe_cma_qp_to_rts(id);
-	if (!err) {
-		fill_param(id, p, &conn);
-		conn.private_data = p ? p->private_data : NULL;
-		conn.private_len = urxe_cma_private_len(p);
-		err = urxe_cm_send_rep(id->cm, &conn);
-	}
-	if (err) {
-		urxe_cma_qp_to_err(id);
-		urxe_cm_send_rej(id->cm, URXE_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
-	}
-	id->state = err ? URXE_CMA_DISCONNECT : URXE_CMA_CONNECT;
+	if (err)
+		return err;
+	err = send_rep(id, p);
+	if (err)
+		return give_up(id, err);
+	id->state = URXE_CMA_CONNECT;
 	urxe_agent_kick(id->dev->agent);
-	return err;
+	return 0;
 }
 
 URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
@@ -328,15 +355,17 @@ URXE_CMA_API int rdma_disconnect(struct rdma_cm_id *id)
 	return urxe_cma_ret(err);
 }
 
-static int establish(struct urxe_cma_id *id)
+static int establish(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 {
 	int err;
 
-	if (!id->cm || id->passive || id->id.qp)
+	if (!id->cm || id->id.qp)
 		return EINVAL;
 	err = urxe_cm_send_rtu(id->cm, NULL, 0);
-	id->established |= !err;
-	return err;
+	if (err)
+		return give_up(id, err);
+	id->established = true;
+	return 0;
 }
 
 URXE_CMA_API int rdma_establish(struct rdma_cm_id *id)

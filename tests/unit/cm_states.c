@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <infiniband/sa.h>
@@ -175,7 +176,7 @@ static const char *const state_names[N_STATES] = {
 static const struct {
 	const char *name;
 	int (*call)(struct rdma_cm_id *id);
-	int err[N_STATES]; /* 0: right there */
+	int err[N_STATES]; /* 0: right there, or it ends what is under way (below) */
 } calls[] = {
 	/*                                 IDLE BND ADDR ROUT LSTN SENT REQ  RESP ACPT ACTV PASV END  REJ */
 	{"bind_addr", c_bind,              {0, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
@@ -183,10 +184,10 @@ static const struct {
 	{"resolve_route", c_resolve_route, {INV, INV, 0, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
 	{"listen", c_listen,               {0,   0, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
 	{"connect", c_connect,             {INV, INV, INV, 0, INV, INV, INV, INV, INV, INV, INV, INV, INV}},
-	{"accept", c_accept,               {INV, INV, INV, INV, INV, INV, 0, INV, INV, INV, INV, INV, INV}},
+	{"accept", c_accept,               {INV, INV, INV, INV, INV, 0,   0,   0, 0,   INV, INV, INV, INV}},
 	{"reject", c_reject,               {INV, INV, INV, INV, INV, 0,   0,   0, 0,   INV, INV, INV, INV}},
 	{"reject_ece", c_reject_ece,       {INV, INV, INV, INV, INV, 0,   0,   0, 0,   INV, INV, INV, INV}},
-	{"establish", c_establish,         {INV, INV, INV, INV, INV, INV, INV, 0, INV, INV, INV, INV, INV}},
+	{"establish", c_establish,         {INV, INV, INV, INV, INV, 0,   0,   0, 0,   INV, INV, INV, INV}},
 	{"disconnect", c_disconnect,       {INV, INV, INV, INV, 0,   0,   0,   0,   0, 0,   0,   0,   0}},
 	{"notify", c_notify,               {INV, INV, INV, INV, INV, INV, INV, INV, 0, CON, CON, INV, INV}},
 	{"notify(MIG)", c_notify_mig,      {INV, INV, INV, INV, INV, INV, INV, INV, INV, 0,   0,   INV, INV}},
@@ -395,6 +396,60 @@ static void early_disconnect(void)
 	}
 }
 
+static int too_long(struct rdma_cm_id *id)
+{
+	static const char data[197];
+	struct rdma_conn_param param = {
+		.qp_num = 0x667, .private_data = data, .private_data_len = sizeof(data)};
+
+	return rdma_accept(id, &param);
+}
+
+/* Who cannot accept, or confirm, has rejected: the peer need not wait, and the id is done. */
+static void failed_answers(void)
+{
+	static const struct {
+		enum state state;
+		int (*call)(struct rdma_cm_id *id);
+	} rows[] = {{REQUEST, too_long},  {REQUEST, c_establish},  {RESPONSE, c_accept},
+		    {ACCEPTED, c_accept}, {ACCEPTED, c_establish}, {SENT, c_accept},
+		    {SENT, c_establish}};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct scene sc = {.lch = rdma_create_event_channel(),
+				   .cch = rdma_create_event_channel()};
+		bool passive = rows[i].state == REQUEST || rows[i].state == ACCEPTED;
+		struct rdma_cm_id *id;
+
+		go_to(&sc, rows[i].state);
+		id = passive ? sc.s : sc.c;
+		FAILS(rows[i].call(id), EINVAL);
+		/* Before the REP it names no id of the peer's, who finds out by accepting. */
+		if (rows[i].state != SENT)
+			CU_ASSERT_EQUAL(
+				expect(passive ? sc.cch : sc.lch, RDMA_CM_EVENT_REJECTED, NULL),
+				28);
+		FAILS(rows[i].call(id), EINVAL);
+		FAILS(c_accept(id), EINVAL);
+		FAILS(c_create_qp(id), EINVAL);
+		close_scene(&sc);
+	}
+}
+
+/* With a QP on the id it is the QP that cannot: the connection comes about all the same. */
+static void failed_with_qp(void)
+{
+	struct scene sc = {.lch = rdma_create_event_channel(), .cch = rdma_create_event_channel()};
+
+	go_to(&sc, SENT);
+	with_qp(sc.c);
+	FAILS(c_accept(sc.c), EINVAL);
+	FAILS(c_establish(sc.c), EINVAL);
+	rdma_destroy_qp(sc.c);
+	finish(&sc, SENT);
+	close_scene(&sc);
+}
+
 /* The QP went over to a path that the CM does not know: its MADs go on as before. */
 static void migrated(void)
 {
@@ -444,7 +499,7 @@ static void parameters(void)
 	struct rdma_cm_id *c = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l))), *s;
 	struct rdma_conn_param param = {.qp_num = 0x55};
 	struct ibv_device_attr attr;
-	char data[200] = "";
+	char data[149] = "";
 
 	WORKS(ibv_query_device(c->verbs, &attr));
 	FAILS(rdma_connect(c, NULL), EINVAL); /* which QP? */
@@ -460,10 +515,6 @@ static void parameters(void)
 	FAILS(rdma_accept(s, NULL), EINVAL);
 	FAILS(rdma_reject(s, data, 149), EINVAL);
 	param.qp_num = 0x56;
-	param.private_data = data;
-	param.private_data_len = 197;
-	FAILS(rdma_accept(s, &param), EINVAL);
-	param.private_data = NULL;
 	param.responder_resources = (uint8_t)(attr.max_qp_rd_atom + 1);
 	FAILS(rdma_accept(s, &param), EINVAL);
 	param.responder_resources = 0;
@@ -475,5 +526,5 @@ static void parameters(void)
 	rdma_destroy_event_channel(ch);
 }
 
-URXE_TEST_MAIN("cm_states", T(wrong_states), T(early_disconnect), T(migrated), T(null_ids),
-	       T(parameters))
+URXE_TEST_MAIN("cm_states", T(wrong_states), T(early_disconnect), T(failed_answers),
+	       T(failed_with_qp), T(migrated), T(null_ids), T(parameters))
