@@ -471,6 +471,7 @@ static void on_rej(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
 	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_event *e;
+	bool untold;
 
 	if (id->established) {
 		/* The other side gave up while we thought that we are connected. */
@@ -480,7 +481,11 @@ static void on_rej(struct urxe_cma_id *id, const struct urxe_cm_event *ev)
 	if (!id->passive && retry_with_mtu(id, ev))
 		return;
 	urxe_cma_qp_to_err(id);
+	/* As the kernel: a server that has not accepted yet finds out when it does. */
+	untold = id->state == URXE_CMA_REQUEST;
 	id->state = URXE_CMA_DISCONNECT;
+	if (untold)
+		return;
 	e = urxe_cma_event_new(id, RDMA_CM_EVENT_REJECTED, ev->rej.reason);
 	if (!e)
 		return;

@@ -405,6 +405,22 @@ static int too_long(struct rdma_cm_id *id)
 	return rdma_accept(id, &param);
 }
 
+/* A REJ was sent to s and has arrived, for a later REQ has: no event, and accept fails. */
+static void arrived_unheard(struct scene *sc)
+{
+	struct rdma_conn_param param = {.qp_num = some_qpn()};
+	struct rdma_cm_id *c, *s;
+
+	c = resolved(sc->cch, "10.0.0.1", ntohs(rdma_get_src_port(sc->l)));
+	WORKS(rdma_connect(c, &param));
+	CU_ASSERT_EQUAL(expect(sc->lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+	CU_ASSERT_EQUAL(pending(sc->lch), 0);
+	drop(c);
+	drop(s);
+	FAILS(c_accept(sc->s), EINVAL);
+	FAILS(c_reject(sc->s), EINVAL);
+}
+
 /* Who cannot accept, or confirm, has rejected: the peer need not wait, and the id is done. */
 static void failed_answers(void)
 {
@@ -447,6 +463,18 @@ static void failed_with_qp(void)
 	FAILS(c_establish(sc.c), EINVAL);
 	rdma_destroy_qp(sc.c);
 	finish(&sc, SENT);
+	close_scene(&sc);
+}
+
+/* A client gives up before it is accepted: no event, and the server finds out by accepting. */
+static void left_before_accept(void)
+{
+	struct scene sc = {.lch = rdma_create_event_channel(), .cch = rdma_create_event_channel()};
+
+	go_to(&sc, SENT);
+	drop(sc.c);
+	arrived_unheard(&sc);
+	sc.c = resolved(sc.cch, "10.0.0.1", 9);
 	close_scene(&sc);
 }
 
@@ -527,4 +555,4 @@ static void parameters(void)
 }
 
 URXE_TEST_MAIN("cm_states", T(wrong_states), T(early_disconnect), T(failed_answers),
-	       T(failed_with_qp), T(migrated), T(null_ids), T(parameters))
+	       T(failed_with_qp), T(left_before_accept), T(migrated), T(null_ids), T(parameters))
