@@ -207,7 +207,10 @@ void urxe_cma_addr_print(const struct sockaddr *sa, const union ibv_gid *gid, ch
 {
 	char host[INET6_ADDRSTRLEN];
 
-	if (sa->sa_family == AF_INET) {
+	if (sa->sa_family && !urxe_cma_addr_ib(sa) && urxe_cma_addr_any(sa) &&
+	    !urxe_cma_addr_port(sa)) {
+		snprintf(buf, URXE_REPORT_ADDR_LEN, "-");
+	} else if (sa->sa_family == AF_INET) {
 		const struct sockaddr_in *in = (const void *)sa;
 
 		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));

@@ -169,6 +169,8 @@ int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr)
 		return err;
 	}
 	id->id.route.addr.addr.ibaddr.sgid = gid;
+	/* As the kernel: the peer's address, not known yet, is of the same family. */
+	id->id.route.addr.dst_addr.sa_family = src->sa_family;
 	id->state = URXE_CMA_BOUND;
 	return 0;
 }

@@ -360,6 +360,8 @@ static void addresses(void)
 	CU_ASSERT_PTR_NULL(a->verbs);
 	WORKS(rdma_bind_addr(a, addr("10.0.0.1", 0)));
 	CU_ASSERT_PTR_NOT_NULL(a->verbs);
+	CU_ASSERT_EQUAL(rdma_get_peer_addr(a)->sa_family, AF_INET);
+	CU_ASSERT_EQUAL(rdma_get_dst_port(a), 0);
 	FAILS(rdma_bind_addr(a, addr("10.0.0.1", 0)), EINVAL);
 	port = ntohs(rdma_get_src_port(a));
 	FAILS(rdma_bind_addr(b, addr("10.0.0.1", port)), EADDRINUSE);
