@@ -136,7 +136,7 @@ static int find_device(struct urxe_cma_id *id, const struct sockaddr *addr, unio
 	return err ? err : EADDRNOTAVAIL;
 }
 
-static void unbind(struct urxe_cma_id *id)
+void urxe_cma_unbind(struct urxe_cma_id *id)
 {
 	memset(&id->id.route.addr.src_storage, 0, sizeof(id->id.route.addr.src_storage));
 	id->id.verbs = NULL;
@@ -165,7 +165,7 @@ int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr)
 	memcpy(src, addr, urxe_cma_addr_len(addr));
 	err = urxe_cma_claim_port(id, &gid);
 	if (err) {
-		unbind(id);
+		urxe_cma_unbind(id);
 		return err;
 	}
 	id->id.route.addr.addr.ibaddr.sgid = gid;

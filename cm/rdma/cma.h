@@ -166,6 +166,10 @@ struct urxe_cma_id {
 
 	/* resolving */
 	struct urxe_agent_query query;
+	struct {
+		bool bound, on_device, loopback;
+		struct sockaddr_storage src;
+	} before;		    /* what it was, for when it fails */
 	bool resolving_info;	    /* rdma_resolve_addrinfo(), until rdma_query_addrinfo() */
 	struct rdma_addrinfo *info; /* for that */
 
@@ -326,6 +330,9 @@ int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **i
 
 /** urxe_cma_bind - bind to an address (wildcard allowed) and port (0: ephemeral). Locked. */
 int urxe_cma_bind(struct urxe_cma_id *id, const struct sockaddr *addr) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_unbind - takes back its own address and device; the port number stays claimed. Locked.
+ */
+void urxe_cma_unbind(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /**
  * urxe_cma_service_id - of an own or a peer's address of the id
  *

@@ -141,10 +141,29 @@ static int fill_addresses(struct urxe_cma_id *id, const struct sockaddr *dst)
 	return err;
 }
 
+/*
+ * The id is what it was before, so that it may find another destination by another device; who put
+ * something on the device before it was resolved keeps it.
+ */
+static void undo(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
+{
+	id->state = URXE_CMA_BOUND;
+	if (id->before.on_device || id->id.qp || id->id.srq)
+		return;
+	if (!id->before.bound)
+		urxe_cma_release_port(id);
+	urxe_cma_unbind(id);
+	if (id->before.bound)
+		memcpy(&id->id.route.addr.src_storage, &id->before.src, sizeof(id->before.src));
+	else
+		id->state = URXE_CMA_IDLE;
+	id->loopback = id->before.loopback;
+}
+
 static void resolve_done(struct urxe_cma_id *id, int err) URXE_REQUIRES(urxe_cma_lock)
 {
 	if (err) {
-		id->state = URXE_CMA_BOUND;
+		undo(id);
 		urxe_cma_tell(id, RDMA_CM_EVENT_ADDR_ERROR, -err);
 		return;
 	}
@@ -157,36 +176,46 @@ static void query_done(struct urxe_agent_query *q, int err) URXE_REQUIRES(urxe_c
 	resolve_done(caa_container_of(q, struct urxe_cma_id, query), err);
 }
 
+static int bind_source(struct urxe_cma_id *id, const struct sockaddr *src,
+		       const struct sockaddr *dst) URXE_REQUIRES(urxe_cma_lock)
+{
+	bool says_nothing = urxe_cma_addr_any(src) && !urxe_cma_addr_port(src);
+
+	return says_nothing && !urxe_cma_addr_mix(src, dst) ? 0 : urxe_cma_bind(id, src);
+}
+
 static int resolve(struct urxe_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		   int timeout_ms) URXE_REQUIRES(urxe_cma_lock)
 {
-	enum urxe_cma_state from;
 	int err;
 
 	if (id->state != URXE_CMA_IDLE && id->state != URXE_CMA_BOUND)
 		return EINVAL;
-	if (id->state == URXE_CMA_BOUND && urxe_cma_addr_mix(&id->id.route.addr.src_addr, dst))
-		return EINVAL;
-	if (id->state == URXE_CMA_IDLE && src &&
-	    (!urxe_cma_addr_any(src) || urxe_cma_addr_port(src)))
-		err = urxe_cma_bind(id, src);
-	else
-		err = 0;
+	id->before.bound = id->state == URXE_CMA_BOUND;
+	id->before.on_device = id->dev;
+	id->before.loopback = id->loopback;
+	id->before.src = id->id.route.addr.src_storage;
+	/* As the kernel: the source of an id that is bound is not looked at. */
+	err = id->state == URXE_CMA_IDLE && src ? bind_source(id, src, dst) : 0;
+	if (!err && id->state == URXE_CMA_BOUND &&
+	    urxe_cma_addr_mix(&id->id.route.addr.src_addr, dst))
+		err = EINVAL;
 	if (!err)
 		err = route(id, dst);
 	if (!err)
 		err = fill_addresses(id, dst);
-	if (err)
+	if (err) {
+		undo(id);
 		return err;
+	}
 	id->query.sgid_index = id->sgid_index;
 	id->query.dgid = id->dgid;
 	id->query.patience = (timeout_ms > 0 ? (uint64_t)timeout_ms : 0) * 1000000ull;
 	id->query.done = query_done;
-	from = id->state;
 	id->state = URXE_CMA_ADDR_QUERY;
 	err = urxe_agent_resolve(id->dev, &id->query);
 	if (err)
-		id->state = from;
+		undo(id);
 	return err;
 }
 
@@ -195,8 +224,7 @@ URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_a
 {
 	int err;
 
-	if (!urxe_cma_addr_len(dst_addr) || (src_addr && !urxe_cma_addr_len(src_addr)) ||
-	    (src_addr && urxe_cma_addr_mix(src_addr, dst_addr)))
+	if (!urxe_cma_addr_len(dst_addr) || (src_addr && !urxe_cma_addr_len(src_addr)))
 		return urxe_cma_ret(EINVAL);
 	err = urxe_cma_begin(id);
 	if (err)

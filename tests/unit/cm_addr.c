@@ -298,6 +298,66 @@ static struct rdma_cm_id *claimant(struct rdma_event_channel *ch, const struct c
 }
 
 /* Bound and listening, by twos, as sockets have it. */
+/* Both addresses are of one family; the source of an id that is bound does not count. */
+static void mixed(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_in6 own = *(struct sockaddr_in6 *)addr("fd00::1", 0);
+	struct sockaddr_in6 foreign = *(struct sockaddr_in6 *)addr("fd00::9", 0);
+	struct sockaddr none = {.sa_family = AF_UNSPEC};
+	struct rdma_cm_id *id;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	FAILS(rdma_resolve_addr(id, (struct sockaddr *)&foreign, addr("10.0.0.1", 9), 1000),
+	      EADDRNOTAVAIL);
+	CU_ASSERT_EQUAL(rdma_get_src_port(id), 0);
+	FAILS(rdma_resolve_addr(id, (struct sockaddr *)&own, addr("10.0.0.1", 9), 1000), EINVAL);
+	CU_ASSERT_EQUAL(rdma_get_src_port(id), 0);
+	CU_ASSERT_PTR_NULL(id->verbs);
+	WORKS(rdma_resolve_addr(id, NULL, addr("fd00::1", 9), 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	WORKS(rdma_destroy_id(id));
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_bind_addr(id, addr("10.0.0.1", 0)));
+	WORKS(rdma_resolve_addr(id, (struct sockaddr *)&foreign, addr("10.0.0.1", 9), 1000));
+	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+	WORKS(rdma_destroy_id(id));
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	FAILS(rdma_resolve_addr(id, &none, addr("10.0.0.1", 9), 1000), EINVAL);
+	WORKS(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+}
+
+/* A destination that is not there leaves an id as it was, be it that it was on a device already. */
+static void nobody_there(void)
+{
+	static const char *const bound_to[] = {NULL, "0.0.0.0", "10.0.0.1"};
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		struct rdma_cm_id *id;
+		uint16_t port;
+
+		WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+		if (bound_to[i])
+			WORKS(rdma_bind_addr(id, addr(bound_to[i], 0)));
+		port = rdma_get_src_port(id);
+		CU_ASSERT_EQUAL(!!port, i > 0);
+		WORKS(rdma_resolve_addr(id, NULL, addr("10.0.0.9", 1), 50));
+		CU_ASSERT(expect(ch, RDMA_CM_EVENT_ADDR_ERROR, NULL) < 0);
+		CU_ASSERT_EQUAL(!!id->verbs, i == 2);
+		CU_ASSERT_EQUAL(!!id->pd, i == 2);
+		CU_ASSERT_EQUAL(rdma_get_src_port(id), port);
+		if (!bound_to[i])
+			WORKS(rdma_bind_addr(id, addr("10.0.0.1", 0)));
+		WORKS(rdma_resolve_addr(id, NULL, addr("10.0.0.1", 1), 1000));
+		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
+		CU_ASSERT(rdma_get_src_port(id) == port || !port);
+		WORKS(rdma_destroy_id(id));
+		rdma_destroy_event_channel(ch);
+	}
+}
+
 static void in_use(void)
 {
 	static const struct {
@@ -500,5 +560,5 @@ static void user_events(void)
 }
 
 URXE_TEST_MAIN("cm_addr", T(ib_connect), T(ib_service_ids), T(ib_and_ip), T(getaddrinfo_rows),
-	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(in_use), T(loopback), T(reuse_later),
-	       T(scope), T(addrinfo_events), T(user_events))
+	       T(getaddrinfo_hints), T(getaddrinfo_ib), T(mixed), T(nobody_there), T(in_use),
+	       T(loopback), T(reuse_later), T(scope), T(addrinfo_events), T(user_events))
