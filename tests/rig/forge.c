@@ -214,3 +214,30 @@ unsigned raw_log_count(const struct raw_log *log, const struct side *from, uint8
 		n += syndrome < 0 || s->syndrome == syndrome;
 	return n;
 }
+
+void raw_unreachable(struct side *to, const struct raw_seen *s, uint8_t code, uint8_t host,
+		     unsigned flip)
+{
+	uint32_t quoted = sizeof(s->frame) - ETH_LEN;
+	uint8_t f[ETH_LEN + IPV4_LEN + 8 + sizeof(s->frame) - ETH_LEN] = {0}, *ip = f + ETH_LEN;
+	uint8_t *icmp = ip + IPV4_LEN;
+
+	memcpy(f, s->frame + 6, 6);
+	memcpy(f + 6, s->frame, 6);
+	urxe_put16(f + 12, ETHERTYPE_IPV4);
+	ip[0] = 0x45;
+	urxe_put16(ip + 2, sizeof(f) - ETH_LEN);
+	ip[8] = 64;
+	ip[9] = PROTO_ICMP;
+	memcpy(ip + 12, s->frame + ETH_LEN + 16, 3);
+	ip[15] = host;
+	memcpy(ip + 16, s->frame + ETH_LEN + 12, 4);
+	urxe_put16(ip + 10, urxe_sum_fold(urxe_sum(0, ip, IPV4_LEN)));
+	icmp[0] = 3;
+	icmp[1] = code;
+	memcpy(icmp + 8, s->frame + ETH_LEN, quoted);
+	if (flip)
+		icmp[8 + flip / 8] ^= (uint8_t)(1 << flip % 8);
+	urxe_put16(icmp + 2, urxe_sum_fold(urxe_sum(0, icmp, 8 + quoted)));
+	urxe_sim_put(to->end, f, sizeof(f));
+}

@@ -70,6 +70,14 @@ const struct raw_seen *raw_log_find(const struct raw_log *log, const struct side
 unsigned raw_log_count(const struct raw_log *log, const struct side *from, uint8_t opcode,
 		       int syndrome);
 
+/**
+ * raw_unreachable - an ICMP error (type 3) about a packet that @to has sent over IPv4
+ * @host: last byte of who reports it
+ * @flip: a bit of what is quoted of the packet that is another; 0: none
+ */
+void raw_unreachable(struct side *to, const struct raw_seen *s, uint8_t code, uint8_t host,
+		     unsigned flip);
+
 #define RC(op)	(URXE_SVC_RC | URXE_OP_##op)
 #define UC(op)	(URXE_SVC_UC | URXE_OP_##op)
 #define UD(op)	(URXE_SVC_UD | URXE_OP_##op)

@@ -14,8 +14,6 @@
 #include "progress.h"
 
 #define MS	1000000ull
-#define IP_AT	14
-#define QUOTED	178u /* bytes of a packet: what raw_log keeps of it */
 #define TIMEOUT 4600 /* ms: the CM's own */
 
 static struct pair p;
@@ -34,43 +32,11 @@ static void drive_ms(unsigned ms)
 	}
 }
 
-/* ---- the router ---- */
-
-static uint32_t sum16(const uint8_t *d, uint32_t len)
-{
-	uint32_t sum = 0;
-
-	for (uint32_t i = 0; i < len; i += 2)
-		sum += (uint32_t)d[i] << 8 | (i + 1 < len ? d[i + 1] : 0);
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return ~sum & 0xffff;
-}
-
 /* About the packet that a sent in @s; @host: last byte of who reports; @flip: a bit of the quote.
  */
 static void report(const struct raw_seen *s, uint8_t code, uint8_t host, unsigned flip)
 {
-	uint8_t f[IP_AT + 20 + 8 + QUOTED] = {0}, *ip = f + IP_AT, *icmp = ip + 20;
-
-	memcpy(f, s->frame + 6, 6);
-	memcpy(f + 6, s->frame, 6);
-	f[12] = 8;
-	ip[0] = 0x45;
-	urxe_put16(ip + 2, sizeof(f) - IP_AT);
-	ip[8] = 64;
-	ip[9] = 1;
-	memcpy(ip + 12, s->frame + IP_AT + 16, 3);
-	ip[15] = host;
-	memcpy(ip + 16, s->frame + IP_AT + 12, 4);
-	urxe_put16(ip + 10, (uint16_t)sum16(ip, 20));
-	icmp[0] = 3;
-	icmp[1] = code;
-	memcpy(icmp + 8, s->frame + IP_AT, QUOTED);
-	if (flip)
-		icmp[8 + flip / 8] ^= (uint8_t)(1 << flip % 8);
-	urxe_put16(icmp + 2, (uint16_t)sum16(icmp, 8 + QUOTED));
-	urxe_sim_put(p.a.end, f, sizeof(f));
+	raw_unreachable(&p.a, s, code, host, flip);
 }
 
 /* ---- the consumer ---- */
