@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * A connection manager on virtual time, its consumer, and three peers that say what they please.
- * The input as it is goes through the parser; then it is read as records, whose first byte says
- * what happens. In the end everything is destroyed, and in time no id and no timer is left.
+ * The input as it is goes through the parser; then its first byte chooses settings, and the rest is
+ * read as records, whose first byte says what happens. In the end everything is destroyed, and in
+ * time no id and no timer is left.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ struct rig {
 	struct slot slots[SLOTS];
 	struct urxe_cm_id *listener;
 	uint8_t sent[URXE_MAD_LEN]; /* the last one */
-	unsigned n_sent;
+	struct urxe_cm_path sent_by;
+	unsigned n_sent, n_suspects, depth;
 	bool quiet; /* the input has nothing more to say */
 };
 
@@ -41,6 +43,7 @@ static void rig_send(void *arg, const struct urxe_cm_path *path, const uint8_t *
 
 	FUZZ_CHECK(!urxe_mad_check(mad, URXE_MAD_LEN));
 	memcpy(r->sent, mad, URXE_MAD_LEN);
+	r->sent_by = *path;
 	r->n_sent++;
 }
 
@@ -67,8 +70,13 @@ static int rig_own_gid(void *arg, const union ibv_gid *gid)
 	return gid->raw[15] & 0xf ? -1 : gid->raw[15] >> 4;
 }
 
-static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now, rig_random, rig_comm_id,
-					   rig_own_gid, NULL,	 free};
+static void rig_suspect(void *arg, const struct urxe_cm_path *path)
+{
+	((struct rig *)arg)->n_suspects++;
+}
+
+static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now,     rig_random, rig_comm_id,
+					   rig_own_gid, rig_suspect, free};
 
 /* ---- the consumer ---- */
 
@@ -133,17 +141,24 @@ static struct urxe_cm_path path_to(unsigned peer)
 
 static int call(struct rig *r, struct urxe_cm_id *id, uint8_t what)
 {
+	static const enum ibv_qp_type types[4] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_XRC_SEND,
+						  IBV_QPT_RC};
 	static const uint8_t bytes[256];
-	struct urxe_cm_path path = path_to(what >> 6 & 1);
-	struct urxe_cm_req req = {.path = path, .service_id = SERVICE, .qp_type = IBV_QPT_RC};
+	struct urxe_cm_path path = path_to(what >> 6 & 1), other = path;
 	uint8_t len = what & 0x20 ? fuzz_u8(r->in) : 0;
+	struct urxe_cm_req req = {.path = path, .service_id = SERVICE, .qp_type = types[len & 3]};
 
+	/* The same peer's other address, and ours. */
+	other.dgid.raw[15] ^= 0x10;
+	other.sgid.raw[15] ^= 0x10;
+	req.alternate = what & 0x10 ? &other : NULL;
 	req.conn = (struct urxe_cm_conn){.qpn = OWN_QPN,
 					 .psn = 0x123,
 					 .responder_resources = 4,
 					 .initiator_depth = 4,
 					 .retry_count = 7,
 					 .rnr_retry_count = 7,
+					 .failover = what >> 4 & 1,
 					 .private_data = bytes,
 					 .private_len = len};
 	switch (what & 15) {
@@ -184,6 +199,74 @@ static int call(struct rig *r, struct urxe_cm_id *id, uint8_t what)
 	}
 }
 
+static int report(const struct rig *r, uint8_t how)
+{
+	static const int errs[2] = {EHOSTUNREACH, ECONNREFUSED};
+	struct urxe_cm_unreachable u = {.err = errs[how & 1],
+					.from = r->sent_by.dgid,
+					.sgid = r->sent_by.sgid,
+					.dgid = r->sent_by.dgid,
+					.mad = r->sent,
+					.len = how & 2 ? 64 : how};
+
+	if (how & 4) /* a router, not the peer */
+		u.from.raw[15] = 0xfe;
+	if (how & 8)
+		u.dgid.raw[15] ^= 1;
+	urxe_cm_unreachable(r->cm, &u);
+	return 0;
+}
+
+static void look_at(const struct urxe_cm_info *info, void *arg)
+{
+	FUZZ_CHECK(info->state < URXE_CM_N_STATES && info->last_event < URXE_CM_N_EVENTS);
+}
+
+/* What is called less often; @id may be the listener, where it does not matter. */
+static int call_more(struct rig *r, struct urxe_cm_id *id, uint8_t what)
+{
+	static const uint8_t bytes[256];
+	struct urxe_cm_sidr_more more = {.info = bytes, .info_len = what & 0x1f ? 80 : 8};
+	struct urxe_cm_info info;
+	int err = 0;
+
+	switch (what >> 5) {
+	case 0:
+		urxe_cm_set_ack_timeout(id, what & 31);
+		break;
+	case 1:
+		err = urxe_cm_ignore(id);
+		break;
+	case 2: /* Its handler is called, which may do it again. */
+		if (r->depth < 8) {
+			r->depth++;
+			err = urxe_cm_tell_again(id);
+			r->depth--;
+		}
+		break;
+	case 3:
+		urxe_cm_set_wait(id, 1u << (what & 15), what >> 4 & 1);
+		break;
+	case 4:
+		urxe_cm_readdress(r->cm);
+		break;
+	case 5:
+		err = urxe_cm_send_sidr_rep_more(id, URXE_CM_SIDR_SUCCESS, OWN_QPN, 1, &more, bytes,
+						 what & 31);
+		break;
+	case 6:
+		if (r->n_sent)
+			err = report(r, what & 31);
+		break;
+	default:
+		urxe_cm_get_info(id, &info);
+		look_at(&info, NULL);
+		urxe_cm_for_each(r->cm, look_at, NULL);
+		break;
+	}
+	return err;
+}
+
 /* What the consumer does in its handler comes from the input as well. */
 static int on_event(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
 {
@@ -210,7 +293,14 @@ static int on_event(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void 
 		urxe_cm_destroy(id);
 		return 0;
 	}
-	if (what)
+	if (what == 0xdf) {
+		urxe_cm_ignore(id);
+		s->id = NULL;
+		return 1;
+	}
+	if (what == 0xde)
+		call_more(r, id, fuzz_u8(r->in));
+	else if (what)
 		call(r, id, what);
 	return 0;
 }
@@ -237,6 +327,17 @@ static void rewrite(struct rig *r, uint8_t *m, unsigned n)
 
 		m[at] = fuzz_u8(r->in);
 	}
+}
+
+static void put_alternate(uint8_t *m, unsigned peer, enum urxe_mad_field_id local,
+			  enum urxe_mad_field_id remote)
+{
+	union ibv_gid gid;
+
+	peer_gid(&gid, 0x11 + peer);
+	memcpy(urxe_mad_bytes(m, local), gid.raw, 16);
+	peer_gid(&gid, 0x10);
+	memcpy(urxe_mad_bytes(m, remote), gid.raw, 16);
 }
 
 static void hear(struct rig *r, unsigned peer, const uint8_t *m, uint32_t len)
@@ -269,6 +370,9 @@ static void peer_says(struct rig *r, uint8_t attr, uint8_t how)
 		memcpy(urxe_mad_bytes(m, URXE_REQ_PRIMARY_LOCAL_GID), gid.raw, 16);
 		peer_gid(&gid, 0);
 		memcpy(urxe_mad_bytes(m, URXE_REQ_PRIMARY_REMOTE_GID), gid.raw, 16);
+		if (how & 0x10)
+			put_alternate(m, peer, URXE_REQ_ALTERNATE_LOCAL_GID,
+				      URXE_REQ_ALTERNATE_REMOTE_GID);
 	} else if (attr == URXE_MAD_SIDR_REQ) {
 		urxe_mad_put(m, URXE_SIDR_REQ_REQUEST_ID, 0x100u + (how >> 2 & 7));
 		urxe_mad_put(m, URXE_SIDR_REQ_SERVICE_ID, SERVICE);
@@ -285,10 +389,8 @@ static void peer_says(struct rig *r, uint8_t attr, uint8_t how)
 			urxe_mad_put(m, URXE_DREQ_REMOTE_QPN, OWN_QPN);
 		} else if (attr == URXE_MAD_LAP) {
 			urxe_mad_put(m, URXE_LAP_REMOTE_QPN, OWN_QPN);
-			peer_gid(&gid, 0x11 + peer);
-			memcpy(urxe_mad_bytes(m, URXE_LAP_ALTERNATE_LOCAL_GID), gid.raw, 16);
-			peer_gid(&gid, 0x10);
-			memcpy(urxe_mad_bytes(m, URXE_LAP_ALTERNATE_REMOTE_GID), gid.raw, 16);
+			put_alternate(m, peer, URXE_LAP_ALTERNATE_LOCAL_GID,
+				      URXE_LAP_ALTERNATE_REMOTE_GID);
 		} else if (attr == URXE_MAD_APR) {
 			urxe_mad_put(m, URXE_HDR_TID, urxe_mad_get(r->sent, URXE_HDR_TID));
 			urxe_mad_put(m, URXE_APR_AR_STATUS, how >> 2 & 3);
@@ -382,7 +484,7 @@ static void record(struct rig *r, uint8_t what)
 		urxe_cm_run(r->cm);
 		break;
 	case 6:
-		urxe_cm_set_ack_timeout(s->id ? s->id : r->listener, fuzz_u8(r->in) & 31);
+		call_more(r, s->id ? s->id : r->listener, fuzz_u8(r->in));
 		break;
 	default:
 		if (s->id) {
@@ -425,11 +527,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_in in = {data, size};
 	struct rig r = {.in = &in, .now = 1000, .rand = 42};
 	struct urxe_cm_config cfg;
+	uint8_t how;
 
 	parse(data, size);
+	how = fuzz_u8(&in);
 	urxe_cm_config_default(&cfg);
 	cfg.ca_guid = 0x5054;
 	cfg.max_rd_atom = OWN_RD_ATOM;
+	if (how & 1)
+		cfg.listen_grace_ms = 0;
+	if (how & 2)
+		cfg.probe_ms = 0;
+	if (how & 4)
+		cfg.max_mtu = IBV_MTU_512;
+	if (how & 8)
+		cfg.mra_after_ms = 50;
 	r.cm = urxe_cm_create(&rig_ops, &r, &cfg);
 	FUZZ_CHECK(r.cm);
 	for (unsigned i = 0; i < SLOTS; i++)

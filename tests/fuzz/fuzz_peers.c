@@ -8,6 +8,7 @@
  */
 #include "cm/core/cm.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include "fuzz.h"
 #include "urxe/random.h"
@@ -50,6 +51,7 @@ struct rig {
 	uint32_t next_qpn;
 	bool quiet; /* the input has nothing more to say */
 	bool lossy; /* a MAD was lost or forged */
+	unsigned depth;
 };
 
 static void node_gid(union ibv_gid *gid, unsigned i, unsigned net)
@@ -134,6 +136,38 @@ static void path_between(struct urxe_cm_path *p, unsigned from, unsigned to, uns
 	node_gid(&p->dgid, to, net);
 }
 
+static const struct end *other(const struct rig *r, const struct end *e)
+{
+	for (unsigned i = 0; i < ENDS; i++) {
+		const struct end *o = &r->ends[i];
+
+		if (o != e && o->used && o->comm == e->peer_comm && o->peer_comm == e->comm &&
+		    o->qpn == e->peer_qpn && o->peer_qpn == e->qpn)
+			return o;
+	}
+	return NULL;
+}
+
+/* Its handler is called once more, which may do the same. */
+static void tell_again(struct rig *r, struct end *e)
+{
+	if (r->depth == 8)
+		return;
+	r->depth++;
+	urxe_cm_tell_again(e->id);
+	r->depth--;
+}
+
+/* Data has come from the other end, says the consumer, be it true or not. */
+static void notify(struct rig *r, struct end *e)
+{
+	const struct end *o = other(r, e);
+	bool lie = !o || !o->connected;
+
+	if (!urxe_cm_notify_established(e->id))
+		r->lossy |= lie;
+}
+
 static void call(struct rig *r, struct end *e, uint8_t what)
 {
 	static const uint8_t bytes[256];
@@ -164,7 +198,7 @@ static void call(struct rig *r, struct end *e, uint8_t what)
 		urxe_cm_send_drep(e->id, bytes, what);
 		break;
 	case 7:
-		urxe_cm_notify_established(e->id);
+		notify(r, e);
 		break;
 	case 8:
 		path = *urxe_cm_get_path(e->id);
@@ -178,6 +212,19 @@ static void call(struct rig *r, struct end *e, uint8_t what)
 		break;
 	case 10:
 		urxe_cm_send_sidr_rep(e->id, what >> 4 & 3, e->qpn, 1, bytes, what);
+		break;
+	case 11:
+		tell_again(r, e);
+		break;
+	case 12:
+		urxe_cm_notify_migrated(e->id);
+		break;
+	case 13:
+		urxe_cm_set_ack_timeout(e->id, what >> 3);
+		urxe_cm_set_wait(e->id, what, what >> 6);
+		break;
+	case 14:
+		urxe_cm_readdress(e->node->cm);
 		break;
 	default:
 		break;
@@ -227,7 +274,10 @@ static int on_event(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void 
 	default:
 		break;
 	}
-	if (what == 0xff) {
+	if (what == 0xff || what == 0xfe) {
+		/* It has not come, if it can be taken for that. */
+		if (what == 0xfe)
+			urxe_cm_ignore(id);
 		e->id = NULL;
 		e->connected = false;
 		return 1;
@@ -297,6 +347,26 @@ static void deliver(struct rig *r, unsigned i, uint8_t how)
 	urxe_cm_recv(r->node[f.to].cm, &f.src, f.mad, URXE_MAD_LEN);
 }
 
+/* A MAD is lost; a router, or a kernel at the peer's address, may report that to its sender. */
+static void lose(struct rig *r, uint8_t how)
+{
+	const struct flying f = r->fly[--r->n_fly];
+	struct urxe_cm_unreachable u = {.err = how & 2 ? EHOSTUNREACH : ECONNREFUSED,
+					.from = f.src.dgid,
+					.sgid = f.src.sgid,
+					.dgid = f.src.dgid,
+					.mad = f.mad,
+					.len = 64};
+	unsigned from = f.src.sgid.raw[15] - 1u;
+
+	r->lossy = true;
+	if (!(how & 1) || from >= NODES)
+		return;
+	if (how & 4)
+		u.from.raw[15] = 0xfe;
+	urxe_cm_unreachable(r->node[from].cm, &u);
+}
+
 static uint64_t first_deadline(struct rig *r, struct node **node)
 {
 	uint64_t first = UINT64_MAX;
@@ -325,7 +395,7 @@ static void run(struct rig *r, uint64_t until)
 			continue;
 		}
 		next = first_deadline(r, &node);
-		if (next > until) {
+		if (!node || next > until) {
 			r->now = until;
 			return;
 		}
@@ -355,14 +425,12 @@ static void record(struct rig *r, uint8_t what)
 			deliver(r, fuzz_u8(r->in) % r->n_fly, what >> 3);
 		break;
 	case 3:
-		if (r->n_fly) {
-			r->lossy = true;
-			r->n_fly--;
-		}
+		if (r->n_fly)
+			lose(r, what >> 3);
 		break;
 	case 4: /* the next timer */
 		next = first_deadline(r, &node);
-		if (next == UINT64_MAX)
+		if (!node)
 			break;
 		if (next > r->now)
 			r->now = next;
@@ -386,18 +454,6 @@ static void record(struct rig *r, uint8_t what)
 }
 
 /* ---- the end ---- */
-
-static const struct end *other(const struct rig *r, const struct end *e)
-{
-	for (unsigned i = 0; i < ENDS; i++) {
-		const struct end *o = &r->ends[i];
-
-		if (o != e && o->used && o->comm == e->peer_comm && o->peer_comm == e->comm &&
-		    o->qpn == e->peer_qpn && o->peer_qpn == e->qpn)
-			return o;
-	}
-	return NULL;
-}
 
 static void check_agreement(struct rig *r)
 {
