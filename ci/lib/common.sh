@@ -18,7 +18,7 @@ die() {
 	exit 1
 }
 
-# build_dir KIND: plain, asan, tsan, fuzz or coverage; $URXE_BUILD moves them all
+# build_dir KIND: plain, asan, tsan, fuzz, coverage or fuzz-coverage; $URXE_BUILD moves them all
 build_dir() {
 	local base=${URXE_BUILD:-$top/build}
 
@@ -50,7 +50,14 @@ build() {
 		# atomic: threads count the same lines
 		args=(-Db_coverage=true -Dc_args=-fprofile-update=atomic -Dbuildtype=debug -Doptimization=1)
 		;;
-	*) die "no build is called '$kind' (plain, asan, tsan, fuzz, coverage are)" ;;
+	fuzz-coverage)
+		# Without libFuzzer: each input once.
+		args=("-Dc_args=-fprofile-instr-generate -fcoverage-mapping"
+			-Dc_link_args=-fprofile-instr-generate -Dbuildtype=debug -Doptimization=1)
+		cc=clang-14 what=replayers
+		command -v $cc >/dev/null || cc=clang-19
+		;;
+	*) die "no build is called '$kind' (plain, asan, tsan, fuzz, coverage, fuzz-coverage are)" ;;
 	esac
 	if [ ! -f "$dir/build.ninja" ]; then
 		quietly env ${cc:+CC="$cc"} meson setup -Dwerror=$werror "${args[@]}" "$dir" "$top" || return
