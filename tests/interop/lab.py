@@ -23,12 +23,13 @@ def net_mtu(guest, mtu):
     guest.check('ip link set eth0 mtu %d' % mtu)
 
 
-def boot(image, folder, mtu, program, answers):
-    """The VM with rxe0. Its console runs one command at a time: servers go into the background."""
+def boot(image, folder, mtu, programs):
+    """The VM with rxe0, and programs {name: path} as /name. Its console runs one command at a time: servers go
+    into the background."""
     settings = {'ip': VM4 + '/24', 'ip6': VM6 + '/64', 'mtu': mtu, 'rxe': 1}
     guest = Guest.boot('v', image, folder, nics=[nic.Tap('tv', bridge='br0', mtu=mtu)], settings=settings,
                        overlay=list(dict.fromkeys(
-                           overlay.program(program, '/peer', image) + overlay.program(answers, '/answers', image))))
+                           pair for name, path in programs.items() for pair in overlay.program(path, '/' + name, image))))
     if not any(line.startswith('RXE ') for line in guest.report()):
         raise Failed('rxe0 does not come up: ' + guest.logs())
     return guest
@@ -60,11 +61,10 @@ class GuestProc(Background):
 
 
 class Lab:
-    def __init__(self, guest, urxe, folder, program, answers, pcap=None):
+    def __init__(self, guest, urxe, folder, programs, pcap=None):
         self.guest, self.urxe, self.folder, self.pcap = guest, urxe, folder, pcap
         self.mtu, self.captures = 1500, 0
-        self.program = {'u': program, 'k': '/peer'}
-        self.answers = {'u': answers, 'k': '/answers'}
+        self.programs = {'u': programs, 'k': {name: '/' + name for name in programs}}
         self.gids = {'u': {'4': 0, '6': 1}, 'k': {}}
 
     def find_gids(self):
@@ -77,19 +77,19 @@ class Lab:
         """A command of `side` with its device and so on, and the server's addresses"""
         values = {'a': ADDRESS[server_side][family], 't': TCP[server_side],
                   'd': {'u': 'urxe0', 'k': 'rxe0'}[side], 'g': self.gids[side][family],
-                  'peer': self.program[side]}
+                  **self.programs[side]}
         return re.sub(r'\{(\w+)\}', lambda m: str(values[m.group(1)]), command)
 
-    def options(self):
+    def options(self, port=PORT):
         """Of `urxe run`, of each"""
-        words = ['--port', PORT, '--ip', HOST4 + '/24', '--ip', HOST6 + '/64', '--mtu', str(self.mtu)]
-        if self.pcap:
+        words = ['--port', port, '--ip', HOST4 + '/24', '--ip', HOST6 + '/64', '--mtu', str(self.mtu)]
+        if self.pcap and port == PORT:
             self.captures += 1
             words += ['--pcap', '%s.%d.pcapng' % (self.pcap, self.captures)]
         return words
 
-    def start(self, side, command, ready=None, options=()):
-        """side: 'u' for urxe, 'k' for the kernel's"""
+    def start(self, side, command, ready=None, options=(), port=PORT):
+        """side: 'u' for urxe, on this port, 'k' for the kernel's"""
         if side == 'u':
-            return HostProc(self.urxe, self.folder, [*self.options(), *options], command, ready)
+            return HostProc(self.urxe, self.folder, [*self.options(port), *options], command, ready)
         return GuestProc(self.guest, command, ready)

@@ -19,6 +19,8 @@ RPING_RACE = 'rdma_get_cm_event: Bad file descriptor'
 # rejects that (8), whoever asks, and perftest's client crashes.
 PERFTEST_RACE = 'Event: RDMA_CM_EVENT_REJECTED; error: 8'
 TRIES = 3
+# Of this folder, compiled: the same binaries there and here
+PROGRAMS = ('peer', 'answers')
 
 
 class Table(table.Table):
@@ -134,8 +136,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument('--urxe', required=True, help='the urxe command')
     p.add_argument('--rdma', required=True, nargs=2, help='folders of the image')
-    p.add_argument('--program', required=True, help='peer.c, compiled')
-    p.add_argument('--answers', required=True, help='answers.c, compiled')
+    p.add_argument('--programs', required=True, help='the folder of PROGRAMS')
     p.add_argument('--write-answers', action='store_true', help='answers.list is made anew, not compared')
     p.add_argument('--folder', required=True, help='for what does not stay')
     p.add_argument('--pcap', help='captures to PCAP.N.pcapng')
@@ -147,9 +148,10 @@ def main():
     guest = None
     try:
         L.net_up(1500)
-        guest = L.boot(image.load(*args.rdma), args.folder, 1500, args.program, args.answers)
+        programs = {name: os.path.join(args.programs, name) for name in PROGRAMS}
+        guest = L.boot(image.load(*args.rdma), args.folder, 1500, programs)
         print('kernel ' + guest.check('uname -rv').strip(), flush=True)
-        lab = L.Lab(guest, args.urxe, args.folder, args.program, args.answers, args.pcap)
+        lab = L.Lab(guest, args.urxe, args.folder, programs, args.pcap)
         lab.find_gids()
         if args.shell:
             return shell(guest, args.folder)
