@@ -10,6 +10,7 @@ import sys
 
 import answers  # noqa: E402
 import cases  # noqa: E402
+import crowds  # noqa: E402
 import lab as L  # noqa: E402
 import special  # noqa: E402
 from vm import image, table  # noqa: E402
@@ -20,7 +21,7 @@ RPING_RACE = 'rdma_get_cm_event: Bad file descriptor'
 PERFTEST_RACE = 'Event: RDMA_CM_EVENT_REJECTED; error: 8'
 TRIES = 3
 # Of this folder, compiled: the same binaries there and here
-PROGRAMS = ('peer', 'answers')
+PROGRAMS = ('peer', 'answers', 'crowd')
 
 
 class Table(table.Table):
@@ -121,7 +122,7 @@ def run_lossy_wire(lab, results, seeds):
 
 def run_all(lab, results, seeds, write):
     results.run('answers of rdma_cma.h', lambda: answers.compare(lab, write))
-    for name, side, function in special.TESTS:
+    for name, side, function in special.TESTS + crowds.TESTS:
         results.run('%s [%s]' % (name, side), lambda f=function: f(lab))
     run_group(lab, results, cases.CASES)
     run_group(lab, results, seeded(cases.LOSSY, seeds), '2 % loss: ')
