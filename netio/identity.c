@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The identity of a process that has its addresses to itself: all in local tables.
+ * The identity of a process: one that has its addresses to itself has all in local tables; a member
+ * of the local fabric has its ports in the table that it shares.
  */
 #include "netio/identity.h"
 
@@ -8,18 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "netio/fabric.h"
 #include "urxe/lock.h"
 
-#define QPN_INDEXES (1u << URXE_IDENT_QPN_INDEX_BITS)
-#define QPN_FIRST   2u		      /* 0 and 1 are QP0 and QP1 */
-#define QPN_USABLE  (QPN_INDEXES - 3) /* and the last would make the multicast QPN */
-#define QPN_END	    UINT32_MAX	      /* of the queue of freed indexes */
-#define QPN_LIVE    (UINT32_MAX - 1)
+#define QPN_END	 UINT32_MAX /* of the queue of freed indexes */
+#define QPN_LIVE (UINT32_MAX - 1)
 
-/* Halves of equal size: one bit more than indexes have, and what is too large is passed over. */
-#define ORDER_HALF   ((URXE_IDENT_QPN_INDEX_BITS + 1) / 2)
-#define ORDER_BITS   (2 * ORDER_HALF)
-#define ORDER_MASK   ((1u << ORDER_HALF) - 1)
 #define ORDER_ROUNDS 6
 
 #define EPHEMERAL_FIRST 32768
@@ -40,6 +35,9 @@ struct urxe_ident {
 	struct urxe_mutex lock;
 	uint64_t (*random64)(void *arg);
 	void *arg;
+	struct urxe_fabric *fabric; /* NULL: local */
+	uint32_t indexes, first, usable;
+	unsigned order_half; /* bits of half an index, rounded up */
 	/* QPN indexes: fresh ones first, in an order of this identity's own; then freed ones,
 	 * oldest first. next[] links the freed and marks the live. */
 	uint32_t *next;
@@ -49,17 +47,20 @@ struct urxe_ident {
 	struct claim *ports[URXE_IDENT_SPACES][PORT_BUCKETS];
 };
 
-int urxe_ident_create(struct urxe_ident **out, uint64_t (*random64)(void *arg), void *arg)
+static int create(struct urxe_ident **out, unsigned index_bits, uint64_t (*random64)(void *arg),
+		  void *arg)
 {
 	struct urxe_ident *id = calloc(1, sizeof(*id));
 
 	if (!id)
 		return ENOMEM;
-	id->next = calloc(QPN_INDEXES, sizeof(*id->next));
+	id->indexes = 1u << index_bits;
+	id->next = calloc(id->indexes, sizeof(*id->next));
 	if (!id->next) {
 		free(id);
 		return ENOMEM;
 	}
+	id->order_half = (index_bits + 1) / 2;
 	urxe_mutex_init(&id->lock);
 	id->random64 = random64;
 	id->arg = arg;
@@ -70,10 +71,40 @@ int urxe_ident_create(struct urxe_ident **out, uint64_t (*random64)(void *arg), 
 	return 0;
 }
 
+int urxe_ident_create(struct urxe_ident **out, uint64_t (*random64)(void *arg), void *arg)
+{
+	int err = create(out, URXE_IDENT_QPN_INDEX_BITS, random64, arg);
+
+	if (!err) {
+		(*out)->first = 2;		      /* 0 and 1 are QP0 and QP1 */
+		(*out)->usable = (*out)->indexes - 3; /* the last would make the multicast QPN */
+	}
+	return err;
+}
+
+/* Slots are such that no index makes one of those. */
+int urxe_ident_create_fabric(struct urxe_ident **out, struct urxe_fabric *f,
+			     uint64_t (*random64)(void *arg), void *arg)
+{
+	int err = create(out, URXE_IDENT_FABRIC_QPN_INDEX_BITS, random64, arg);
+
+	if (!err) {
+		(*out)->usable = (*out)->indexes;
+		(*out)->fabric = urxe_fabric_ref(f);
+	}
+	return err;
+}
+
+unsigned urxe_ident_qpn_index_bits(const struct urxe_ident *id)
+{
+	return id->fabric ? URXE_IDENT_FABRIC_QPN_INDEX_BITS : URXE_IDENT_QPN_INDEX_BITS;
+}
+
 void urxe_ident_destroy(struct urxe_ident *id)
 {
 	if (!id)
 		return;
+	urxe_fabric_put(id->fabric);
 	for (unsigned s = 0; s < URXE_IDENT_SPACES; s++) {
 		for (unsigned b = 0; b < PORT_BUCKETS; b++) {
 			for (struct claim *c = id->ports[s][b], *next; c; c = next) {
@@ -98,26 +129,28 @@ static uint64_t mix(uint64_t v)
 }
 
 /*
- * The @n-th number in an order that only the keys tell: a Feistel network over ORDER_BITS, which
- * takes each to another one and none twice. No table, so that a program with one QP pays for one.
+ * The @n-th number in an order that only the keys tell: a Feistel network, which takes each to
+ * another one and none twice. No table, so that a program with one QP pays for one. Its halves are
+ * of equal size: what may be too large, with one bit more than indexes have, is passed over.
  */
 static uint32_t permute(const struct urxe_ident *id, uint32_t n)
 {
-	uint32_t left = n >> ORDER_HALF, right = n & ORDER_MASK, next;
+	uint32_t mask = (1u << id->order_half) - 1;
+	uint32_t left = n >> id->order_half, right = n & mask, next;
 
 	for (unsigned i = 0; i < ORDER_ROUNDS; i++) {
-		next = left ^ (uint32_t)(mix(id->order[i] ^ right) & ORDER_MASK);
+		next = left ^ (uint32_t)(mix(id->order[i] ^ right) & mask);
 		left = right;
 		right = next;
 	}
-	return left << ORDER_HALF | right;
+	return left << id->order_half | right;
 }
 
 static int qpn_index(struct urxe_ident *id, uint32_t *index)
 {
-	while (id->fresh_tried < 1u << ORDER_BITS) {
-		*index = QPN_FIRST + permute(id, id->fresh_tried++);
-		if (*index < QPN_FIRST + QPN_USABLE)
+	while (id->fresh_tried < 1u << 2 * id->order_half) {
+		*index = id->first + permute(id, id->fresh_tried++);
+		if (*index < id->first + id->usable)
 			return 0;
 	}
 	if (id->freed_head == QPN_END)
@@ -131,14 +164,17 @@ static int qpn_index(struct urxe_ident *id, uint32_t *index)
 
 int urxe_ident_qpn_alloc(struct urxe_ident *id, uint32_t *qpn)
 {
-	uint32_t index, high = (uint32_t)(id->random64(id->arg) >> 40);
-	int err;
+	uint32_t index, high;
+	int err = id->fabric ? urxe_fabric_join(id->fabric) : 0;
 
+	if (err)
+		return err;
+	high = id->fabric ? urxe_fabric_slot(id->fabric) : (uint32_t)(id->random64(id->arg) >> 40);
 	urxe_mutex_lock(&id->lock);
 	err = qpn_index(id, &index);
 	if (!err) {
 		id->next[index] = QPN_LIVE;
-		*qpn = ((high << URXE_IDENT_QPN_INDEX_BITS) | index) & 0xffffff;
+		*qpn = (high * id->indexes | index) & 0xffffff;
 	}
 	urxe_mutex_unlock(&id->lock);
 	return err;
@@ -146,7 +182,7 @@ int urxe_ident_qpn_alloc(struct urxe_ident *id, uint32_t *qpn)
 
 void urxe_ident_qpn_free(struct urxe_ident *id, uint32_t qpn)
 {
-	uint32_t index = qpn & (QPN_INDEXES - 1);
+	uint32_t index = qpn & (id->indexes - 1);
 
 	urxe_mutex_lock(&id->lock);
 	if (id->next[index] == QPN_LIVE) {
@@ -160,10 +196,19 @@ void urxe_ident_qpn_free(struct urxe_ident *id, uint32_t qpn)
 	urxe_mutex_unlock(&id->lock);
 }
 
+static uint32_t fabric_comm_id(struct urxe_ident *id)
+{
+	if (urxe_fabric_join(id->fabric))
+		return 0;
+	return urxe_fabric_slot(id->fabric) << 24 | (uint32_t)(id->random64(id->arg) >> 40);
+}
+
 uint32_t urxe_ident_comm_id(struct urxe_ident *id)
 {
 	uint32_t v;
 
+	if (id->fabric)
+		return fabric_comm_id(id);
 	do
 		v = (uint32_t)(id->random64(id->arg) >> 16);
 	while (!v);
@@ -227,8 +272,8 @@ static int pick_ephemeral(struct urxe_ident *id, struct claim *c)
 	return EADDRNOTAVAIL;
 }
 
-int urxe_ident_port_claim(struct urxe_ident *id, enum urxe_ident_space space, const uint8_t gid[16],
-			  unsigned flags, uint16_t *port, void **claim)
+static int local_claim(struct urxe_ident *id, enum urxe_ident_space space, const uint8_t gid[16],
+		       unsigned flags, uint16_t *port, void **claim)
 {
 	static const uint8_t zero[16], v4_any[16] = {[10] = 0xff, [11] = 0xff};
 	struct claim *c = calloc(1, sizeof(*c)), **head;
@@ -264,11 +309,33 @@ int urxe_ident_port_claim(struct urxe_ident *id, enum urxe_ident_space space, co
 	return err;
 }
 
+/* A claim in the fabric's table is a number; it is not 0. */
+static int fabric_claim(struct urxe_ident *id, enum urxe_ident_space space, const uint8_t gid[16],
+			unsigned flags, uint16_t *port, void **claim)
+{
+	urxe_fabric_claim c = 0;
+	int err = urxe_fabric_port_claim(id->fabric, space, gid, flags, id->random64(id->arg), port,
+					 &c);
+
+	*claim = (void *)(uintptr_t)c;
+	return err;
+}
+
+int urxe_ident_port_claim(struct urxe_ident *id, enum urxe_ident_space space, const uint8_t gid[16],
+			  unsigned flags, uint16_t *port, void **claim)
+{
+	if (id->fabric)
+		return fabric_claim(id, space, gid, flags, port, claim);
+	return local_claim(id, space, gid, flags, port, claim);
+}
+
 int urxe_ident_port_listen(struct urxe_ident *id, void *claim)
 {
 	struct claim *c = claim;
 	int err = 0;
 
+	if (id->fabric)
+		return urxe_fabric_port_listen(id->fabric, (uintptr_t)claim);
 	urxe_mutex_lock(&id->lock);
 	for (struct claim *o = *bucket(id, c->space, c->port); o; o = o->next) {
 		if (o != c && o->listens && overlap(o, c))
@@ -284,6 +351,10 @@ void urxe_ident_port_reuse(struct urxe_ident *id, void *claim, bool reuse)
 {
 	struct claim *c = claim;
 
+	if (id->fabric) {
+		urxe_fabric_port_reuse(id->fabric, (uintptr_t)claim, reuse);
+		return;
+	}
 	urxe_mutex_lock(&id->lock);
 	if (reuse)
 		c->flags |= URXE_IDENT_PORT_REUSE;
@@ -298,6 +369,10 @@ void urxe_ident_port_release(struct urxe_ident *id, void *claim)
 
 	if (!c)
 		return;
+	if (id->fabric) {
+		urxe_fabric_port_release(id->fabric, (uintptr_t)claim);
+		return;
+	}
 	urxe_mutex_lock(&id->lock);
 	for (pc = bucket(id, c->space, c->port); *pc; pc = &(*pc)->next) {
 		if (*pc == c) {
@@ -307,4 +382,24 @@ void urxe_ident_port_release(struct urxe_ident *id, void *claim)
 	}
 	urxe_mutex_unlock(&id->lock);
 	free(c);
+}
+
+/* ---- services ---- */
+
+int urxe_ident_service_listen(struct urxe_ident *id, uint64_t service_id, uint64_t mask,
+			      void **claim)
+{
+	urxe_fabric_claim c = 0;
+	int err = 0;
+
+	if (id->fabric)
+		err = urxe_fabric_service_listen(id->fabric, service_id, mask, &c);
+	*claim = (void *)(uintptr_t)c;
+	return err;
+}
+
+void urxe_ident_service_release(struct urxe_ident *id, void *claim)
+{
+	if (id->fabric)
+		urxe_fabric_service_release(id->fabric, (uintptr_t)claim);
 }
