@@ -226,6 +226,7 @@ int urxe_port_resolve(struct urxe_port *port, unsigned sgid_index, const uint8_t
 		return ENETUNREACH;
 	switch (urxe_port_way(port, dgid)) {
 	case PATH_LOOP:
+	case PATH_LOCAL:
 		memcpy(dmac, port->mac, 6);
 		return 0;
 	case PATH_MCAST:

@@ -53,6 +53,7 @@
 	/* sending */                                                                       \
 	X(tx_no_frame)	   /* the link had no free frame: tried again later */              \
 	X(tx_backlog_full) /* the link is slower than we: tried again later */              \
+	X(tx_peer_full)	   /* the one peer it is for has no room: tried again later */      \
 	X(tx_loop_full)	   /* the looped frames are not fetched: tried again later */       \
 	X(tx_no_carrier)   /* the link is not up yet: tried again later */                  \
 	X(tx_too_long)                                                                      \

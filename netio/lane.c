@@ -71,6 +71,48 @@ static void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned m
 	input_burst(lane, f, n, true, pkts, count);
 }
 
+/* Who made no ICRC has damaged nothing either: it is what it would be, for who looks at it. */
+static void add_icrc(struct urxe_frame *f)
+{
+	uint32_t bth = urxe_frame_roce(f), l3;
+	bool ipv4;
+
+	f->flags &= ~(uint32_t)URXE_FRAME_NO_ICRC;
+	if (!bth)
+		return;
+	l3 = urxe_get16(f->data + 12) == ETHERTYPE_VLAN ? ETH_LEN + VLAN_LEN : ETH_LEN;
+	ipv4 = bth - l3 == IPV4_LEN + UDP_LEN;
+	urxe_icrc_put(f->data + f->len - URXE_ICRC_LEN,
+		      urxe_icrc(f->data + l3, ipv4, f->len - bth - URXE_ICRC_LEN));
+}
+
+/*
+ * Captures, raw taps and faults look at all of a frame, and keep it: they get a copy that nobody
+ * else can change. Returns how many of @n there are then.
+ */
+static unsigned take_in(struct urxe_lane *lane, struct urxe_frame *f, unsigned n)
+	URXE_REQUIRES(lane)
+{
+	struct urxe_frame copy;
+	unsigned k = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (f[i].rest) {
+			if (!urxe_frame_copy(lane, &copy, &f[i])) {
+				urxe_count(lane, URXE_CNT_rx_ring_full, 1);
+				urxe_frame_free(lane, &f[i]);
+				continue;
+			}
+			urxe_frame_free(lane, &f[i]);
+			f[i] = copy;
+		}
+		if (f[i].flags & URXE_FRAME_NO_ICRC)
+			add_icrc(&f[i]);
+		f[k++] = f[i];
+	}
+	return k;
+}
+
 static unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n)
 	URXE_REQUIRES(lane)
 {
@@ -84,6 +126,8 @@ static unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n
 		bytes += f[i].len;
 	urxe_count(lane, URXE_CNT_rx_frames, n);
 	urxe_count(lane, URXE_CNT_rx_bytes, bytes);
+	if (port->shared && (port->capture || lane->faults.on || lane->raw_fn))
+		n = take_in(lane, f, n);
 	if (port->capture) {
 		for (unsigned i = 0; i < n; i++)
 			urxe_capture_write(port->capture, f[i].data, f[i].len, false);
@@ -178,7 +222,7 @@ static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(l
 	if (!x->on)
 		return next;
 	if (urxe_fault_due(&x->tx, now, &f))
-		urxe_lane_emit(lane, &f, !memcmp(f.data, lane->port->mac, 6));
+		urxe_lane_emit(lane, &f, f.flags & URXE_FRAME_LOOP);
 	/* Without room it waits: rx_faulty() always leaves one place. */
 	if (atomic_load_explicit(&lane->pend_count, memory_order_relaxed) < RX_PENDING &&
 	    urxe_fault_due(&x->rx, now, &f))

@@ -11,11 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct urxe_fabric;
 struct urxe_port_config;
 
 /** One frame: a window on a buffer of the link. */
 struct urxe_frame {
-	uint8_t *data;	/* first byte of the Ethernet header */
+	uint8_t *data; /* first byte of the Ethernet header */
+	/* rx: where all of the frame is, in memory that its sender may change at any time; data has
+	 * a copy of no more than its headers then, up to the last one before an RDMA payload. NULL:
+	 * all of it is at data. Only RoCEv2 frames without UDP checksum and ICRC. */
+	const uint8_t *rest;
 	uint32_t len;	/* bytes of frame, without FCS */
 	uint32_t room;	/* bytes that may be written from data on (tx) */
 	uint32_t flags; /* URXE_FRAME_* */
@@ -25,6 +30,13 @@ struct urxe_frame {
 #define URXE_FRAME_TX_IPV4_CSUM 0x1 /* tx: please fill in the IPv4 header checksum */
 #define URXE_FRAME_RX_BAD_CSUM	0x2 /* rx: the link found a bad IP or UDP checksum */
 #define URXE_FRAME_RAW		0x4 /* not the link's: looped, for the raw tap alone */
+#define URXE_FRAME_NO_ICRC	0x8 /* memory is its wire: its sender made no ICRC */
+
+#define URXE_FRAME_LOOP 0x10 /* the stack's: to ourselves */
+
+/** Who gets a frame to an address that other processes have as well. */
+#define URXE_STEER_LOOP 0x1 /* ourselves */
+#define URXE_STEER_LINK 0x2 /* whom the link finds */
 
 /** The properties of a link that is up. */
 struct urxe_link_info {
@@ -33,6 +45,7 @@ struct urxe_link_info {
 	uint32_t max_l3_mtu; /* the largest IP packet it carries as set up */
 	unsigned lanes;
 	bool peer;			   /* the other end is a process, which may come and go */
+	bool no_icrc;			   /* it damages nothing: no ICRC is made for it */
 	uint32_t speed_mbps;		   /* 0 unknown */
 	uint32_t tx_offloads, rx_offloads; /* URXE_OFFLOAD_* */
 };
@@ -44,6 +57,10 @@ struct urxe_link_ops {
 	/** mac: the MAC that the link is known to have before it is opened; false: unknown. May be
 	 * NULL. */
 	bool (*mac)(void *arg, const struct urxe_port_config *cfg, uint8_t mac[6]);
+	/** fabric: the membership by which ports on this link have their identity and addresses,
+	 * with a reference that is the port's; it is the @arg of all that follows. 0; EINVAL (a log
+	 * line says why) or ENOMEM. NULL: they have none. */
+	int (*fabric)(const struct urxe_port_config *cfg, struct urxe_fabric **f);
 	/** open: bring up for @cfg, of @l3_mtu bytes; *@link is passed to all other calls. 0, or
 	 * errno and a log line that says why. */
 	int (*open)(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
@@ -54,7 +71,8 @@ struct urxe_link_ops {
 	/** free: gives frames back, whether from alloc or rx; looks at buf alone. */
 	void (*free)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	unsigned (*rx)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
-	/** tx: takes the first k frames of @f (they are the link's then); returns k. */
+	/** tx: takes the first k frames of @f (they are the link's then); returns k. What commit()
+	 * was called for goes out, too, also with @n 0. */
 	unsigned (*tx)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	/** up: carrier. Thread-safe. */
 	bool (*up)(void *link);
@@ -72,6 +90,33 @@ struct urxe_link_ops {
 	/** wait: as urxe_port_wait(); wake_fd turns readable for urxe_port_wake(). NULL: no
 	 * interrupt. */
 	void (*wait)(void *link, uint64_t ns, int wake_fd, bool *interrupt);
+	/*
+	 * Frames that are written where their receiver reads them: a link has all three or none.
+	 */
+	/**
+	 * reserve: a frame of @len bytes straight in the memory of who has @dmac and the QPN @dqpn
+	 *
+	 * 0; EAGAIN: there is no room, for this receiver alone; EINPROGRESS: we do not know it yet;
+	 * EHOSTUNREACH: nobody has such a QPN there; ENOBUFS: not that way, but by alloc() and
+	 * tx().
+	 * @f NULL: only say whether a frame may go, and if not, why. One at a time a receiver.
+	 */
+	int (*reserve)(void *link, unsigned lane, const uint8_t dmac[6], uint32_t dqpn,
+		       uint32_t len, struct urxe_frame *f);
+	/** commit: it is complete, with f->len bytes, and leaves with the next tx(), or before. */
+	void (*commit)(void *link, unsigned lane, const struct urxe_frame *f);
+	/** abort: it is not sent. */
+	void (*abort)(void *link, unsigned lane, const struct urxe_frame *f);
+	/** resolve: the MAC of who has an address; asks nobody. 0 or EHOSTUNREACH. NULL: ARP and ND
+	 * find it. Thread-safe. */
+	int (*resolve)(void *link, const uint8_t gid[16], uint8_t mac[6]);
+	/** steer: URXE_STEER_* of a frame from an address of ours to one, where other processes
+	 * have these too: by @dqpn alone, or where that is QP1 by what @f says; 0: nobody. NULL:
+	 * our addresses are ours alone. Thread-safe. */
+	unsigned (*steer)(void *link, uint32_t dqpn, const struct urxe_frame *f);
+	/** wake: end a wait() now, or the next one. Besides @wake_fd, for a link that does not look
+	 * at it. Thread-safe. NULL: it does. */
+	void (*wake)(void *link);
 	/* The clock and randomness work without an open link. NULL: the system's. */
 	uint64_t (*now)(void *arg);
 	uint64_t (*random)(void *arg);

@@ -103,6 +103,8 @@ void urxe_port_wake(struct urxe_port *port)
 		return;
 	(void)!write(port->wake_fd, &one, sizeof(one));
 	atomic_store(&port->woken, true);
+	if (port->ops->wake && atomic_load_explicit(&port->started, memory_order_acquire))
+		port->ops->wake(port->link);
 }
 
 /* ---- queries ---- */
@@ -280,6 +282,8 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 	/* Looped frames pass the faults of what is sent, and no others. */
 	port->loop_icrc =
 		port->capture || urxe_config_fault(&port->cfg, true, URXE_FAULT_CORRUPT) > 0;
+	port->shared = li->no_icrc;
+	port->wire_icrc = !li->no_icrc || port->loop_icrc;
 	port->tx_csum = li->tx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	port->rx_csum = li->rx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	urxe_spin_lock(&port->info_lock);

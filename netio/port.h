@@ -192,9 +192,12 @@ enum urxe_ecn {
 
 /** A received RoCEv2 packet: addressed to us (or multicast), lengths and ICRC checked. */
 struct urxe_packet {
-	const uint8_t *bth; /* BTH .. end of pad; the ICRC is cut off */
-	uint32_t len;	    /* bytes from bth, at least 12 */
-	const uint8_t *l3;  /* IPv4 (20 bytes, no options) or IPv6 (40 bytes) header */
+	const uint8_t *bth; /* BTH and the headers behind it */
+	/* The same, with all that follows, up to the end of the pad; the ICRC is cut off. It may be
+	 * another copy, which the sender can change: headers are read at bth, the payload here. */
+	const uint8_t *body;
+	uint32_t len;	   /* bytes from body, at least 12 */
+	const uint8_t *l3; /* IPv4 (20 bytes, no options) or IPv6 (40 bytes) header */
 	bool ipv4;
 	uint8_t flags; /* URXE_PKT_* */
 	uint8_t ecn;   /* enum urxe_ecn */
@@ -245,15 +248,15 @@ struct urxe_tx {
 
 /**
  * urxe_tx_begin - reserve a frame for @len bytes from BTH to the end of the pad
+ * @dqpn: the QPN that its BTH will have: some links have receivers for each
  *
  * Returns 0; EAGAIN: no room now, or a group's link is not up yet, try after the next progress;
- * EINPROGRESS: the neighbour
- * is being resolved, likewise; EHOSTUNREACH: resolution failed (it is tried again by later
- * calls, at a bounded rate), or the own address was removed; EMSGSIZE: longer than the port
- * carries.
+ * EINPROGRESS: the neighbour is being resolved, likewise; EHOSTUNREACH: resolution failed (it is
+ * tried again by later calls, at a bounded rate), or the own address was removed; EMSGSIZE: longer
+ * than the port carries.
  */
-int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len)
-	URXE_REQUIRES(lane);
+int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn, struct urxe_tx *tx,
+		  uint32_t len) URXE_REQUIRES(lane);
 
 /** urxe_tx_headers - the first @hdr_len bytes at tx->bth are written; starts the ICRC. Once a
  * frame. */

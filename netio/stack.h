@@ -272,6 +272,8 @@ struct URXE_CAPABILITY("lane") urxe_lane {
 	unsigned cached;
 	unsigned reserved, loop_reserved; /* begun, neither committed nor aborted */
 	unsigned tx_head, tx_count;
+	unsigned placed; /* committed where their receivers read them, since the last flush */
+	uint64_t placed_bytes;
 	struct urxe_frame txq[TX_QUEUE];
 	uint16_t ip_id;
 
@@ -321,6 +323,7 @@ struct urxe_port {
 	struct urxe_port_config cfg;
 	const struct urxe_link_ops *ops;
 	void *link_arg;
+	struct urxe_fabric *fabric;			     /* NULL: the link has none */
 	_Atomic(struct urxe_own *) gids[URXE_PORT_MAX_GIDS]; /* written under start_lock */
 	_Atomic unsigned gid_end; /* one past the last slot that was ever used */
 	struct urxe_own *owns;	  /* all there were; under start_lock */
@@ -335,6 +338,8 @@ struct urxe_port {
 	_Atomic uint32_t l3_mtu;      /* a start may make it smaller */
 	struct urxe_capture *capture; /* NULL: none */
 	bool loop_icrc;		      /* looped frames carry a true ICRC, and it is checked */
+	bool wire_icrc;		      /* and those that the link carries */
+	bool shared;		      /* its senders make none: frames are in their memory, too */
 	bool tx_csum, rx_csum;
 	unsigned num_lanes;
 	struct urxe_lane *lanes;
@@ -372,7 +377,8 @@ static inline const struct urxe_gid_entry *urxe_port_own(const struct urxe_port 
 enum urxe_path_kind {
 	PATH_WIRE,
 	PATH_LOOP,
-	PATH_MCAST
+	PATH_MCAST,
+	PATH_LOCAL, /* to an address of ours that other processes have as well */
 };
 
 /** urxe_port_way - to a neighbour, back to us (own and loopback addresses), or to a group? */
@@ -528,5 +534,7 @@ struct urxe_path {
 #define TX_NOICRC 0x8
 #define TX_CSUM	  0x10
 #define TX_SHORT  0x20 /* its ICRC is made at commit, in one go */
+#define TX_PLACED 0x40 /* of urxe_link_ops.reserve() */
+#define TX_STEER  0x80 /* where it goes is seen at commit */
 
 #endif

@@ -55,7 +55,7 @@ bool urxe_frame_copy(struct urxe_lane *lane, struct urxe_frame *to, const struct
 	if (lane->cache[lane->cached - 1].room < from->len)
 		return false;
 	*to = lane->cache[--lane->cached];
-	memcpy(to->data, from->data, from->len);
+	memcpy(to->data, from->rest ? from->rest : from->data, from->len);
 	to->len = from->len;
 	to->flags = from->flags;
 	return true;
@@ -99,7 +99,7 @@ void urxe_lane_flush(struct urxe_lane *lane)
 	uint64_t bytes = 0;
 	unsigned k;
 
-	if (!lane->tx_count)
+	if (!lane->tx_count && !lane->placed)
 		return;
 	/* The frames are the link's once it has taken them. */
 	for (unsigned i = 0; i < lane->tx_count; i++)
@@ -107,12 +107,14 @@ void urxe_lane_flush(struct urxe_lane *lane)
 	k = port->ops->tx(port->link, lane->index, f, lane->tx_count);
 	for (unsigned i = 0; i < k; i++)
 		bytes += len[i];
-	urxe_count(lane, URXE_CNT_tx_frames, k);
-	urxe_count(lane, URXE_CNT_tx_bytes, bytes);
+	urxe_count(lane, URXE_CNT_tx_frames, k + lane->placed);
+	urxe_count(lane, URXE_CNT_tx_bytes, bytes + lane->placed_bytes);
+	lane->placed = 0;
+	lane->placed_bytes = 0;
 	lane->tx_count -= k;
 	lane->tx_head = lane->tx_count ? lane->tx_head + k : 0;
 	/* A peer that stays away takes nothing for ever: what waits for it is lost on the wire. */
-	if (!k && !port->ops->up(port->link) && carrier_given_up(port))
+	if (lane->tx_count && !k && !port->ops->up(port->link) && carrier_given_up(port))
 		queue_dropped(lane);
 }
 
@@ -163,10 +165,12 @@ static void emit_roce(struct urxe_lane *lane, struct urxe_frame *f, bool loop) U
 		urxe_lane_emit(lane, f, loop);
 		return;
 	}
-	/* The held frame remembers where it goes: a looped one bears our own MAC twice. */
+	/* The held frame, and a copy, remember where they go. */
+	if (loop)
+		f->flags |= URXE_FRAME_LOOP;
 	n = urxe_fault_apply(lane, &lane->faults.tx, f, out);
 	for (unsigned i = 0; i < n; i++)
-		urxe_lane_emit(lane, &out[i], !memcmp(out[i].data, lane->port->mac, 6));
+		urxe_lane_emit(lane, &out[i], out[i].flags & URXE_FRAME_LOOP);
 }
 
 /* ---- RoCEv2 frames ---- */
@@ -206,9 +210,74 @@ static int reserve_loop(struct urxe_lane *lane) URXE_REQUIRES(lane)
 	return no_room(lane, URXE_CNT_tx_loop_full);
 }
 
+/* What keeps a frame from its receiver's memory. */
+static int no_place(struct urxe_lane *lane, int err) URXE_REQUIRES(lane)
+{
+	switch (err) {
+	case EAGAIN:
+		return no_room(lane, URXE_CNT_tx_peer_full);
+	case EINPROGRESS:
+		urxe_count(lane, URXE_CNT_tx_unresolved, 1);
+		return err;
+	case EHOSTUNREACH:
+		urxe_count(lane, URXE_CNT_tx_unreachable, 1);
+		return err;
+	default:
+		return err;
+	}
+}
+
+/*
+ * For one receiver over the link. Where frames are written into its memory, the QPN says whose that
+ * is. MADs go by what they say, which is not known yet; faults want frames that they can keep, but
+ * there must be room for them.
+ */
+static int to_peer(struct urxe_lane *lane, const uint8_t mac[6], uint32_t dqpn, uint32_t *flags)
+	URXE_REQUIRES(lane)
+{
+	struct urxe_port *port = lane->port;
+	int err;
+
+	if (port->tx_csum)
+		*flags |= TX_CSUM;
+	if (!port->wire_icrc)
+		*flags |= TX_NOICRC;
+	if (port->ops->reserve && dqpn > 1) {
+		if (!lane->faults.on) {
+			*flags |= TX_PLACED;
+			return 0;
+		}
+		err = port->ops->reserve(port->link, lane->index, mac, dqpn, 0, NULL);
+		if (err && err != ENOBUFS)
+			return no_place(lane, err);
+	}
+	return reserve_wire(lane);
+}
+
+static int to_ourselves(struct urxe_lane *lane, uint32_t *flags) URXE_REQUIRES(lane)
+{
+	*flags |= TX_LOOP | (lane->port->loop_icrc ? 0 : TX_NOICRC);
+	return reserve_loop(lane);
+}
+
+/* To an address that is not ours alone. A MAD may be for several. */
+static int to_local(struct urxe_lane *lane, uint32_t dqpn, uint32_t *flags) URXE_REQUIRES(lane)
+{
+	struct urxe_port *port = lane->port;
+	int err;
+
+	if (dqpn > 1 && port->ops->steer(port->link, dqpn, NULL) != URXE_STEER_LINK)
+		return to_ourselves(lane, flags);
+	err = to_peer(lane, port->mac, dqpn, flags);
+	if (err || dqpn > 1)
+		return err;
+	*flags |= TX_STEER;
+	return reserve_loop(lane);
+}
+
 /* Where a frame on this path goes: MAC and TX_* flags; or why it cannot go now. */
-static int destination(struct urxe_lane *lane, struct urxe_path *path, uint8_t mac[6],
-		       uint32_t *flags) URXE_REQUIRES(lane)
+static int destination(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
+		       uint8_t mac[6], uint32_t *flags) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	uint64_t word;
@@ -230,18 +299,20 @@ static int destination(struct urxe_lane *lane, struct urxe_path *path, uint8_t m
 		if (!atomic_load_explicit(&path->neigh->used, memory_order_relaxed))
 			atomic_store_explicit(&path->neigh->used, true, memory_order_relaxed);
 		urxe_neigh_word_mac(word, mac);
-		if (port->tx_csum)
-			*flags |= TX_CSUM;
-		return reserve_wire(lane);
+		return to_peer(lane, mac, dqpn, flags);
 	case PATH_LOOP:
-		*flags |= TX_LOOP | (port->loop_icrc ? 0 : TX_NOICRC);
 		memcpy(mac, port->mac, 6);
-		return reserve_loop(lane);
+		return to_ourselves(lane, flags);
+	case PATH_LOCAL:
+		memcpy(mac, port->mac, 6);
+		return to_local(lane, dqpn, flags);
 	case PATH_MCAST:
 		err = await_carrier(lane);
 		if (err)
 			return err;
 		memcpy(mac, path->mac, 6);
+		if (!port->wire_icrc)
+			*flags |= TX_NOICRC;
 		if (urxe_mcast_joined(port, path->dgid)) {
 			*flags |= TX_MCAST;
 			err = reserve_loop(lane);
@@ -272,35 +343,64 @@ static void finish_ip(struct urxe_lane *lane, const struct urxe_path *path, uint
 	lane->ip_id++;
 }
 
-int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len)
+/* A frame of our own for @len bytes. */
+static int take_frame(struct urxe_lane *lane, struct urxe_frame *f, uint32_t len)
+	URXE_REQUIRES(lane)
 {
-	struct urxe_frame *f;
-	int err = await_carrier(lane);
-
-	if (!err)
-		err = reserve_wire(lane);
-	if (err)
-		return err;
 	if (!lane->cached && !cache_refill(lane))
 		return no_room(lane, URXE_CNT_tx_no_frame);
-	f = &lane->cache[lane->cached - 1];
+	*f = lane->cache[lane->cached - 1];
 	if (len > f->room) {
 		urxe_count(lane, URXE_CNT_tx_too_long, 1);
 		return EMSGSIZE;
 	}
 	lane->cached--;
-	lane->reserved++;
-	tx->flags = TX_NOICRC;
-	tx->l2 = tx->bth = tx->cur = f->data;
-	tx->end = tx->l2 + len;
-	tx->frame = f->buf;
-	tx->room = f->room;
+	fetch_next(lane);
 	return 0;
 }
 
-int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx *tx, uint32_t len)
+int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len)
 {
-	struct urxe_frame *f;
+	struct urxe_frame f;
+	int err = await_carrier(lane);
+
+	if (!err)
+		err = reserve_wire(lane);
+	if (!err)
+		err = take_frame(lane, &f, len);
+	if (err)
+		return err;
+	lane->reserved++;
+	tx->flags = TX_NOICRC;
+	tx->l2 = tx->bth = tx->cur = f.data;
+	tx->end = tx->l2 + len;
+	tx->frame = f.buf;
+	tx->room = f.room;
+	return 0;
+}
+
+/* One of the receiver's; or one of our own, if that is the only way to it. */
+static int place_frame(struct urxe_lane *lane, const uint8_t mac[6], uint32_t dqpn,
+		       struct urxe_frame *f, uint32_t len, uint32_t *flags) URXE_REQUIRES(lane)
+{
+	struct urxe_port *port = lane->port;
+	int err;
+
+	/* What was committed before goes before. */
+	if (lane->tx_count)
+		urxe_lane_flush(lane);
+	err = port->ops->reserve(port->link, lane->index, mac, dqpn, len, f);
+	if (err != ENOBUFS)
+		return err ? no_place(lane, err) : 0;
+	*flags &= ~(uint32_t)TX_PLACED;
+	err = reserve_wire(lane);
+	return err ? err : take_frame(lane, f, len);
+}
+
+int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn, struct urxe_tx *tx,
+		  uint32_t len)
+{
+	struct urxe_frame f;
 	uint8_t mac[6];
 	int err;
 
@@ -308,21 +408,19 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx
 		urxe_count(lane, URXE_CNT_tx_too_long, 1);
 		return EMSGSIZE;
 	}
-	err = destination(lane, path, mac, &tx->flags);
+	err = destination(lane, path, dqpn, mac, &tx->flags);
 	if (err)
 		return err;
-	if (!lane->cached && !cache_refill(lane))
-		return no_room(lane, URXE_CNT_tx_no_frame);
-	f = &lane->cache[lane->cached - 1];
-	if (path->hdr_len + len + URXE_ICRC_LEN > f->room) {
-		urxe_count(lane, URXE_CNT_tx_too_long, 1);
-		return EMSGSIZE;
-	}
-	lane->cached--;
-	fetch_next(lane);
-	tx->l2 = f->data;
-	tx->frame = f->buf;
-	tx->room = f->room;
+	if (tx->flags & TX_PLACED)
+		err = place_frame(lane, mac, dqpn, &f, path->hdr_len + len + URXE_ICRC_LEN,
+				  &tx->flags);
+	else
+		err = take_frame(lane, &f, path->hdr_len + len + URXE_ICRC_LEN);
+	if (err)
+		return err;
+	tx->l2 = f.data;
+	tx->frame = f.buf;
+	tx->room = f.room;
 	memcpy(tx->l2, path->hdr, PATH_HDR_ROOM);
 	memcpy(tx->l2, mac, 6);
 	memcpy(tx->l2 + 6, lane->port->mac, 6);
@@ -331,9 +429,9 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, struct urxe_tx
 	tx->end = tx->bth + len;
 	if (len <= URXE_ICRC_SHORT)
 		tx->flags |= TX_SHORT;
-	if (!(tx->flags & TX_LOOP))
+	if (!(tx->flags & (TX_LOOP | TX_PLACED)))
 		lane->reserved++;
-	if (tx->flags & (TX_LOOP | TX_MCAST))
+	if (tx->flags & (TX_LOOP | TX_MCAST | TX_STEER))
 		lane->loop_reserved++;
 	return 0;
 }
@@ -384,23 +482,55 @@ int urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
 
 static void unreserve(struct urxe_lane *lane, const struct urxe_tx *tx)
 {
-	if (!(tx->flags & TX_LOOP))
+	if (!(tx->flags & (TX_LOOP | TX_PLACED)))
 		lane->reserved--;
-	if (tx->flags & (TX_LOOP | TX_MCAST))
+	if (tx->flags & (TX_LOOP | TX_MCAST | TX_STEER))
 		lane->loop_reserved--;
+}
+
+static uint32_t frame_flags(const struct urxe_tx *tx)
+{
+	return (tx->flags & TX_CSUM ? URXE_FRAME_TX_IPV4_CSUM : 0) |
+	       (tx->flags & TX_NOICRC ? URXE_FRAME_NO_ICRC : 0);
+}
+
+static void commit_placed(struct urxe_lane *lane, const struct urxe_frame *f) URXE_REQUIRES(lane)
+{
+	struct urxe_port *port = lane->port;
+
+	if (port->capture)
+		urxe_capture_write(port->capture, f->data, f->len, true);
+	port->ops->commit(port->link, lane->index, f);
+	lane->placed++;
+	lane->placed_bytes += f->len;
+}
+
+/* A copy for ourselves of what goes to others, too. */
+static void emit_copy(struct urxe_lane *lane, const struct urxe_frame *f) URXE_REQUIRES(lane)
+{
+	struct urxe_frame copy;
+
+	if (urxe_frame_copy(lane, &copy, f))
+		urxe_lane_emit(lane, &copy, true);
+	else
+		urxe_count(lane, URXE_CNT_tx_control_dropped, 1);
+}
+
+/* To an address that is not ours alone; for nobody it is ours, who refuse it. */
+static void emit_steered(struct urxe_lane *lane, struct urxe_frame *f, uint32_t dqpn)
+	URXE_REQUIRES(lane)
+{
+	unsigned to = lane->port->ops->steer(lane->port->link, dqpn, f);
+
+	if (to == (URXE_STEER_LOOP | URXE_STEER_LINK))
+		emit_copy(lane, f);
+	emit_roce(lane, f, !(to & URXE_STEER_LINK));
 }
 
 void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
 {
-	struct urxe_frame f =
-				  {
-					  .data = tx->l2,
-					  .room = tx->room,
-					  .buf = tx->frame,
-					  .flags =
-						  tx->flags & TX_CSUM ? URXE_FRAME_TX_IPV4_CSUM : 0,
-				  },
-			  copy;
+	struct urxe_frame f = {
+		.data = tx->l2, .room = tx->room, .buf = tx->frame, .flags = frame_flags(tx)};
 
 	if (tx->cur < tx->end)
 		urxe_tx_append(tx, NULL, (uint32_t)(tx->end - tx->cur));
@@ -413,14 +543,15 @@ void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
 	f.len = (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);
 	unreserve(lane, tx);
 	urxe_count(lane, URXE_CNT_tx_packets, 1);
-	if (tx->flags & TX_MCAST) {
-		if (urxe_frame_copy(lane, &copy, &f))
-			urxe_lane_emit(lane, &copy, true);
-		else
-			urxe_count(lane, URXE_CNT_tx_control_dropped, 1);
-	}
-	emit_roce(lane, &f, tx->flags & TX_LOOP);
-	if (lane->tx_count >= TX_BURST)
+	if (tx->flags & TX_MCAST)
+		emit_copy(lane, &f);
+	if (tx->flags & TX_PLACED)
+		commit_placed(lane, &f);
+	else if (tx->flags & TX_STEER)
+		emit_steered(lane, &f, urxe_bth_dqpn(tx->bth));
+	else
+		emit_roce(lane, &f, tx->flags & TX_LOOP);
+	if (lane->tx_count + lane->placed >= TX_BURST)
 		urxe_lane_flush(lane);
 }
 
@@ -429,7 +560,9 @@ void urxe_tx_abort(struct urxe_lane *lane, struct urxe_tx *tx)
 	struct urxe_frame f = {.data = tx->l2, .room = tx->room, .buf = tx->frame};
 
 	unreserve(lane, tx);
-	if (lane->cached < TX_BURST)
+	if (tx->flags & TX_PLACED)
+		lane->port->ops->abort(lane->port->link, lane->index, &f);
+	else if (lane->cached < TX_BURST)
 		lane->cache[lane->cached++] = f;
 	else
 		urxe_frame_free(lane, &f);

@@ -104,7 +104,7 @@ enum urxe_stat urxe_decode(const struct urxe_packet *frame, struct urxe_decoded 
 
 	pkt->op = op;
 	pkt->what = what;
-	pkt->payload = frame->bth + op->hdr_len;
+	pkt->payload = frame->body + op->hdr_len;
 	pkt->length = frame->len - head;
 	pkt->flags = frame->flags;
 	pkt->ecn = frame->ecn;

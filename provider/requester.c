@@ -284,7 +284,8 @@ static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct 
 	if (rq->payload && !(wqe->flags & URXE_WQE_INLINE) &&
 	    !urxe_sge_check(qp->dev, qp->pd, wqe->sge, wqe->num_sge, rq->offset, rq->payload, 0))
 		return EFAULT;
-	err = urxe_tx_begin(lane, qp->path, &tx, op->hdr_len + ((rq->payload + 3) & ~3u));
+	err = urxe_tx_begin(lane, qp->path, qp->attr.dest_qp_num, &tx,
+			    op->hdr_len + ((rq->payload + 3) & ~3u));
 	if (err == EHOSTUNREACH) {
 		urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
 		return 0;

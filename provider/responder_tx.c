@@ -28,7 +28,7 @@ static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, 
 		.dqpn = qp->attr.dest_qp_num,
 		.psn = psn,
 	};
-	int err = urxe_tx_begin(lane, qp->path, tx, op->hdr_len + ((payload + 3) & ~3u));
+	int err = urxe_tx_begin(lane, qp->path, bth.dqpn, tx, op->hdr_len + ((payload + 3) & ~3u));
 
 	if (!err)
 		urxe_bth_put(tx->bth, &bth);

@@ -36,7 +36,7 @@ static int ud_send(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_swqe 
 	if (len && !(wqe->flags & URXE_WQE_INLINE) &&
 	    !urxe_sge_check(qp->dev, qp->pd, wqe->sge, wqe->num_sge, 0, len, 0))
 		return EFAULT;
-	err = urxe_tx_begin(lane, wqe->ud.ah->path, &tx, op->hdr_len + len + pad);
+	err = urxe_tx_begin(lane, wqe->ud.ah->path, bth.dqpn, &tx, op->hdr_len + len + pad);
 	if (err == EAGAIN || err == EINPROGRESS)
 		return err;
 	if (err) {

@@ -84,7 +84,7 @@ static bool send_packet(unsigned kind, uint64_t value, const uint8_t *payload, u
 			       .pad = (uint8_t)(-len & 3)};
 	uint32_t size = len < MIN_PAYLOAD ? MIN_PAYLOAD : (len + 3) & ~3u;
 	struct urxe_tx tx;
-	int err = urxe_tx_begin(lane, path, &tx, HEAD + size);
+	int err = urxe_tx_begin(lane, path, kind, &tx, HEAD + size);
 
 	if (err == EAGAIN || err == EINPROGRESS)
 		return false;
@@ -135,7 +135,7 @@ static unsigned kind_of(const struct urxe_packet *p)
 
 static uint64_t value_of(const struct urxe_packet *p)
 {
-	return p->len >= HEAD + MIN_PAYLOAD ? urxe_get64(p->bth + HEAD) : 0;
+	return p->len >= HEAD + MIN_PAYLOAD ? urxe_get64(p->body + HEAD) : 0;
 }
 
 static void make_path(const uint8_t dgid[16])
@@ -182,7 +182,7 @@ static bool serve_one(const struct urxe_packet *p)
 		send_now(ACK, 0, MIN_PAYLOAD);
 		break;
 	case DATA:
-		memcpy(cold_next(p->len), p->bth + HEAD, p->len - HEAD);
+		memcpy(cold_next(p->len), p->body + HEAD, p->len - HEAD);
 		if (++received % CREDIT == 0)
 			send_now(ACK, received, MIN_PAYLOAD);
 		break;

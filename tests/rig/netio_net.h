@@ -116,7 +116,7 @@ static inline int send_bytes(struct urxe_lane *lane, struct urxe_path *path, con
 			     uint32_t len)
 {
 	struct urxe_tx tx;
-	int err = urxe_tx_begin(lane, path, &tx, len);
+	int err = urxe_tx_begin(lane, path, urxe_bth_dqpn(data), &tx, len);
 
 	if (err)
 		return err;

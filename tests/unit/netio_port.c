@@ -228,7 +228,7 @@ static void loop_backpressure(void)
 	for (unsigned round = 0; round < 50; round++) {
 		while (bth[2] = sent, !send_bytes(lane, path, bth, 12))
 			sent++;
-		CU_ASSERT_EQUAL(urxe_tx_begin(lane, path, &tx, 12), EAGAIN);
+		CU_ASSERT_EQUAL(urxe_tx_begin(lane, path, 2, &tx, 12), EAGAIN);
 		for (unsigned k = urxe_lane_rx(lane, p, 1 + round), i = 0; i < k; i++) {
 			CU_ASSERT_EQUAL(memcmp(p[i].bth + 8, &got, 4), 0);
 			got++;
@@ -242,7 +242,7 @@ static void loop_backpressure(void)
 	/* Reservations count, too. */
 	CU_ASSERT_EQUAL(urxe_lane_rx(lane, p, 1), 1);
 	urxe_lane_release(lane, p, 1);
-	CU_ASSERT_EQUAL(urxe_tx_begin(lane, path, &tx, 12), 0);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, path, 2, &tx, 12), 0);
 	CU_ASSERT_EQUAL(send_bytes(lane, path, bth, 12), EAGAIN);
 	urxe_tx_abort(lane, &tx);
 	CU_ASSERT_EQUAL(send_bytes(lane, path, bth, 12), 0);
@@ -266,11 +266,11 @@ static void too_long(void)
 	v6 = path_to(port, "fd00::1", 0xc000);
 	lane = urxe_port_lane(port, 0);
 	urxe_lane_lock(lane);
-	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v4, &tx, 1500 - 20 - 8 - 4 + 1), EMSGSIZE);
-	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v4, &tx, 1500 - 20 - 8 - 4), 0);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v4, 2, &tx, 1500 - 20 - 8 - 4 + 1), EMSGSIZE);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v4, 2, &tx, 1500 - 20 - 8 - 4), 0);
 	urxe_tx_abort(lane, &tx);
-	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v6, &tx, 1500 - 40 - 8 - 4 + 1), EMSGSIZE);
-	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v6, &tx, 1500 - 40 - 8 - 4), 0);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v6, 2, &tx, 1500 - 40 - 8 - 4 + 1), EMSGSIZE);
+	CU_ASSERT_EQUAL(urxe_tx_begin(lane, v6, 2, &tx, 1500 - 40 - 8 - 4), 0);
 	urxe_tx_abort(lane, &tx);
 	urxe_lane_unlock(lane);
 	CU_ASSERT_EQUAL(counter(port, "tx_too_long"), 2);
