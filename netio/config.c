@@ -14,7 +14,8 @@
 #include "netio/port.h"
 #include "urxe/gid.h"
 
-#define DEFAULT_DEVICE "urxe0"
+#define DEFAULT_DEVICE	"urxe0"
+#define FABRIC_NAME_MAX 32
 
 /* ---- resolve ---- */
 
@@ -60,7 +61,6 @@ static int device_add(struct urxe_config *cfg, const char *name, const char *whe
 					URXE_CONFIG_MAX_DEVICES);
 	dev = &cfg->devices[cfg->num_devices++];
 	strcpy(dev->name, name);
-	dev->mtu = 1500;
 	dev->vlan = URXE_NO_VLAN;
 	return 0;
 }
@@ -138,6 +138,24 @@ static int resolve_devices(const struct urxe_config_settings *s, const char *def
 	return ret;
 }
 
+bool urxe_config_fabric(const char *port)
+{
+	char name[sizeof(((struct urxe_port_config *)0)->port)];
+
+	urxe_devargs_name(port, name, sizeof(name));
+	return !strcmp(name, "fabric");
+}
+
+/* What depends on the port. */
+static void set_defaults(struct urxe_port_config *dev)
+{
+	bool fabric = urxe_config_fabric(dev->port);
+
+	dev->host = fabric && !dev->num_ips;
+	if (!dev->mtu)
+		dev->mtu = fabric ? 4096 : 1500;
+}
+
 int urxe_config_resolve(const struct urxe_config_settings *s, struct urxe_config *cfg, char *err,
 			size_t errlen)
 {
@@ -156,6 +174,8 @@ int urxe_config_resolve(const struct urxe_config_settings *s, struct urxe_config
 		for (unsigned i = 0; i < cfg->num_devices && !k->global && !ret; i++)
 			ret = apply_key(s, k, cfg->devices[i].name, def, cfg, err, errlen);
 	}
+	for (unsigned i = 0; i < cfg->num_devices; i++)
+		set_defaults(&cfg->devices[i]);
 	return ret ? ret : urxe_config_check(cfg, err, errlen);
 }
 
@@ -194,10 +214,52 @@ static int check_gw(const struct urxe_port_config *dev, const uint8_t gw[16], bo
 	return 0;
 }
 
+/* An argument of the port `fabric`, up to @end: NAME is part of a file's name. */
+static bool fabric_arg_ok(const char *arg, const char *end)
+{
+	size_t len = (size_t)(end - arg);
+
+	if (!strncmp(arg, "dir=", 4))
+		return len > 4 && arg[4] == '/';
+	if (strncmp(arg, "name=", 5) != 0 || len < 6 || len > 5 + FABRIC_NAME_MAX)
+		return false;
+	for (arg += 5; arg < end; arg++) {
+		if (!isalnum((unsigned char)*arg) && *arg != '-' && *arg != '_')
+			return false;
+	}
+	return true;
+}
+
+static int check_fabric(const struct urxe_port_config *dev, char *err, size_t errlen)
+{
+	const char *arg = strchr(dev->port, ','), *end;
+
+	for (; arg; arg = *end ? end : NULL) {
+		arg++;
+		end = arg + strcspn(arg, ",");
+		if (!fabric_arg_ok(arg, end))
+			return urxe_config_fail(
+				err, errlen,
+				"%s: port: found '%.*s' with fabric, accepted: name=NAME (up to %d "
+				"letters, digits, '-', '_'), dir=DIR (from / on)",
+				dev->name, (int)(end - arg), arg, FABRIC_NAME_MAX);
+	}
+	if (dev->vlan != URXE_NO_VLAN)
+		return urxe_config_fail(err, errlen,
+					"%s: vlan: found %u with fabric, accepted: none", dev->name,
+					dev->vlan);
+	if (dev->host && dev->has_mac)
+		return urxe_config_fail(err, errlen,
+					"%s: mac: found with fabric, accepted: with an ip of its "
+					"own, for all others share one",
+					dev->name);
+	return 0;
+}
+
 static int check_device(const struct urxe_port_config *dev, char *err, size_t errlen)
 {
 	const struct urxe_driver_kind *kind = urxe_devargs_kind(dev->port);
-	int ret;
+	int ret = 0;
 
 	if (!dev->port[0])
 		return urxe_config_fail(err, errlen, "%s: port: found none, accepted: %s",
@@ -216,7 +278,10 @@ static int check_device(const struct urxe_port_config *dev, char *err, size_t er
 						"at least 1280",
 						dev->name, dev->mtu);
 	}
-	ret = dev->has_gw4 ? check_gw(dev, dev->gw4, true, err, errlen) : 0;
+	if (urxe_config_fabric(dev->port))
+		ret = check_fabric(dev, err, errlen);
+	if (!ret && dev->has_gw4)
+		ret = check_gw(dev, dev->gw4, true, err, errlen);
 	if (!ret && dev->has_gw6)
 		ret = check_gw(dev, dev->gw6, false, err, errlen);
 	return ret;

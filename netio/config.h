@@ -47,13 +47,14 @@ struct urxe_fault_rate {
 /** Configuration of one device (one port). */
 struct urxe_port_config {
 	char name[32];	/* "urxe0" */
-	char port[256]; /* vdev devargs ("net_vhost0,iface=..."), PCI address, or "loop" */
+	char port[256]; /* vdev devargs ("net_vhost0,iface=..."), PCI address, "fabric", "loop" */
 	bool has_mac;
 	uint8_t mac[6];
-	uint32_t mtu;  /* as given: an RDMA path MTU, or an L3 MTU; default 1500 */
+	uint32_t mtu;  /* as given: an RDMA path MTU, or an L3 MTU; default 1500, fabric's 4096 */
 	uint16_t vlan; /* 1..4094 or URXE_NO_VLAN (0xffff) */
 	struct urxe_config_ip ips[URXE_CONFIG_MAX_IPS];
 	unsigned num_ips;
+	bool host; /* no `ip` on a fabric: the host's own addresses, as they come and go */
 	bool has_gw4, has_gw6;
 	uint8_t gw4[16], gw6[16];
 	char pcap[256]; /* capture file, "" for none */
@@ -152,6 +153,9 @@ bool urxe_config_ip_valid(const struct urxe_config_ip *ip);
 
 /** urxe_config_fault - the rate of a fault in one direction (@tx: what is sent), 0..1. */
 double urxe_config_fault(const struct urxe_port_config *cfg, bool tx, enum urxe_fault what);
+
+/** urxe_config_fabric - is this `port` the fabric of the machine's own processes? */
+bool urxe_config_fabric(const char *port);
 
 /** urxe_config_l3_mtu - bytes of IP packet the port must carry for this configuration. */
 uint32_t urxe_config_l3_mtu(const struct urxe_port_config *cfg);

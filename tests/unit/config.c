@@ -100,6 +100,28 @@ static void print_and_read_again(void)
 	free(text);
 }
 
+/* A fabric has the host's addresses, unless it is given some, and carries the largest path MTU. */
+static void fabric(void)
+{
+	static const char *const other[] = {"fabrics", "fabric0", "loop"};
+	char text[64];
+
+	CU_ASSERT_EQUAL_FATAL(from_text("[urxe0]\nport = fabric,name=a-b_3,dir=/run/x\n"), 0);
+	CU_ASSERT(cfg.devices[0].host);
+	CU_ASSERT_EQUAL(cfg.devices[0].mtu, 4096);
+	CU_ASSERT_EQUAL_FATAL(from_text("[urxe0]\nport = fabric\nip = 10.0.0.1/24\nmtu = 1024\n"
+					"mac = 02:00:00:00:00:1f\n"),
+			      0);
+	CU_ASSERT(!cfg.devices[0].host);
+	CU_ASSERT_EQUAL(cfg.devices[0].mtu, 1024);
+	for (unsigned i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		snprintf(text, sizeof(text), "[urxe0]\nport = %s\n", other[i]);
+		CU_ASSERT_EQUAL_FATAL(from_text(text), 0);
+		CU_ASSERT(!cfg.devices[0].host);
+		CU_ASSERT_EQUAL(cfg.devices[0].mtu, 1500);
+	}
+}
+
 #define DEV "[urxe0]\nport = loop\n"
 
 /* Each: a document, and what the one line about it must contain. */
@@ -122,6 +144,13 @@ static void errors(void)
 		{"[0bad]\nport = loop\n", "device name '0bad'"},
 		{"[a b]\nport = loop\n", "device name"},
 		{"[abcdefghijklmnopqrstuvwxyz0123456]\nport = loop\n", "device name"},
+		{"[urxe0]\nport = fabric,nome=a\n", "found 'nome=a' with fabric"},
+		{"[urxe0]\nport = fabric,name=\n", "found 'name='"},
+		{"[urxe0]\nport = fabric,name=a/b\n", "found 'name=a/b'"},
+		{"[urxe0]\nport = fabric,name=a,dir=b\n", "found 'dir=b'"},
+		{"[urxe0]\nport = fabric,\n", "found ''"},
+		{"[urxe0]\nport = fabric\nvlan = 7\n", "vlan: found 7 with fabric"},
+		{"[urxe0]\nport = fabric\nmac = 02:00:00:00:00:1f\n", "mac: found with fabric"},
 		{DEV "ip = 10.0.0.1\n", "found '10.0.0.1'"},
 		{DEV "ip = 10.0.0.1/33\n", "ADDR/LEN"},
 		{DEV "ip = 10.0.0.1/0\n", "ADDR/LEN"},
@@ -461,6 +490,6 @@ static void devargs(void)
 	CU_ASSERT_EQUAL(urxe_devargs_desc("net_memif0,queue_size=64"), 1024);
 }
 
-URXE_TEST_MAIN("config", T(whole_file), T(print_and_read_again), T(errors), T(accepted),
+URXE_TEST_MAIN("config", T(whole_file), T(print_and_read_again), T(fabric), T(errors), T(accepted),
 	       T(long_lines), T(empty_section), T(flags_survive_printing), T(layers), T(variables),
 	       T(load), T(sockets), T(devargs))
