@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "netio/fabric.h"
 #include "urxe/log.h"
 
 static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
@@ -24,13 +25,6 @@ bool urxe_gid_on_link(const struct urxe_gid_entry *own, const uint8_t gid[16])
 	if (urxe_gid_is_v4(gid) != own->ipv4)
 		return false;
 	return same_prefix(own->gid, gid, own->prefix_len + (own->ipv4 ? 96u : 0u));
-}
-
-static bool is_loopback(const uint8_t gid[16])
-{
-	static const uint8_t one[16] = {[15] = 1};
-
-	return urxe_gid_is_v4(gid) ? gid[12] == 127 : !memcmp(gid, one, 16);
 }
 
 /* The last address of an IPv4 prefix, and 255.255.255.255: nobody to talk RDMA to. */
@@ -96,7 +90,7 @@ static int source_for(const struct urxe_port *port, const uint8_t dgid[16])
 	const uint8_t *gw;
 	int i;
 
-	if (urxe_gid_is_mcast(dgid) || is_loopback(dgid))
+	if (urxe_gid_is_mcast(dgid) || urxe_gid_is_loopback(dgid))
 		return own_near(port, ipv4, NULL);
 	i = own_near(port, ipv4, dgid);
 	if (i >= 0 || !has_gateway(port, ipv4, &gw))
@@ -121,7 +115,7 @@ int urxe_port_route(struct urxe_port *port, const uint8_t dgid[16], unsigned *sg
 		return ENETUNREACH;
 	*sgid_index = (unsigned)i;
 	if (next)
-		memcpy(next, is_loopback(dgid) ? own->gid : dgid, 16);
+		memcpy(next, urxe_gid_is_loopback(dgid) ? own->gid : dgid, 16);
 	return 0;
 }
 
@@ -160,8 +154,8 @@ int urxe_port_next_hop(struct urxe_port *port, const struct urxe_gid_entry *own,
 
 enum urxe_path_kind urxe_port_way(struct urxe_port *port, const uint8_t dgid[16])
 {
-	if (urxe_port_gid_find(port, dgid) >= 0 || is_loopback(dgid))
-		return PATH_LOOP;
+	if (urxe_port_gid_find(port, dgid) >= 0 || urxe_gid_is_loopback(dgid))
+		return port->ops->steer ? PATH_LOCAL : PATH_LOOP;
 	return urxe_gid_is_mcast(dgid) ? PATH_MCAST : PATH_WIRE;
 }
 
@@ -300,10 +294,13 @@ bool urxe_config_ip_valid(const struct urxe_config_ip *ip)
 	return ip->ipv4 ? unicast4(ip->gid + 12, ip->prefix_len) : unicast6(ip->gid);
 }
 
-static bool is_host(const uint8_t gid[16], unsigned prefix_len)
+static bool is_host(const struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len)
 {
 	struct urxe_config_ip ip = {.ipv4 = urxe_gid_is_v4(gid), .prefix_len = (uint8_t)prefix_len};
 
+	/* Of a host that has no other. */
+	if (port->cfg.host && urxe_gid_is_loopback(gid))
+		return true;
 	memcpy(ip.gid, gid, sizeof(ip.gid));
 	return prefix_len <= UINT8_MAX && urxe_config_ip_valid(&ip);
 }
@@ -315,7 +312,7 @@ static int publish(struct urxe_port *port, const uint8_t gid[16], unsigned prefi
 	struct urxe_own *own;
 	unsigned i = 0;
 
-	if (!is_host(gid, prefix_len))
+	if (!is_host(port, gid, prefix_len))
 		return EINVAL;
 	if (urxe_port_gid_find(port, gid) >= 0)
 		return EEXIST;
@@ -334,6 +331,30 @@ static int publish(struct urxe_port *port, const uint8_t gid[16], unsigned prefi
 		atomic_store_explicit(&port->gid_end, i + 1, memory_order_release);
 	*at = i;
 	return 0;
+}
+
+/* The fabric's other processes find us by them. */
+static void tell_fabric(struct urxe_port *port)
+{
+	uint8_t gids[URXE_PORT_MAX_GIDS][16];
+	const struct urxe_gid_entry *own;
+	unsigned n = 0, other = 0;
+
+	if (!port->fabric)
+		return;
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		own = urxe_port_own(port, i);
+		if (own)
+			memcpy(gids[n++], own->gid, 16);
+	}
+	if (urxe_fabric_addr_set(port->fabric, (const uint8_t(*)[16])gids, n, &other) != EADDRINUSE)
+		return;
+	/* Who is found by it is not known. */
+	if (other)
+		urxe_warn("%s: the process with slot %u of the fabric has an address of ours",
+			  port->cfg.name, other);
+	else
+		urxe_warn("%s: an address of ours is the host's, too", port->cfg.name);
 }
 
 static void retract(struct urxe_port *port, unsigned i)
@@ -366,6 +387,7 @@ int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned p
 			retract(port, i);
 		else if (atomic_load(&port->started))
 			urxe_neigh_announce(port, 1ull << i);
+		tell_fabric(port);
 	}
 	urxe_mutex_unlock(&port->start_lock);
 	if (!err)
@@ -385,6 +407,7 @@ int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned p
 		retract(port, (unsigned)i);
 		/* A filter that lets more in than it need does no harm. */
 		urxe_mcast_refilter(port);
+		tell_fabric(port);
 	}
 	urxe_mutex_unlock(&port->start_lock);
 	if (!err)
@@ -395,11 +418,18 @@ int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned p
 static_assert(URXE_PORT_MAX_GIDS == URXE_CONFIG_MAX_IPS, "the GID table can be filled");
 static_assert(URXE_PORT_MAX_GIDS <= 64, "a bit for each, of who is to be announced");
 
+int urxe_addr_publish(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len)
+{
+	unsigned at;
+	int err = publish(port, gid, prefix_len, &at);
+
+	return err == EEXIST ? 0 : err;
+}
+
 /* IPv4 first: clients take the first GID that is not zero. */
-int urxe_addr_init(struct urxe_port *port)
+static int publish_all(struct urxe_port *port)
 {
 	const struct urxe_port_config *cfg = &port->cfg;
-	unsigned at;
 	int err;
 
 	if (cfg->num_ips > URXE_CONFIG_MAX_IPS)
@@ -412,12 +442,21 @@ int urxe_addr_init(struct urxe_port *port)
 				return EINVAL;
 			if (ip->ipv4 != ipv4)
 				continue;
-			err = publish(port, ip->gid, ip->prefix_len, &at);
-			if (err && err != EEXIST)
+			err = urxe_addr_publish(port, ip->gid, ip->prefix_len);
+			if (err)
 				return err;
 		}
 	}
 	return 0;
+}
+
+int urxe_addr_init(struct urxe_port *port)
+{
+	int err = port->cfg.host ? urxe_addr_host_init(port) : publish_all(port);
+
+	if (!err)
+		tell_fabric(port);
+	return err;
 }
 
 void urxe_addr_fini(struct urxe_port *port)
@@ -426,4 +465,5 @@ void urxe_addr_fini(struct urxe_port *port)
 		next = own->next;
 		free(own);
 	}
+	urxe_addr_host_fini(port);
 }

@@ -178,7 +178,8 @@ static bool ipv4_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop, 
 		return drop(lane, URXE_CNT_rx_ip_options);
 	if (urxe_get16(l3 + 6) & 0x3fff)
 		return drop(lane, URXE_CNT_rx_ip_fragment);
-	if (bad_v4_source(l3 + 12) && l3[9] != PROTO_IGMP)
+	if (bad_v4_source(l3 + 12) && l3[9] != PROTO_IGMP &&
+	    (!lane->port->cfg.host || own_v4(lane->port, l3 + 12) < 0))
 		return drop(lane, URXE_CNT_rx_ip_source);
 	if (!v4_for_us(lane, &in, l3[9]))
 		return false;
@@ -270,7 +271,8 @@ static bool ipv6_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop, 
 	in.l4_len = urxe_get16(l3 + 4);
 	if (in.l4_len > len - IPV6_LEN)
 		return drop(lane, URXE_CNT_rx_ip_length);
-	if (bad_v6_source(l3 + 8, l3[6]))
+	if (bad_v6_source(l3 + 8, l3[6]) &&
+	    (!lane->port->cfg.host || urxe_port_gid_find(lane->port, l3 + 8) < 0))
 		return drop(lane, URXE_CNT_rx_ip_source);
 	if (!v6_for_us(lane, &in, l3[6]))
 		return false;

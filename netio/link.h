@@ -117,6 +117,10 @@ struct urxe_link_ops {
 	/** wake: end a wait() now, or the next one. Besides @wake_fd, for a link that does not look
 	 * at it. Thread-safe. NULL: it does. */
 	void (*wake)(void *link);
+	/** on_gone: have @fn called when a process that was talked to is no more, with its slot,
+	 * when all that it sent can be received. @fn takes no lane and does not wait. Once, after
+	 * the open. NULL: nobody knows. */
+	void (*on_gone)(void *link, void (*fn)(void *arg, unsigned slot), void *arg);
 	/* The clock and randomness work without an open link. NULL: the system's. */
 	uint64_t (*now)(void *arg);
 	uint64_t (*random)(void *arg);

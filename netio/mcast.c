@@ -5,6 +5,8 @@
  */
 #include "netio/stack.h"
 
+#include "netio/fabric.h"
+
 #define REPORTS	       2 /* robustness variable */
 #define REPORT_GAP     URXE_SEC
 #define FILTER_MAX     (MCAST_MAX + URXE_PORT_MAX_GIDS + 2)
@@ -91,8 +93,24 @@ static int filter_set(struct urxe_port *port) URXE_REQUIRES(port->mcast.filter_l
 	return port->ops->mcast(port->link, (const uint8_t(*)[6])macs, n);
 }
 
+/* The fabric has a table of who has joined. */
+static int group_set(struct urxe_port *port, const uint8_t mgid[16], bool join)
+	URXE_REQUIRES(port->mcast.filter_lock)
+{
+	int err = 0;
+
+	if (port->fabric && join)
+		err = urxe_fabric_group_join(port->fabric, mgid);
+	else if (port->fabric)
+		urxe_fabric_group_leave(port->fabric, mgid);
+	return err ? err : filter_set(port);
+}
+
 static void report_now(struct urxe_port *port)
 {
+	/* No switch listens. */
+	if (port->fabric)
+		return;
 	atomic_store_explicit(&port->mcast.due, 0, memory_order_relaxed);
 	if (atomic_load(&port->started))
 		urxe_neigh_schedule(port, 0);
@@ -157,11 +175,11 @@ int urxe_port_mcast_join(struct urxe_port *port, const uint8_t mgid[16])
 		err = ENOSPC;
 	} else if (!g->members++) {
 		first = true;
-		g->reports = REPORTS;
+		g->reports = port->fabric ? 0 : REPORTS;
 	}
 	urxe_spin_unlock(&m->lock);
 	if (first) {
-		err = filter_set(port);
+		err = group_set(port, mgid, true);
 		if (err) {
 			urxe_spin_lock(&m->lock);
 			g->members = g->reports = 0;
@@ -188,11 +206,11 @@ int urxe_port_mcast_leave(struct urxe_port *port, const uint8_t mgid[16])
 		err = ENOENT;
 	} else if (!--g->members) {
 		last = true;
-		g->reports = atomic_load(&port->started) ? REPORTS : 0;
+		g->reports = atomic_load(&port->started) && !port->fabric ? REPORTS : 0;
 	}
 	urxe_spin_unlock(&m->lock);
 	if (last) {
-		filter_set(port);
+		group_set(port, mgid, false);
 		report_now(port);
 	}
 	urxe_mutex_unlock(&port->mcast.filter_lock);
@@ -297,7 +315,7 @@ void urxe_mcast_report_all(struct urxe_port *port)
 
 	urxe_spin_lock(&m->lock);
 	for (unsigned i = 0; i < m->count; i++) {
-		if (m->group[i].members)
+		if (m->group[i].members && !port->fabric)
 			m->group[i].reports = REPORTS;
 	}
 	if (m->count)

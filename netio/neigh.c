@@ -38,6 +38,7 @@ static const uint64_t ask_interval[] = {100 * URXE_MSEC, 200 * URXE_MSEC, 400 * 
 #define LINGER_TIME    (60 * URXE_SEC)	/* of an entry that nobody refers to */
 #define ANNOUNCEMENTS  2		/* RFC 5227 2.3 */
 #define ANNOUNCE_GAP   (2 * URXE_SEC)
+#define TABLE_TIME     URXE_SEC /* a link's own answer is asked for again after this */
 #define CARRIER_POLL   (100 * URXE_MSEC)
 #define WARN_INTERVAL  (10 * URXE_SEC)
 
@@ -193,10 +194,36 @@ static bool make_room(struct urxe_port *port) URXE_REQUIRES(port->neigh.lock)
 	return true;
 }
 
+/* Of a link that knows who has which address: that is asked instead of everybody. */
+static int look_up(struct urxe_port *port, struct urxe_neigh *n) URXE_REQUIRES(port->neigh.lock)
+{
+	uint64_t now = urxe_port_now(port);
+	char buf[URXE_GID_STRLEN];
+	uint8_t mac[6];
+	int err = port->ops->resolve(port->link, n->gid, mac);
+
+	if (!err) {
+		enter(port, n, NEIGH_REACHABLE, mac, now + TABLE_TIME);
+		return 0;
+	}
+	if (state_of(n) != NEIGH_FAILED || now >= n->hold) {
+		n->hold = now + WARN_INTERVAL;
+		urxe_warn("%s: nobody on %s has the address %s, and %s leads nowhere else",
+			  port->cfg.name, port->cfg.port, urxe_gid_print(n->gid, buf, sizeof(buf)),
+			  port->ops->name);
+	}
+	enter(port, n, NEIGH_FAILED, NULL, linger(n, now));
+	return err;
+}
+
 bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16])
 {
 	struct urxe_neigh *n;
+	uint8_t mac[6];
 	bool known;
+
+	if (port->ops->resolve)
+		return !port->ops->resolve(port->link, gid, mac);
 
 	urxe_spin_lock(&port->neigh.lock);
 	n = find(&port->neigh, gid);
@@ -245,6 +272,10 @@ int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
 	int err = 0;
 
 	urxe_spin_lock(&port->neigh.lock);
+	if (port->ops->resolve) {
+		err = look_up(port, n);
+		goto out;
+	}
 	switch (state_of(n)) {
 	case NEIGH_FAILED:
 		if (now < n->hold) {
@@ -270,6 +301,7 @@ int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
 	default:
 		break;
 	}
+out:
 	*word = atomic_load_explicit(&n->word, memory_order_relaxed);
 	urxe_spin_unlock(&port->neigh.lock);
 	if (err)
@@ -286,6 +318,8 @@ void urxe_neigh_ask(struct urxe_lane *lane, const uint8_t gid[16], unsigned sgid
 	struct question q = {false};
 	struct urxe_neigh *n;
 
+	if (port->ops->resolve)
+		return; /* it is known, or nobody has it */
 	urxe_spin_lock(&port->neigh.lock);
 	n = find(&port->neigh, gid);
 	if (!n && (port->neigh.count < NEIGH_MAX || make_room(port)))
@@ -308,7 +342,9 @@ void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n)
 
 	/* Not PROBE: that would ask the suspect itself. Whoever answers, RFC 4861 7.2.5 judges. */
 	urxe_spin_lock(&port->neigh.lock);
-	if (state_of(n) >= NEIGH_STALE && now >= n->doubt) {
+	if (port->ops->resolve) {
+		look_up(port, n);
+	} else if (state_of(n) >= NEIGH_STALE && now >= n->doubt) {
 		n->doubt = now + DOUBT_TIME;
 		question_for(&q, n, false);
 	}
@@ -357,6 +393,10 @@ static bool timeout(struct urxe_port *port, struct urxe_lane *lane, struct urxe_
 		break; /* failed */
 	case NEIGH_REACHABLE:
 		/* In use: ask before the entry is needed. Otherwise upon the next use. */
+		if (port->ops->resolve) {
+			enter(port, n, NEIGH_STALE, NULL, linger(n, now));
+			return false;
+		}
 		if (!atomic_exchange_explicit(&n->used, false, memory_order_relaxed)) {
 			enter(port, n, NEIGH_STALE, NULL, linger(n, now));
 			return false;
@@ -503,7 +543,7 @@ static void carrier_changed(struct urxe_port *port, uint64_t now) URXE_REQUIRES(
 {
 	struct urxe_neigh_table *t = &port->neigh;
 
-	t->announce_left = ANNOUNCEMENTS;
+	t->announce_left = port->ops->resolve ? 0 : ANNOUNCEMENTS;
 	t->announce_who = UINT64_MAX;
 	t->announce_due = now;
 	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
@@ -648,6 +688,8 @@ uint64_t urxe_neigh_tick(struct urxe_lane *lane, uint64_t now)
 
 void urxe_neigh_announce(struct urxe_port *port, uint64_t who)
 {
+	if (port->ops->resolve)
+		return;
 	urxe_spin_lock(&port->neigh.lock);
 	port->neigh.announce_left = ANNOUNCEMENTS;
 	port->neigh.announce_who |= who;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "netio/fabric.h"
 #include "netio/identity.h"
 #include "urxe/log.h"
 
@@ -88,6 +89,17 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
 bool urxe_port_prompt(const struct urxe_port *port)
 {
 	return port->ops->prompt;
+}
+
+bool urxe_port_shared(const struct urxe_port *port)
+{
+	return port->ops->steer;
+}
+
+void urxe_port_on_gone(struct urxe_port *port, urxe_gone_fn *fn, void *arg)
+{
+	port->gone_fn = fn;
+	port->gone_arg = arg;
 }
 
 bool urxe_port_wired(const struct urxe_port *port)
@@ -188,19 +200,26 @@ int urxe_port_create(struct urxe_port **out, const struct urxe_port_config *cfg,
 	port->ops = ops;
 	port->link_arg = link_arg;
 	port->wake_fd = -1;
+	urxe_mutex_init(&port->host_lock);
 	urxe_mutex_init(&port->start_lock);
 	urxe_mutex_init(&port->mcast.filter_lock);
 	atomic_store(&port->neigh.next_due, URXE_NEVER);
 	port->neigh.announce_due = URXE_NEVER;
 	port->mcast.due = URXE_NEVER;
-	err = urxe_addr_init(port);
+	err = ops->fabric ? ops->fabric(cfg, &port->fabric) : 0;
+	if (port->fabric)
+		port->link_arg = port->fabric;
+	if (!err)
+		err = urxe_addr_init(port);
 	if (err)
 		goto fail;
 	err = EINVAL;
 	fill_info(port);
 	if (!port->info.path_mtu || port->info.l3_mtu > 9600 || (port->mac[0] & 1))
 		goto fail;
-	err = urxe_ident_create(&port->ident, ident_random, port);
+	err = port->fabric
+		      ? urxe_ident_create_fabric(&port->ident, port->fabric, ident_random, port)
+		      : urxe_ident_create(&port->ident, ident_random, port);
 	if (err)
 		goto fail;
 	port->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -234,10 +253,13 @@ void urxe_port_destroy(struct urxe_port *port)
 	urxe_addr_fini(port);
 	if (port->ident)
 		urxe_ident_destroy(port->ident);
+	if (port->fabric)
+		urxe_fabric_put(port->fabric);
 	if (port->wake_fd >= 0)
 		close(port->wake_fd);
 	urxe_mutex_fini(&port->mcast.filter_lock);
 	urxe_mutex_fini(&port->start_lock);
+	urxe_mutex_fini(&port->host_lock);
 	free(port);
 }
 
@@ -339,6 +361,8 @@ static int start_locked(struct urxe_port *port) URXE_REQUIRES(port->start_lock)
 	atomic_store_explicit(&port->started, true, memory_order_release);
 	urxe_neigh_announce(port, UINT64_MAX);
 	urxe_mcast_start(port);
+	if (port->ops->on_gone && port->gone_fn)
+		port->ops->on_gone(port->link, port->gone_fn, port->gone_arg);
 	return 0;
 }
 

@@ -117,6 +117,27 @@ int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned p
  */
 int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len);
 
+/**
+ * urxe_port_follow_host - the host's addresses may have changed
+ * @fn: called for each own address that is to come or go; it does so, by urxe_port_addr_add() or
+ * urxe_port_addr_del(), and tells whoever must know
+ *
+ * To be called now and then: one system call when nothing changed. Nothing on a port whose
+ * addresses are configured, and while another thread is at it. Thread-safe, with no lane held.
+ * Loopback addresses, once there for want of others, stay.
+ */
+void urxe_port_follow_host(struct urxe_port *port,
+			   void (*fn)(void *arg, bool add, const uint8_t gid[16],
+				      unsigned prefix_len),
+			   void *arg);
+
+/** urxe_port_on_host - are the port's addresses the host's? Then nobody else changes them. */
+bool urxe_port_on_host(const struct urxe_port *port);
+
+/** urxe_port_scope - the host's interface that has a link-local own address (sin6_scope_id); 0:
+ * none, or unknown. Thread-safe. */
+uint32_t urxe_port_scope(struct urxe_port *port, const uint8_t gid[16]);
+
 /** urxe_port_gid_find - index of an own address, or -1. Loopback addresses (127/8, ::1) are not
  * own. */
 int urxe_port_gid_find(struct urxe_port *port, const uint8_t gid[16]);
@@ -413,6 +434,19 @@ typedef void urxe_path_error_fn(void *arg, const struct urxe_path_error *e);
 
 /** urxe_port_on_path_error - have @fn called with errors; before the port is started. */
 void urxe_port_on_path_error(struct urxe_port *port, urxe_path_error_fn *fn, void *arg);
+
+/* ---- processes that share our addresses ---- */
+
+/** urxe_port_shared - may other processes have our addresses, too? Then a QPN and a comm id say of
+ * which one they are (netio/identity.h). */
+bool urxe_port_shared(const struct urxe_port *port);
+
+/** A process that was talked to is no more. Called on a thread of the link's; it takes no lane, and
+ * does not wait. */
+typedef void urxe_gone_fn(void *arg, unsigned slot);
+
+/** urxe_port_on_gone - have @fn called when one dies; before the port is started. */
+void urxe_port_on_gone(struct urxe_port *port, urxe_gone_fn *fn, void *arg);
 
 /* ---- multicast ---- */
 

@@ -3,8 +3,8 @@
  * The inside of netio's stack: what port.c, lane.c, tx.c, ip.c, neigh.c ... share.
  * Nobody outside netio includes this file.
  *
- * Locks, outermost first: port->start_lock; a lane's lock; neigh.lock, mcast.lock or paths.lock
- * (none within another); port->info_lock. struct urxe_lane has what a lane's lock
+ * Locks, outermost first: port->host_lock; port->start_lock; a lane's lock; neigh.lock, mcast.lock
+ * or paths.lock (none within another); port->info_lock. struct urxe_lane has what a lane's lock
  * guards; counters are written under it and read by anybody.
  */
 #ifndef URXE_NETIO_STACK_H
@@ -19,6 +19,7 @@
 #include "netio/capture.h"
 #include "netio/config.h"
 #include "netio/counters.h"
+#include "netio/host.h"
 #include "netio/link.h"
 #include "netio/port.h"
 #include "urxe/gid.h"
@@ -350,6 +351,14 @@ struct urxe_port {
 	_Atomic uint64_t carrier_until; /* what waits for a carrier is dropped from then on; 0: no
 					 * sender has missed one since it last came or went */
 
+	struct urxe_host *host;	     /* NULL: the addresses are configured */
+	struct urxe_mutex host_lock; /* guards host and what was read from it last; before
+				      * start_lock */
+	struct urxe_host_addr *host_addrs;
+	unsigned num_host_addrs;
+	urxe_gone_fn *gone_fn; /* set before start */
+	void *gone_arg;
+
 	struct urxe_neigh_table neigh;
 	struct urxe_mcast mcast;
 	struct urxe_path_table paths;
@@ -396,6 +405,12 @@ const uint8_t *urxe_port_asker(const struct urxe_port *port, unsigned sgid_index
 /** urxe_addr_init - the configuration's addresses. 0, EINVAL, ENOMEM. */
 int urxe_addr_init(struct urxe_port *port);
 void urxe_addr_fini(struct urxe_port *port);
+/** urxe_addr_publish - an own address of a port that nobody knows yet; one that is there already is
+ * fine. 0 or ENOMEM, ENOSPC. */
+int urxe_addr_publish(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len);
+/** urxe_addr_host_init, _fini - the host's addresses (addr_host.c). 0, or errno, logged. */
+int urxe_addr_host_init(struct urxe_port *port);
+void urxe_addr_host_fini(struct urxe_port *port);
 
 /** urxe_random64 - 64 random bits of the kernel's. Thread-safe, may be called with any lock held.
  */

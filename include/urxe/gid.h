@@ -37,6 +37,14 @@ static inline bool urxe_gid_is_mcast(const uint8_t gid[16])
 	return gid[0] == 0xff || (urxe_gid_is_v4(gid) && (gid[12] & 0xf0) == 0xe0);
 }
 
+/** urxe_gid_is_loopback - is it 127.0.0.0/8 or ::1? */
+static inline bool urxe_gid_is_loopback(const uint8_t gid[16])
+{
+	static const uint8_t one[16] = {[15] = 1};
+
+	return urxe_gid_is_v4(gid) ? gid[12] == 127 : !memcmp(gid, one, sizeof(one));
+}
+
 /** urxe_gid_hash - 0 to 255, of all its bits: for tables of 256 buckets, or fewer. */
 static inline unsigned urxe_gid_hash(const uint8_t gid[16])
 {

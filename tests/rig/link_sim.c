@@ -74,6 +74,9 @@ struct urxe_sim {
 	void *tap_arg;
 	bool (*filter)(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len);
 	void *filter_arg;
+	bool (*route)(void *arg, struct urxe_sim_end *from, struct urxe_sim_end *to,
+		      const uint8_t *data, uint32_t len);
+	void *route_arg;
 };
 
 /* ---- buffers ---- */
@@ -256,7 +259,8 @@ static int leave(struct urxe_sim_end *from, uint8_t *data, uint32_t len, uint64_
 		when += p->reorder_delay ? p->reorder_delay : 3 * p->latency + 1;
 	data[at] ^= flip;
 	for (struct urxe_sim_end *e = sim->ends; e && !err; e = e->next) {
-		if (e != from && wants(e, data, len))
+		if (e != from && (sim->route ? sim->route(sim->route_arg, from, e, data, len)
+					     : wants(e, data, len)))
 			err = launch(sim, e, data, len, when);
 	}
 	data[at] ^= flip;
@@ -486,6 +490,17 @@ void urxe_sim_filter(struct urxe_sim *sim,
 	urxe_spin_lock(&sim->lock);
 	sim->filter = fn;
 	sim->filter_arg = arg;
+	urxe_spin_unlock(&sim->lock);
+}
+
+void urxe_sim_route(struct urxe_sim *sim,
+		    bool (*fn)(void *arg, struct urxe_sim_end *from, struct urxe_sim_end *to,
+			       const uint8_t *data, uint32_t len),
+		    void *arg)
+{
+	urxe_spin_lock(&sim->lock);
+	sim->route = fn;
+	sim->route_arg = arg;
 	urxe_spin_unlock(&sim->lock);
 }
 

@@ -80,6 +80,13 @@ void urxe_sim_filter(struct urxe_sim *sim,
 				uint32_t len),
 		     void *arg);
 
+/** urxe_sim_route - frames that @fn says true for go from an end to another one; NULL: as their
+ * MACs say. Under the sim's lock. */
+void urxe_sim_route(struct urxe_sim *sim,
+		    bool (*fn)(void *arg, struct urxe_sim_end *from, struct urxe_sim_end *to,
+			       const uint8_t *data, uint32_t len),
+		    void *arg);
+
 /** urxe_sim_buffers - frames in use: what a test for leaks looks at. */
 unsigned urxe_sim_buffers(struct urxe_sim *sim);
 

@@ -66,9 +66,11 @@ static void side_open(struct side *s, struct urxe_sim *sim, const char *name, un
 {
 	struct urxe_port_config cfg;
 
-	side_config(&cfg, name, host, pp);
+	side_config(&cfg, name, pp->join ? 1 : host, pp);
 	s->end = urxe_sim_end(sim, &pp->link);
 	REQUIRE(s->end);
+	if (pp->join)
+		pp->join(sim, s->end, host);
 	REQUIRE(!urxe_device_create(&s->dev, &cfg, pp->ops ? pp->ops : &urxe_link_sim_ops, s->end,
 				    pp->threaded));
 	s->ctx = ibv_open_device(&s->dev->vdev.device);

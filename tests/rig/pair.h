@@ -54,6 +54,8 @@ struct pair_params {
 	const struct urxe_link_ops *ops; /* NULL: urxe_link_sim_ops */
 	bool channel;			 /* CQs with a completion channel */
 	bool two_nets;			 /* a second address each, in another network (IPv4) */
+	/* Both have the first one's addresses. Called before each is made (sim_fabric_next()). */
+	void (*join)(struct urxe_sim *sim, struct urxe_sim_end *end, unsigned host);
 };
 
 /** pair_open - both sides up, with a connected QP of @type each (UD: ready to send). */
