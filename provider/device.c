@@ -14,6 +14,7 @@
 #include "wq.h"
 #include "rcu.h"
 #include "status.h"
+#include "netio/identity.h"
 
 static void device_identify(struct urxe_device *dev)
 {
@@ -57,6 +58,15 @@ static bool one_processor(void)
 	return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 1;
 }
 
+/* Which bits of a QPN are its index is the identity's to say. */
+static int device_qpns(struct urxe_device *dev)
+{
+	unsigned bits = urxe_ident_qpn_index_bits(urxe_port_ident(dev->port));
+
+	dev->qpn_mask = (1u << bits) - 1;
+	return urxe_table_init(&dev->qps, bits);
+}
+
 int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *cfg,
 		       const struct urxe_link_ops *ops, void *link_arg, bool threaded)
 {
@@ -81,20 +91,25 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	CDS_INIT_LIST_HEAD(&dev->status_node);
 	CDS_INIT_LIST_HEAD(&dev->sched.pending);
 	atomic_init(&dev->sched.next_timer, URXE_NEVER);
-	if (urxe_table_init(&dev->qps, URXE_IDENT_QPN_INDEX_BITS) ||
-	    urxe_table_init(&dev->mkeys, URXE_MKEY_INDEX_BITS) ||
+	if (urxe_table_init(&dev->mkeys, URXE_MKEY_INDEX_BITS) ||
 	    urxe_table_init(&dev->srqs, URXE_SRQN_INDEX_BITS))
 		goto fail;
 	err = urxe_port_create(&dev->port, cfg, ops, link_arg);
 	if (err)
 		goto fail;
+	err = device_qpns(dev);
+	if (err)
+		goto fail_port;
 	urxe_port_on_path_error(dev->port, urxe_path_error, dev);
+	urxe_port_on_gone(dev->port, urxe_peer_gone, dev);
 	dev->mkey_next = (uint32_t)urxe_port_random(dev->port) & ((1u << URXE_MKEY_INDEX_BITS) - 1);
 	device_identify(dev);
 	device_init_verbs(dev);
 	*out = dev;
 	return 0;
 
+fail_port:
+	urxe_port_destroy(dev->port);
 fail:
 	urxe_table_fini(&dev->qps);
 	urxe_table_fini(&dev->mkeys);
@@ -126,6 +141,9 @@ int urxe_device_start(struct urxe_device *dev)
 
 	if (urxe_device_check(dev))
 		return EIO;
+	/* Nobody has looked so far. */
+	if (!atomic_load_explicit(&dev->started, memory_order_relaxed))
+		urxe_device_follow_host(dev);
 	/* Pairs with the release below: dev->lanes and the port are there. */
 	if (atomic_load_explicit(&dev->started, memory_order_acquire))
 		return 0;
@@ -166,9 +184,11 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 	struct urxe_port_info info;
 	bool active;
 
+	urxe_peer_gone_run(dev);
 	if (now < dev->watch_next || urxe_device_check(dev))
 		return;
 	dev->watch_next = now + WATCH_NS;
+	urxe_device_follow_host(dev);
 	urxe_port_query(dev->port, &info);
 	if (info.dead) {
 		urxe_err("%s: the port is gone", dev->cfg.name);
@@ -205,10 +225,24 @@ int urxe_device_addr(struct urxe_device *dev, bool add, const union ibv_gid *gid
 		err = urxe_port_addr_del(dev->port, gid->raw, prefix_len);
 	if (err)
 		return err;
+	atomic_fetch_add(&dev->gids_news, 1);
 	urxe_event_device(dev, IBV_EVENT_GID_CHANGE);
 	/* The CM may wait for a neighbour of this address. */
 	urxe_service_gsi(dev);
 	return 0;
+}
+
+static void host_changed(void *arg, bool add, const uint8_t gid[16], unsigned prefix_len)
+{
+	union ibv_gid g;
+
+	memcpy(g.raw, gid, sizeof(g.raw));
+	urxe_device_addr(arg, add, &g, prefix_len);
+}
+
+void urxe_device_follow_host(struct urxe_device *dev)
+{
+	urxe_port_follow_host(dev->port, host_changed, dev);
 }
 
 struct urxe_port *urxe_context_port(struct ibv_context *ctx)

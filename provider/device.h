@@ -107,6 +107,12 @@ struct urxe_gsi_errors {
 	struct urxe_spin lock;
 };
 
+/** Processes that share the port's link and died (peer_gone.c): a bit for each slot. */
+struct urxe_peers_gone {
+	_Atomic uint64_t qps[4]; /* whose QPs are to be looked at, */
+	_Atomic uint64_t cm[4];	 /* whom the CM is to be told of */
+};
+
 /** The flusher, which carries out FLUSHes to persistence (flush.c). */
 struct urxe_flusher {
 	struct urxe_mutex lock; /* innermost but for sched.lock */
@@ -172,9 +178,11 @@ struct urxe_device {
 	atomic_bool seen_up; /* the link was, at some time since the port was started */
 	/* urxe_device_watch()'s */
 	bool watched, was_up, was_active;
+	atomic_uint gids_news; /* counts changes of own addresses */
 	uint64_t watch_next;
 
-	struct urxe_table qps;
+	struct urxe_table qps; /* by qpn & qpn_mask */
+	uint32_t qpn_mask;
 	struct urxe_table mkeys;
 	uint32_t mkey_next; /* where the search for a free key index begins */
 	uint32_t mr_count, mw_count;
@@ -194,6 +202,7 @@ struct urxe_device {
 	struct urxe_peer peers[URXE_PEERS];
 	struct urxe_service_thread service;
 	struct urxe_gsi_errors gsi_errors;
+	struct urxe_peers_gone gone;
 	struct urxe_flusher flusher;
 	bool threaded; /* has threads of its own; else (tests) its creator does their work */
 	_Atomic uint64_t stats[URXE_NUM_STATS];
@@ -287,6 +296,9 @@ int urxe_device_create(struct urxe_device **dev, const struct urxe_port_config *
  * (dead), or urxe_port_addr_add()'s and urxe_port_addr_del()'s. */
 int urxe_device_addr(struct urxe_device *dev, bool add, const union ibv_gid *gid,
 		     unsigned prefix_len);
+/** urxe_device_follow_host - the same for what has changed of the host's addresses, where the port
+ * has those. Thread-safe, with no lane held. */
+void urxe_device_follow_host(struct urxe_device *dev);
 /**
  * urxe_device_active - the state of the port as programs see it
  *
@@ -308,6 +320,17 @@ void urxe_device_destroy(struct urxe_device *dev);
 
 /** urxe_context_port - the port of the device behind an ibv_context of ours. */
 struct urxe_port *urxe_context_port(struct ibv_context *ctx);
+
+/** urxe_peer_gone - the port's hook: notes that the process with @slot died. Takes no lock. */
+void urxe_peer_gone(void *dev, unsigned slot);
+
+/**
+ * urxe_peer_gone_run - RC QPs whose peer died: what they have outstanding, and what is posted from
+ * now on, fails at once, as if all retries were used up
+ *
+ * Cheap when nobody died. One thread calls it, with no lock held.
+ */
+void urxe_peer_gone_run(struct urxe_device *dev);
 
 /** urxe_path_error - the port's hook: keeps the error for QP1's service. A lane is held. */
 void urxe_path_error(void *dev, const struct urxe_path_error *e);

@@ -285,7 +285,31 @@ int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gi
 
 int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, unsigned prefix_len)
 {
-	return urxe_device_addr(to_urxe_dev(ctx), add, gid, prefix_len);
+	struct urxe_device *dev = to_urxe_dev(ctx);
+
+	if (urxe_port_on_host(dev->port))
+		return EOPNOTSUPP;
+	return urxe_device_addr(dev, add, gid, prefix_len);
+}
+
+bool urxe_gsi_shared(struct ibv_context *ctx)
+{
+	return urxe_port_shared(to_urxe_dev(ctx)->port);
+}
+
+unsigned urxe_gsi_gids_news(struct ibv_context *ctx)
+{
+	return atomic_load(&to_urxe_dev(ctx)->gids_news);
+}
+
+void urxe_gsi_look(struct ibv_context *ctx)
+{
+	urxe_device_follow_host(to_urxe_dev(ctx));
+}
+
+uint32_t urxe_gsi_scope(struct ibv_context *ctx, const union ibv_gid *gid)
+{
+	return urxe_port_scope(to_urxe_dev(ctx)->port, gid->raw);
 }
 
 void urxe_gsi_free(void *block)

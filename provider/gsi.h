@@ -116,6 +116,30 @@ struct urxe_gsi_error {
  */
 bool urxe_gsi_take_error(struct ibv_context *ctx, struct urxe_gsi_error *e);
 
+/**
+ * urxe_gsi_take_gone - which processes on the device's link died since it was last asked
+ * @slots: out: a bit for each slot (urxe_ident_comm_id_slot()) that is empty now
+ *
+ * False: none. poll is run when one dies. Thread-safe.
+ */
+bool urxe_gsi_take_gone(struct ibv_context *ctx, uint64_t slots[4]);
+
+/** urxe_gsi_shared - may other processes have the device's addresses? Then their listeners get
+ * REQs that nobody listens to here. */
+bool urxe_gsi_shared(struct ibv_context *ctx);
+
+/** urxe_gsi_gids_news - changes whenever an own address comes or goes; poll is run then.
+ * Thread-safe. */
+unsigned urxe_gsi_gids_news(struct ibv_context *ctx);
+
+/** urxe_gsi_look - take over what has changed of the host's addresses, where the device has those.
+ * As urxe_gsi_addr(); cheap when nothing has. */
+void urxe_gsi_look(struct ibv_context *ctx);
+
+/** urxe_gsi_scope - the interface of a link-local own address (sin6_scope_id), or 0. Thread-safe.
+ */
+uint32_t urxe_gsi_scope(struct ibv_context *ctx, const union ibv_gid *gid);
+
 /** urxe_gsi_lost - has the port died? poll is run when it does. Thread-safe. */
 bool urxe_gsi_lost(struct ibv_context *ctx);
 
@@ -182,7 +206,8 @@ int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gi
  * urxe_gsi_addr - the device gets one more own address, or loses one
  *
  * As urxe_port_addr_add() and urxe_port_addr_del(). All contexts get IBV_EVENT_GID_CHANGE. Also
- * EIO: the device is dead. Thread-safe; not from within poll.
+ * EIO: the device is dead; EOPNOTSUPP: its addresses are the host's. Thread-safe; not from within
+ * poll.
  */
 int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, unsigned prefix_len);
 

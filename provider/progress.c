@@ -136,7 +136,7 @@ static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
 	/* Pairs with the release in qp_publish(), as the table's acquire with its own. */
 	if (qpn == 1)
 		return atomic_load_explicit(&dev->gsi, memory_order_acquire);
-	qp = urxe_table_get(&dev->qps, qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1));
+	qp = urxe_table_get(&dev->qps, qpn & dev->qpn_mask);
 	return qp && qp->qpn == qpn ? qp : NULL;
 }
 

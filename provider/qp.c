@@ -132,7 +132,7 @@ static int qp_publish(struct urxe_device *dev, struct urxe_qp *qp, uint32_t qpn)
 	err = urxe_ident_qpn_alloc(ident, &qp->qpn);
 	if (err)
 		return err;
-	err = urxe_table_set(&dev->qps, qp->qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1), qp);
+	err = urxe_table_set(&dev->qps, qp->qpn & dev->qpn_mask, qp);
 	if (err)
 		urxe_ident_qpn_free(ident, qp->qpn);
 	return err;
@@ -301,7 +301,7 @@ static void qp_unpublish(struct urxe_qp *qp)
 		/* No new reader finds it; qp_stop() waits for the others. */
 		atomic_store_explicit(&dev->gsi, NULL, memory_order_release);
 	} else {
-		urxe_table_set(&dev->qps, qp->qpn & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1), NULL);
+		urxe_table_set(&dev->qps, qp->qpn & dev->qpn_mask, NULL);
 		urxe_ident_qpn_free(urxe_port_ident(dev->port), qp->qpn);
 	}
 	urxe_mutex_unlock(&dev->mutex);

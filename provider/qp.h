@@ -171,6 +171,7 @@ struct urxe_requester {
 	uint8_t rnr_retries;
 	bool rnr_wait;
 	bool gone_back;	       /* went back because of a gap; no more until there is progress */
+	bool peer_gone;	       /* the peer's process died, on a link that tells */
 	bool probed;	       /* went back because of silence, which may mean nothing yet */
 	uint32_t recover;      /* max_psn then */
 	uint64_t deadline;     /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */

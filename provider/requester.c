@@ -378,6 +378,8 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 	struct request rq;
 	bool advanced = false;
 
+	if (r->peer_gone)
+		urxe_requester_check_peer(qp);
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_wait ||
 	    sq->cur == sq->post)
 		return sent;

@@ -233,6 +233,19 @@ static void probe(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 	urxe_progress_timer(qp, next_due(qp));
 }
 
+static void out_of_retries(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	urxe_requester_complete(qp, IBV_WC_RETRY_EXC_ERR);
+	urxe_qp_error(qp);
+}
+
+void urxe_requester_check_peer(struct urxe_qp *qp)
+{
+	if (qp->req.peer_gone && qp->sq.done != qp->sq.post &&
+	    (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD))
+		out_of_retries(qp);
+}
+
 bool urxe_requester_retry(struct urxe_qp *qp)
 {
 	if (!qp->req.retries)
@@ -264,8 +277,7 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 	urxe_stat_inc(qp->dev, URXE_STAT_TIMEOUTS);
 	urxe_trace_timeout(qp);
 	if (!urxe_requester_retry(qp)) {
-		urxe_requester_complete(qp, IBV_WC_RETRY_EXC_ERR);
-		urxe_qp_error(qp);
+		out_of_retries(qp);
 		return;
 	}
 	/* Perhaps the neighbour is not where we think. */

@@ -20,6 +20,9 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 /** urxe_requester_retry - once more? Takes a retry, or the other path with all of its own when none
  * is left; false: there is no other, and the QP is to fail. */
 bool urxe_requester_retry(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+/** urxe_requester_check_peer - if the peer's process has died, there is nothing to wait for: the QP
+ * fails with its oldest request. Also without a lane. */
+void urxe_requester_check_peer(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_requester_measure - the packet at the cursor asks for an ACK: how long will it take? */
 void urxe_requester_measure(struct urxe_requester *r, uint64_t now);
 /** urxe_requester_progress - all before PSN @una is acknowledged, and more than before. */

@@ -263,7 +263,7 @@ struct ibv_qp *urxe_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *at
 	errno = EINVAL;
 	/* The mutex keeps the last open from going meanwhile. */
 	urxe_mutex_lock(&dev->mutex);
-	qp = urxe_table_get(&dev->qps, attr->qp_num & ((1u << URXE_IDENT_QPN_INDEX_BITS) - 1));
+	qp = urxe_table_get(&dev->qps, attr->qp_num & dev->qpn_mask);
 	if (qp && qp->qpn == attr->qp_num && qp->type == IBV_QPT_XRC_RECV &&
 	    qp->domain == x->domain && !cds_list_empty(&qp->opens))
 		ibqp = open_make(qp, x, ctx,

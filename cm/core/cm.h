@@ -48,9 +48,10 @@ struct urxe_cm_path {
 struct urxe_cm_ops {
 	/** send one MAD of 256 bytes to QP1 of path->dgid; may lose it */
 	void (*send)(void *arg, const struct urxe_cm_path *path, const uint8_t *mad);
-	uint64_t (*now)(void *arg);	/* ns, monotonic */
-	uint64_t (*random)(void *arg);	/* 64 random bits */
-	uint32_t (*comm_id)(void *arg); /* a random communication id, not 0 */
+	uint64_t (*now)(void *arg);    /* ns, monotonic */
+	uint64_t (*random)(void *arg); /* 64 random bits */
+	/** a random communication id; 0: none can be had */
+	uint32_t (*comm_id)(void *arg);
 	/** index of an own GID, -1 when it is not ours */
 	int (*own_gid)(void *arg, const union ibv_gid *gid);
 	/** NULL, or: a MAD got no answer, and its way may be another by now; called at each try */
@@ -428,6 +429,16 @@ struct urxe_cm_unreachable {
  * errno), and nothing else: see urxe-cm(7).
  */
 void urxe_cm_unreachable(struct urxe_cm *cm, const struct urxe_cm_unreachable *e);
+
+/**
+ * urxe_cm_gone - the peers whose comm ids are @bits under @mask were one process, and that is no
+ * more
+ *
+ * Connections get DREQ_RECEIVED as if it had sent one, requests and answers that wait for it
+ * REJ_RECEIVED (reason 28); a REQ or SIDR_REQ to an own address that nobody has answered so far is
+ * sent once more, for another process may listen now, or none.
+ */
+void urxe_cm_gone(struct urxe_cm *cm, uint32_t bits, uint32_t mask);
 
 /** urxe_cm_run - run the timers that are due; returns when the next one is (UINT64_MAX: none). */
 uint64_t urxe_cm_run(struct urxe_cm *cm);

@@ -144,6 +144,7 @@ uint64_t urxe_cm_heard_mra(const struct urxe_cm_id *id, struct urxe_cm_step *s)
 
 ACTION(mra)
 {
+	id->mra_comm_id = urxe_mad_get32(s->mad, URXE_MRA_LOCAL_COMM_ID);
 	urxe_cm_arm(id, urxe_cm_heard_mra(id, s));
 	return 0;
 }

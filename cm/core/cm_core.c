@@ -436,7 +436,11 @@ struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, v
 	id->context = context;
 	do {
 		id->local_comm_id = cm->ops->comm_id(cm->arg);
-	} while (!id->local_comm_id || urxe_cm_find_local(cm, id->local_comm_id));
+	} while (id->local_comm_id && urxe_cm_find_local(cm, id->local_comm_id));
+	if (!id->local_comm_id) {
+		free(id);
+		return NULL;
+	}
 	urxe_hash_add(&cm->by_local, &id->by_local, hash(cm, id->local_comm_id));
 	cm->n_ids++;
 	cm->counters.states[URXE_CM_IDLE]++;

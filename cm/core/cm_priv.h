@@ -64,6 +64,7 @@ struct urxe_cm_id {
 	struct urxe_cm_id *masked_next; /* listeners for a range of service ids */
 
 	uint32_t local_comm_id, remote_comm_id;
+	uint32_t mra_comm_id; /* of who asked for time, before its REP */
 	uint64_t remote_guid;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t service_id, service_mask;

@@ -99,6 +99,19 @@ static void take_errors(struct urxe_agent *a)
 	}
 }
 
+/* Processes that died: their connections end now. */
+static void take_gone(struct urxe_agent *a)
+{
+	uint64_t slots[4];
+
+	if (!urxe_gsi_take_gone(a->dev->verbs, slots))
+		return;
+	for (unsigned i = 0; i < 256; i++) {
+		if (slots[i / 64] >> i % 64 & 1)
+			urxe_cm_gone(a->cm, i << 24, 0xffu << 24);
+	}
+}
+
 /* ---- address resolution ---- */
 
 static void ask(struct urxe_agent *a, struct urxe_agent_query *q) URXE_REQUIRES(urxe_cma_lock)
@@ -234,6 +247,9 @@ static void agent_poll(void *arg, uint64_t now)
 		lose(a->dev);
 	urxe_agent_recv(a);
 	take_errors(a);
+	/* Behind what the dead have sent. */
+	take_gone(a);
+	urxe_cma_follow_gids(a->dev);
 	held = urxe_agent_recv_held(a, now);
 	urxe_agent_send_deferred(a, now);
 	resolve = run_queries(a, now);
@@ -346,6 +362,9 @@ static int create_cm(struct urxe_agent *a)
 		return err;
 	urxe_cm_config_default(&cfg);
 	urxe_cm_config_set(&cfg, urxe_gsi_cm_settings(a->dev->verbs));
+	/* The listener that is waited for may come in another process: the peer asks once more. */
+	if (urxe_gsi_shared(a->dev->verbs))
+		cfg.listen_grace_ms = 0;
 	cfg.ca_guid = be64toh(attr->node_guid);
 	cfg.max_mtu = (uint8_t)port.active_mtu;
 	cfg.max_rd_atom = (uint8_t)(attr->max_qp_rd_atom < 255 ? attr->max_qp_rd_atom : 255);

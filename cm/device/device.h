@@ -22,6 +22,7 @@
 #include "urxe/lock.h"
 
 #define URXE_CMA_MAX_DEVICES 16
+#define URXE_CMA_MAX_GIDS    32 /* that a device has at most */
 #define URXE_REPORT_ADDR_LEN 64 /* of an address and a port number */
 #define URXE_CMA_API	     __attribute__((visibility("default")))
 
@@ -40,7 +41,9 @@ struct urxe_cma_dev {
 	struct urxe_agent *agent;	      /* NULL until the CM is first needed */
 	struct urxe_cma_listening *listening; /* rdma_cm's; NULL before its first listener */
 	unsigned index;
-	bool lost;		       /* its port is gone, and the client knows */
+	bool lost;	    /* its port is gone, and the client knows */
+	unsigned gids_news; /* urxe_gsi_gids_news() when gids was read */
+	union ibv_gid gids[URXE_CMA_MAX_GIDS];
 	bool starting;		       /* in the background */
 	struct cds_list_head starters; /* queries that wait for that */
 };
@@ -169,6 +172,14 @@ void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drop
 void urxe_agent_stop(struct urxe_cma_dev *dev) URXE_EXCLUDES(urxe_cma_lock);
 
 /* ---- readdress.c: addresses that come and go, `urxe ip` ---- */
+
+/** urxe_cma_read_gids - own addresses of a device just opened. Locked. */
+void urxe_cma_read_gids(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_look - the host may have got an address that the device has not taken over so far.
+ * Locked. */
+void urxe_cma_look(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_follow_gids - those that have come or gone since: agent and client are told. Locked. */
+void urxe_cma_follow_gids(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock);
 
 /** urxe_cma_ip_list - the devices and their addresses: a member of an object. Locked. */
 void urxe_cma_ip_list(struct urxe_json *j) URXE_REQUIRES(urxe_cma_lock);

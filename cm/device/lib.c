@@ -145,7 +145,7 @@ unsigned urxe_cma_num_devices(void)
 	return lib.n;
 }
 
-static int open_device(struct urxe_cma_dev *dev)
+static int open_device(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock)
 {
 	int err;
 
@@ -156,6 +156,7 @@ static int open_device(struct urxe_cma_dev *dev)
 		return errno ? errno : ENODEV;
 	err = ibv_query_device(dev->verbs, &dev->attr);
 	if (!err) {
+		urxe_cma_read_gids(dev);
 		dev->pd = ibv_alloc_pd(dev->verbs);
 		if (dev->pd)
 			return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Own addresses that come and go while the process runs: `urxe ip` asks for it (report.c).
+ * Own addresses that come and go while the process runs: `urxe ip` asks for it (report.c), or they
+ * are the host's.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,19 +13,58 @@
 #include "urxe/gid.h"
 #include "urxe/json.h"
 
+void urxe_cma_read_gids(struct urxe_cma_dev *dev)
+{
+	memset(dev->gids, 0, sizeof(dev->gids));
+	/* Before, so that a change in between is looked at once more. */
+	dev->gids_news = urxe_gsi_gids_news(dev->verbs);
+	for (unsigned i = 0; i < URXE_CMA_MAX_GIDS; i++)
+		urxe_gsi_gid(dev->verbs, i, &dev->gids[i]);
+}
+
+static bool has(const union ibv_gid *gids, const union ibv_gid *gid)
+{
+	for (unsigned i = 0; i < URXE_CMA_MAX_GIDS; i++) {
+		if (!memcmp(&gids[i], gid, sizeof(*gid)))
+			return true;
+	}
+	return false;
+}
+
+void urxe_cma_follow_gids(struct urxe_cma_dev *dev)
+{
+	const struct urxe_device_client *client = urxe_cma_get_client();
+	const union ibv_gid none = {{0}};
+	union ibv_gid old[URXE_CMA_MAX_GIDS];
+
+	if (dev->gids_news == urxe_gsi_gids_news(dev->verbs))
+		return;
+	memcpy(old, dev->gids, sizeof(old));
+	urxe_cma_read_gids(dev);
+	if (dev->agent)
+		urxe_agent_readdress(dev->agent);
+	for (unsigned i = 0; client && i < URXE_CMA_MAX_GIDS; i++) {
+		if (memcmp(&old[i], &none, sizeof(none)) != 0 && !has(dev->gids, &old[i]))
+			client->readdressed(dev, false, &old[i]);
+		if (memcmp(&dev->gids[i], &none, sizeof(none)) != 0 && !has(old, &dev->gids[i]))
+			client->readdressed(dev, true, &dev->gids[i]);
+	}
+}
+
+void urxe_cma_look(struct urxe_cma_dev *dev)
+{
+	urxe_gsi_look(dev->verbs);
+	urxe_cma_follow_gids(dev);
+}
+
 static int readdress(struct urxe_cma_dev *dev, bool add, const union ibv_gid *gid,
 		     unsigned prefix_len) URXE_REQUIRES(urxe_cma_lock)
 {
-	const struct urxe_device_client *client = urxe_cma_get_client();
 	int err = dev->lost ? ENODEV : urxe_gsi_addr(dev->verbs, add, gid, prefix_len);
 
-	if (err)
-		return err;
-	if (dev->agent)
-		urxe_agent_readdress(dev->agent);
-	if (client)
-		client->readdressed(dev, add, gid);
-	return 0;
+	if (!err)
+		urxe_cma_follow_gids(dev);
+	return err;
 }
 
 static void put_addresses(struct urxe_json *j, const struct urxe_cma_dev *dev)
@@ -83,6 +123,8 @@ static const char *why(int err)
 		return "the device has no such address";
 	case ENOSPC:
 		return "the GID table is full";
+	case EOPNOTSUPP:
+		return "the device has the host's addresses";
 	case ENODEV:
 	case EIO:
 		return "the device is gone";

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cm/ib/ibcm.h"
+#include "netio/identity.h"
 #include "provider/gsi.h"
 
 #define AGN_PREFIX 0x0200000000000000ull
@@ -135,6 +136,8 @@ void urxe_ibcm_end(struct urxe_ibcm_id *id)
 	id->gone = true;
 	urxe_cm_destroy(id->cm);
 	id->cm = NULL;
+	urxe_ident_service_release(urxe_gsi_ident(id->dev->verbs), id->claim);
+	id->claim = NULL;
 	for (struct urxe_ibcm_id *c = child; c; c = c->next_gone) {
 		c->gone = true;
 		urxe_cm_destroy(c->cm);
@@ -163,7 +166,26 @@ void ib_destroy_cm_id(struct ib_cm_id *cm_id)
 		urxe_ibcm_id_free(id);
 }
 
+/* Of another process that has our addresses as well as of this one. */
+static int listen_to(struct urxe_ibcm_id *id, uint64_t service_id, uint64_t mask)
+	URXE_REQUIRES(urxe_cma_lock)
+{
+	struct urxe_ident *ident = urxe_gsi_ident(id->dev->verbs);
+	void *claim;
+	int err = urxe_ident_service_listen(ident, service_id, mask, &claim);
+
+	if (err)
+		return err;
+	err = urxe_cm_listen(id->cm, service_id, mask);
+	if (err)
+		urxe_ident_service_release(ident, claim);
+	else
+		id->claim = claim;
+	return err;
+}
+
 static int start_listening(struct urxe_ibcm_id *id, uint64_t service_id, uint64_t mask)
+	URXE_REQUIRES(urxe_cma_lock)
 {
 	int err;
 
@@ -171,12 +193,12 @@ static int start_listening(struct urxe_ibcm_id *id, uint64_t service_id, uint64_
 		/* The rest of that range is for us to assign. */
 		if ((service_id & be64toh(IB_SERVICE_ID_AGN_MASK)) == AGN_PREFIX)
 			return EINVAL;
-		err = urxe_cm_listen(id->cm, service_id, mask ? mask : UINT64_MAX);
+		err = listen_to(id, service_id, mask ? mask : UINT64_MAX);
 	} else {
 		mask = UINT64_MAX;
 		do {
 			service_id = AGN_PREFIX | urxe_gsi_random(id->dev->verbs) >> 8;
-			err = urxe_cm_listen(id->cm, service_id, mask);
+			err = listen_to(id, service_id, mask);
 		} while (err == EADDRINUSE);
 	}
 	if (err)

@@ -13,8 +13,9 @@ struct urxe_ibcm_id {
 	struct ib_cm_id id; /* first */
 	struct urxe_cma_dev *dev;
 	struct urxe_cm_id *cm;
-	unsigned pending;	    /* requests in the queue, for a listening id */
-	bool gone;		    /* is being destroyed: no more callbacks */
+	void *claim;	  /* of its service ids, among processes; NULL: it does not listen */
+	unsigned pending; /* requests in the queue, for a listening id */
+	bool gone;	  /* is being destroyed: no more callbacks */
 	struct cds_list_head stock; /* events for when there is no memory */
 	unsigned stocked;
 	struct urxe_ibcm_id *next_gone;

@@ -130,6 +130,15 @@ int urxe_cma_addr_ib_space(struct sockaddr *sa, enum rdma_port_space ps,
 	return EPROTONOSUPPORT;
 }
 
+void urxe_cma_addr_set_scope(struct sockaddr *sa, uint32_t scope)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)sa;
+
+	if (sa->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) &&
+	    !in6->sin6_scope_id)
+		in6->sin6_scope_id = scope;
+}
+
 bool urxe_cma_addr_mix(const struct sockaddr *a, const struct sockaddr *b)
 {
 	union ibv_gid any = {{0}}, ga, gb;

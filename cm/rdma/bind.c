@@ -125,6 +125,11 @@ static int find_device(struct urxe_cma_id *id, const struct sockaddr *addr, unio
 		if (!dev || dev->lost)
 			continue;
 		own = urxe_agent_own_gid(dev, gid);
+		if (own < 0) {
+			/* The host may just have got it. */
+			urxe_cma_look(dev);
+			own = urxe_agent_own_gid(dev, gid);
+		}
 		if (own < 0)
 			continue;
 		urxe_cma_attach(id, dev);

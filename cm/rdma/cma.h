@@ -287,6 +287,8 @@ void urxe_cma_addr_gid(const struct sockaddr *sa, union ibv_gid *gid);
 void urxe_cma_gid_addr(const union ibv_gid *gid, int family, uint16_t port, struct sockaddr *sa);
 uint16_t urxe_cma_addr_port(const struct sockaddr *sa); /* host order */
 void urxe_cma_addr_set_port(struct sockaddr *sa, uint16_t port);
+/** urxe_cma_addr_set_scope - the scope id of a link-local IPv6 address that has none. */
+void urxe_cma_addr_set_scope(struct sockaddr *sa, uint32_t scope);
 /** urxe_cma_addr_v4 - IPv4, be it mapped into IPv6? */
 bool urxe_cma_addr_v4(const struct sockaddr *sa);
 bool urxe_cma_addr_ib(const struct sockaddr *sa);

@@ -61,6 +61,7 @@ static void set_addresses(struct urxe_cma_id *id, const struct urxe_cma_id *list
 	int family = urxe_cma_addr_ib(bound)		 ? AF_IB
 		     : urxe_gid_is_v4(r->path->sgid.raw) ? AF_INET
 							 : AF_INET6;
+	uint32_t scope;
 
 	urxe_cma_gid_addr(&r->path->sgid, family, urxe_cma_addr_port(bound), &a->src_addr);
 	urxe_cma_gid_addr(&r->path->dgid, family, r->has_hdr ? r->hdr.src_port : 0, &a->dst_addr);
@@ -72,6 +73,10 @@ static void set_addresses(struct urxe_cma_id *id, const struct urxe_cma_id *list
 		/* A peer's AF_IB address names no service: its header, if there is one, is data. */
 		urxe_cma_gid_addr(&r->path->dgid, family, 0, &a->dst_addr);
 	}
+	/* Who is reached by an own address is on its interface. */
+	scope = urxe_gsi_scope(id->dev->verbs, &id->sgid);
+	urxe_cma_addr_set_scope(&a->src_addr, scope);
+	urxe_cma_addr_set_scope(&a->dst_addr, scope);
 	a->addr.ibaddr.sgid = id->sgid;
 	a->addr.ibaddr.dgid = id->dgid;
 }

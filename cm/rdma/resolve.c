@@ -19,8 +19,12 @@ static int nearness(struct urxe_cma_dev *dev, const union ibv_gid *dgid, unsigne
 	union ibv_gid own;
 	int prefix;
 
-	if (urxe_gsi_route(dev->verbs, dgid, index, next))
-		return -1;
+	if (urxe_gsi_route(dev->verbs, dgid, index, next)) {
+		/* The host may just have got an address. */
+		urxe_cma_look(dev);
+		if (urxe_gsi_route(dev->verbs, dgid, index, next))
+			return -1;
+	}
 	if (urxe_agent_own_gid(dev, next) >= 0)
 		return 1000;
 	prefix = urxe_gsi_prefix(dev->verbs, *index);
@@ -133,6 +137,7 @@ static int fill_addresses(struct urxe_cma_id *id, const struct sockaddr *dst)
 	/* Bound by number only: the address is known now. A new id has nothing yet. */
 	if (id->state == URXE_CMA_IDLE || id->loopback || urxe_cma_addr_any(&a->src_addr))
 		urxe_cma_gid_addr(&id->sgid, dst->sa_family, port, &a->src_addr);
+	urxe_cma_addr_set_scope(&a->src_addr, urxe_gsi_scope(id->dev->verbs, &id->sgid));
 	memcpy(&a->dst_storage, dst, urxe_cma_addr_len(dst));
 	if (!port)
 		err = urxe_cma_claim_port(id, &id->sgid);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The end of a peer's process (urxe_cm_gone()): what an id in each state is told at once, that
+ * others' are told nothing, and that requests without an answer ask again.
+ */
+#include "cm_rig.h"
+
+#define SLOT (PEER_COMM & 0xff000000u)
+#define MASK 0xff000000u
+
+static void each_state(void)
+{
+	static const struct {
+		enum urxe_cm_state state, next;
+		enum urxe_cm_event_type event; /* NONE: nothing */
+	} c[] = {
+		{URXE_CM_REP_WAIT, URXE_CM_IDLE, URXE_CM_EV_REJ_RECEIVED},
+		{URXE_CM_REQ_RCVD, URXE_CM_IDLE, URXE_CM_EV_REJ_RECEIVED},
+		{URXE_CM_MRA_REQ_SENT, URXE_CM_IDLE, URXE_CM_EV_REJ_RECEIVED},
+		{URXE_CM_REP_RCVD, URXE_CM_TIMEWAIT, URXE_CM_EV_REJ_RECEIVED},
+		{URXE_CM_MRA_REP_SENT, URXE_CM_TIMEWAIT, URXE_CM_EV_REJ_RECEIVED},
+		{URXE_CM_REP_SENT, URXE_CM_TIMEWAIT, URXE_CM_EV_REJ_RECEIVED},
+		{URXE_CM_MRA_REP_RCVD, URXE_CM_TIMEWAIT, URXE_CM_EV_REJ_RECEIVED},
+		{URXE_CM_ESTABLISHED, URXE_CM_DREQ_RCVD, URXE_CM_EV_DREQ_RECEIVED},
+		{URXE_CM_LAP_SENT, URXE_CM_DREQ_RCVD, URXE_CM_EV_DREQ_RECEIVED},
+		{URXE_CM_LAP_RCVD, URXE_CM_DREQ_RCVD, URXE_CM_EV_DREQ_RECEIVED},
+		{URXE_CM_DREQ_SENT, URXE_CM_TIMEWAIT, URXE_CM_EV_DREP_RECEIVED},
+		{URXE_CM_DREQ_RCVD, URXE_CM_DREQ_RCVD, URXE_CM_EV_NONE},
+		{URXE_CM_TIMEWAIT, URXE_CM_TIMEWAIT, URXE_CM_EV_NONE},
+		{URXE_CM_IDLE, URXE_CM_IDLE, URXE_CM_EV_NONE},
+		{URXE_CM_SIDR_REQ_RCVD, URXE_CM_SIDR_REQ_RCVD, URXE_CM_EV_NONE},
+		{URXE_CM_REQ_SENT, URXE_CM_REQ_SENT, URXE_CM_EV_NONE},
+		{URXE_CM_SIDR_REQ_SENT, URXE_CM_SIDR_REQ_SENT, URXE_CM_EV_NONE},
+	};
+
+	for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct rig r;
+		unsigned n;
+
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, c[i].state);
+		n = r.n_events;
+		/* Another process: nothing. */
+		urxe_cm_gone(r.cm, SLOT ^ 0x01000000u, MASK);
+		CU_ASSERT_EQUAL(r.n_events, n);
+		CU_ASSERT_EQUAL(row(r.id), c[i].state);
+		urxe_cm_gone(r.cm, SLOT, MASK);
+		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), c[i].next);
+		CU_ASSERT_EQUAL(r.n_events, n + (c[i].event != URXE_CM_EV_NONE));
+		if (c[i].event != URXE_CM_EV_NONE)
+			CU_ASSERT_EQUAL(r.event, c[i].event);
+		if (c[i].event == URXE_CM_EV_REJ_RECEIVED)
+			CU_ASSERT_EQUAL(r.reason, URXE_CM_REJ_CONSUMER);
+		/* Once is enough. */
+		n = r.n_events;
+		urxe_cm_gone(r.cm, SLOT, MASK);
+		CU_ASSERT_EQUAL(r.n_events, n);
+		rig_close(&r);
+	}
+}
+
+/* To an address that other processes have, too, a request goes out once more: it is no try. */
+static void asks_others(void)
+{
+	struct urxe_cm_req req = {.service_id = SERVICE, .qp_type = IBV_QPT_RC};
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, OWN_GUID);
+	req.path = rig_path(&r);
+	req.path.dgid = req.path.sgid;
+	r.id = urxe_cm_new_id(r.cm, rig_handler, &r);
+	CU_ASSERT_EQUAL(urxe_cm_send_req(r.id, &req), 0);
+	n = r.n_sent;
+	for (unsigned i = 0; i < 20; i++)
+		urxe_cm_gone(r.cm, i << 24, MASK);
+	CU_ASSERT_EQUAL(r.n_sent, n + 20);
+	CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_REQ);
+	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_REQ_SENT);
+	/* To another host it does not. */
+	req.path = rig_path(&r);
+	r.id = urxe_cm_new_id(r.cm, rig_handler, &r);
+	CU_ASSERT_EQUAL(urxe_cm_send_sidr_req(r.id, &req.path, SERVICE, NULL, 0), 0);
+	n = r.n_sent;
+	urxe_cm_gone(r.cm, SLOT, MASK);
+	CU_ASSERT_EQUAL(r.n_sent, n + 1); /* the first one's */
+	CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_REQ);
+	rig_close(&r);
+}
+
+/* The handler ends its id, and any other. */
+static struct urxe_cm_id *other;
+
+static int ender(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
+{
+	if (ev->type == URXE_CM_EV_REJ_RECEIVED && other && id != other) {
+		urxe_cm_destroy(other);
+		other = NULL;
+	}
+	return ev->type == URXE_CM_EV_REJ_RECEIVED;
+}
+
+static void in_handlers(void)
+{
+	struct urxe_cm_id *a;
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	bring_to(&r, URXE_CM_REP_WAIT);
+	a = r.id;
+	bring_to(&r, URXE_CM_REP_WAIT);
+	other = r.id;
+	urxe_cm_set_handler(a, ender, &r);
+	urxe_cm_set_handler(r.id, ender, &r);
+	urxe_cm_gone(r.cm, SLOT, MASK);
+	run_out(&r);
+	rig_close(&r);
+}
+
+URXE_TEST_MAIN("cm_gone", T(each_state), T(asks_others), T(in_handlers))
