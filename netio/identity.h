@@ -17,6 +17,10 @@
 struct urxe_ident;
 struct urxe_fabric;
 
+/* The connection manager, in a library of its own, calls those of the provider's: a process has one
+ * membership. */
+#pragma GCC visibility push(default)
+
 /** Port spaces of the RDMA IP CM service, as in rdma_cma.h (enum rdma_port_space). */
 enum urxe_ident_space {
 	URXE_IDENT_TCP,
@@ -111,5 +115,7 @@ void urxe_ident_service_release(struct urxe_ident *ident, void *claim);
 #define URXE_IDENT_PORT_REUSE  0x1 /* RDMA_OPTION_ID_REUSEADDR */
 #define URXE_IDENT_PORT_V4     0x2 /* address is IPv4, or the IPv4 wildcard */
 #define URXE_IDENT_PORT_V6ONLY 0x4 /* IPv6 wildcard that leaves IPv4 alone (AFONLY) */
+
+#pragma GCC visibility pop
 
 #endif
