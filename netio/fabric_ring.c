@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Rings and bells of a local fabric (fabric_ring.h).
+ */
+#include "netio/fabric_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define FRAME_MIN 14u /* an Ethernet header */
+#define LEN_MASK  0xffffffu
+#define FLAGS_AT  24
+
+/* The reader's line, and the writer's, a pair of cache lines each. */
+struct control {
+	_Alignas(128) _Atomic uint32_t tail;
+	_Alignas(128) _Atomic uint32_t want;
+};
+
+_Static_assert(sizeof(struct control) == URXE_RING_CONTROL, "the records begin behind it");
+
+static struct control *control(uint8_t *mem)
+{
+	return (struct control *)(void *)mem;
+}
+
+static uint8_t *record(uint8_t *mem, uint32_t size, uint32_t pos)
+{
+	return mem + URXE_RING_CONTROL + (pos & (size - 1));
+}
+
+static _Atomic uint32_t *word_at(uint8_t *mem, uint32_t size, uint32_t pos)
+{
+	return (_Atomic uint32_t *)(void *)record(mem, size, pos);
+}
+
+/* Bytes of a record with a frame of @len. */
+static uint32_t record_len(uint32_t len)
+{
+	return (URXE_RING_HEAD + len + URXE_RING_UNIT - 1) & ~(URXE_RING_UNIT - 1);
+}
+
+/* ---- memory ---- */
+
+static bool good_size(uint32_t size)
+{
+	return size >= URXE_RING_MIN && size <= URXE_RING_LARGEST && !(size & (size - 1));
+}
+
+/*
+ * By system calls alone: this may be a thread of ours, and libraries overwrite the code of munmap()
+ * and its friends (urxe/free.h). A fork's child has no use for it.
+ */
+static int map(int fd, uint32_t size, uint8_t **mem)
+{
+	size_t len = urxe_ring_bytes(size);
+	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+			 0);
+
+	if (p == -1)
+		return errno;
+	*mem = (uint8_t *)p; // NOLINT(performance-no-int-to-ptr): the system call's result
+	syscall(SYS_madvise, *mem, len, MADV_DONTFORK);
+	syscall(SYS_madvise, *mem, len, MADV_DONTDUMP);
+	return 0;
+}
+
+void urxe_ring_unmap(uint8_t *mem, uint32_t size)
+{
+	if (mem)
+		syscall(SYS_munmap, mem, (size_t)urxe_ring_bytes(size));
+}
+
+int urxe_ring_create(struct urxe_ring_rx *rx, uint32_t size, uint32_t max, int *fd)
+{
+	int err = 0;
+
+	if (!good_size(size))
+		return EINVAL;
+	*rx = (struct urxe_ring_rx){.size = size, .max = max};
+	*fd = memfd_create("urxe-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return errno;
+	if (ftruncate(*fd, urxe_ring_bytes(size)) || fcntl(*fd, F_ADD_SEALS, SEALS))
+		err = errno;
+	if (!err)
+		err = map(*fd, size, &rx->mem);
+	if (err)
+		close(*fd);
+	return err;
+}
+
+int urxe_ring_map(struct urxe_ring_tx *tx, uint32_t size, int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	/* Without the seals, whoever has it as well makes it shorter, and that is SIGBUS for us. */
+	if (!good_size(size) || seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
+	    st.st_size != urxe_ring_bytes(size))
+		return EPROTO;
+	*tx = (struct urxe_ring_tx){.size = size};
+	return map(fd, size, &tx->mem);
+}
+
+/* ---- writing ---- */
+
+bool urxe_ring_progress(struct urxe_ring_tx *tx)
+{
+	/* Pairs with urxe_ring_return(): what it has read is not written over before. */
+	uint32_t tail = atomic_load_explicit(&control(tx->mem)->tail, memory_order_acquire);
+
+	/* Forward, and not beyond what it can have read. */
+	if (tail == tx->tail || tx->first - tail >= tx->first - tx->tail)
+		return false;
+	tx->tail = tail;
+	return true;
+}
+
+/* One unit stays free, for the 0 behind the last record. */
+static bool fits(const struct urxe_ring_tx *tx, uint32_t len)
+{
+	return tx->pos + len + URXE_RING_UNIT - tx->tail <= tx->size;
+}
+
+uint8_t *urxe_ring_reserve(struct urxe_ring_tx *tx, uint32_t len)
+{
+	uint32_t need = record_len(len), left = tx->size - (tx->pos & (tx->size - 1));
+
+	if (tx->open || need > tx->size / 2)
+		return NULL;
+	/* A frame is in one piece. */
+	tx->skip = need > left ? left : 0;
+	if (!fits(tx, tx->skip + need) && (!urxe_ring_progress(tx) || !fits(tx, tx->skip + need)))
+		return NULL;
+	tx->open = true;
+	return record(tx->mem, tx->size, tx->pos + tx->skip) + URXE_RING_HEAD;
+}
+
+/* A record of @len bytes in all; the next one's word says that there is none yet. */
+static void put(struct urxe_ring_tx *tx, uint32_t len, uint32_t word)
+{
+	atomic_store_explicit(word_at(tx->mem, tx->size, tx->pos + len), 0, memory_order_relaxed);
+	/* The first one's word opens all that come behind it. */
+	if (tx->first == tx->pos)
+		tx->word = word;
+	else
+		atomic_store_explicit(word_at(tx->mem, tx->size, tx->pos), word,
+				      memory_order_relaxed);
+	tx->pos += len;
+}
+
+void urxe_ring_commit(struct urxe_ring_tx *tx, uint32_t len, uint32_t flags)
+{
+	if (tx->skip)
+		put(tx, tx->skip, tx->skip | URXE_RING_PAD << FLAGS_AT);
+	put(tx, record_len(len), len | flags << FLAGS_AT);
+	tx->open = false;
+}
+
+bool urxe_ring_publish(struct urxe_ring_tx *tx)
+{
+	if (tx->first == tx->pos)
+		return false;
+	/* Pairs with urxe_ring_next(). */
+	atomic_store_explicit(word_at(tx->mem, tx->size, tx->first), tx->word,
+			      memory_order_release);
+	tx->first = tx->pos;
+	return true;
+}
+
+void urxe_ring_end(struct urxe_ring_tx *tx)
+{
+	urxe_ring_publish(tx);
+	atomic_store_explicit(word_at(tx->mem, tx->size, tx->pos), URXE_RING_END << FLAGS_AT,
+			      memory_order_release);
+}
+
+void urxe_ring_want(struct urxe_ring_tx *tx)
+{
+	atomic_store_explicit(&control(tx->mem)->want, 1, memory_order_relaxed);
+}
+
+/* ---- reading ---- */
+
+/* Up to the end of the ring there is nothing. */
+static bool skip_pad(struct urxe_ring_rx *rx, uint32_t word)
+{
+	uint32_t off = rx->read & (rx->size - 1);
+
+	if (!off || (word & LEN_MASK) != rx->size - off)
+		return false;
+	rx->read += rx->size - off;
+	return true;
+}
+
+enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_frame *f)
+{
+	/* Read once, as the writer may change it. Pairs with urxe_ring_publish(). */
+	uint32_t word =
+		atomic_load_explicit(word_at(rx->mem, rx->size, rx->read), memory_order_acquire);
+	uint32_t len, need;
+
+	if (word >> FLAGS_AT == URXE_RING_PAD) {
+		if (!skip_pad(rx, word))
+			return URXE_RING_BAD;
+		word = atomic_load_explicit(word_at(rx->mem, rx->size, rx->read),
+					    memory_order_acquire);
+	}
+	if (!word)
+		return URXE_RING_NOTHING;
+	if (word >> FLAGS_AT == URXE_RING_END)
+		return URXE_RING_ENDED;
+	len = word & LEN_MASK;
+	need = record_len(len);
+	if (word >> FLAGS_AT & ~(uint32_t)URXE_RING_NO_ICRC || len < FRAME_MIN || len > rx->max ||
+	    (rx->read & (rx->size - 1)) + need > rx->size || rx->read + need - rx->tail > rx->size)
+		return URXE_RING_BAD;
+	*f = (struct urxe_ring_frame){
+		.data = record(rx->mem, rx->size, rx->read) + URXE_RING_HEAD,
+		.len = len,
+		.flags = word >> FLAGS_AT,
+	};
+	rx->read += need;
+	rx->borrowed++;
+	return URXE_RING_FRAME;
+}
+
+bool urxe_ring_return(struct urxe_ring_rx *rx)
+{
+	struct control *c = control(rx->mem);
+
+	if (rx->borrowed || rx->tail == rx->read)
+		return false;
+	rx->tail = rx->read;
+	/* Pairs with urxe_ring_progress(). */
+	atomic_store_explicit(&c->tail, rx->tail, memory_order_release);
+	if (!atomic_load_explicit(&c->want, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&c->want, 0, memory_order_relaxed);
+	return true;
+}
+
+/* ---- bells ---- */
+
+void urxe_bell_wake(struct urxe_fabric_bell *bell)
+{
+	atomic_fetch_add(&bell->futex, 1);
+	syscall(SYS_futex, &bell->futex, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+bool urxe_bell_doze(struct urxe_fabric_bell *bell, uint32_t *futex)
+{
+	/* First: who wakes us from here on changes it. */
+	*futex = atomic_load(&bell->futex);
+	atomic_store(&bell->asleep, 1);
+	if (!urxe_bell_any(bell))
+		return true;
+	urxe_bell_up(bell);
+	return false;
+}
+
+void urxe_bell_sleep(struct urxe_fabric_bell *bell, uint32_t futex, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000u),
+			      .tv_nsec = (long)(ns % 1000000000u)};
+
+	syscall(SYS_futex, &bell->futex, FUTEX_WAIT, futex, ns == UINT64_MAX ? NULL : &ts, NULL, 0);
+}
