@@ -8,6 +8,7 @@
 #include "netio/eal_want.h"
 #include "netio/link.h"
 #include "netio/link_dpdk.h"
+#include "netio/link_fabric.h"
 #include "netio/link_packet.h"
 
 static const struct link_kind {
@@ -17,6 +18,7 @@ static const struct link_kind {
 	const struct urxe_link_ops *ops;
 } kinds[] = {
 	{.prefix = "loop", .whole = true, .ops = &urxe_link_loop_ops},
+	{.prefix = "fabric", .ops = &urxe_link_fabric_ops},
 	{.prefix = "net_af_packet", .ops = &urxe_link_packet_ops},
 	{.prefix = "eth_af_packet", .ops = &urxe_link_packet_ops}, /* DPDK's other name */
 	{.prefix = "", .eal = true, .ops = &urxe_link_dpdk_ops},

@@ -46,6 +46,8 @@ enum {
 static struct urxe_port *port;
 static struct urxe_lane *lane;
 static struct urxe_path *path;
+static bool on_fabric;
+static uint32_t high; /* bits of the peer's QPNs, where these say which process it is */
 static uint8_t *cold;
 static size_t cold_at;
 static uint64_t received; /* DATA since BEGIN */
@@ -79,14 +81,15 @@ static bool send_packet(unsigned kind, uint64_t value, const uint8_t *payload, u
 {
 	struct urxe_bth bth = {.opcode = URXE_SVC_UC | URXE_OP_SEND_ONLY,
 			       .pkey = URXE_DEFAULT_PKEY,
-			       .dqpn = kind,
+			       .dqpn = high | kind,
 			       .psn = (uint32_t)value & URXE_PSN_MASK,
 			       .pad = (uint8_t)(-len & 3)};
 	uint32_t size = len < MIN_PAYLOAD ? MIN_PAYLOAD : (len + 3) & ~3u;
 	struct urxe_tx tx;
-	int err = urxe_tx_begin(lane, path, kind, &tx, HEAD + size);
+	int err = urxe_tx_begin(lane, path, high | kind, &tx, HEAD + size);
 
-	if (err == EAGAIN || err == EINPROGRESS)
+	/* One that has ended and began again has another MAC, which is known in a second. */
+	if (err == EAGAIN || err == EINPROGRESS || (on_fabric && err == EHOSTUNREACH))
 		return false;
 	need(err, "send");
 	urxe_bth_put(tx.bth, &bth);
@@ -130,7 +133,7 @@ static void send_now(unsigned kind, uint64_t value, uint32_t len)
 
 static unsigned kind_of(const struct urxe_packet *p)
 {
-	return urxe_bth_dqpn(p->bth);
+	return urxe_bth_dqpn(p->bth) & 0xffff;
 }
 
 static uint64_t value_of(const struct urxe_packet *p)
@@ -138,9 +141,26 @@ static uint64_t value_of(const struct urxe_packet *p)
 	return p->len >= HEAD + MIN_PAYLOAD ? urxe_get64(p->body + HEAD) : 0;
 }
 
+/* A node's MAC on a local fabric ends in the number of its process. */
+static void find_peer(unsigned sgid_index, const uint8_t dgid[16])
+{
+	uint8_t mac[6];
+	int err = EHOSTUNREACH;
+
+	urxe_lane_unlock(lane);
+	for (unsigned i = 0; err && i < 1000000; i++) {
+		err = urxe_port_resolve(port, sgid_index, dgid, mac);
+		sched_yield();
+	}
+	urxe_lane_lock(lane);
+	need(err, "peer");
+	high = (uint32_t)mac[5] << 16;
+}
+
 static void make_path(const uint8_t dgid[16])
 {
 	struct urxe_path_attr attr = {.udp_sport = 0xc000};
+	struct urxe_port_info info;
 	int err;
 
 	if (path)
@@ -149,6 +169,10 @@ static void make_path(const uint8_t dgid[16])
 	err = urxe_port_route(port, dgid, &attr.sgid_index, NULL);
 	need(err, "route");
 	need(urxe_path_create(port, &attr, &path), "path");
+	urxe_port_query(port, &info);
+	on_fabric = !strcmp(info.driver, "fabric");
+	if (on_fabric)
+		find_peer(attr.sgid_index, dgid);
 }
 
 /* ---- server ---- */
@@ -173,6 +197,8 @@ static bool serve_one(const struct urxe_packet *p)
 		src_gid(p, gid);
 		make_path(gid);
 	}
+	if (on_fabric)
+		high = (uint32_t)p->src_mac[5] << 16;
 	switch (kind_of(p)) {
 	case PING:
 		send_now(PONG, value_of(p), p->len - HEAD);

@@ -499,6 +499,19 @@ def agent():
     agent_consumers()
 
 
+# ---- fabric: where the ring begins, then records (see fuzz_fabric.c) ----
+def fabric():
+    def word(at, value):
+        return bytes([1 << 3, at]) + struct.pack('<I', value)
+    start = struct.pack('>I', 0)
+    read, back = bytes([3 | 7 << 3]), bytes([4])
+    write('fabric', 'frames', start + word(0, 60) + word(1, 1000 | 1 << 24) + read + back + word(17, 1 << 26) + read)
+    write('fabric', 'wrap', struct.pack('>I', 0xffffff00) + word(60, 100) + read + word(62, 128 | 2 << 24) + word(0, 1600) + read + back)
+    write('fabric', 'too_long', start + word(0, 0xffffff) + read + word(0, 13) + read)
+    write('fabric', 'both', start + b''.join(bytes([5]) + struct.pack('>H', n) + bytes([6]) for n in (50, 1500, 1000)) +
+          bytes([2]) + struct.pack('>HB', 0, 4) + struct.pack('<I', 64) + bytes([5, 1, 0, 7]) + struct.pack('>I', 9))
+
+
 def config():
     write('config', 'whole', b'# a comment\n[urxe]\nlog = debug\neal = --foo 1\n\n[urxe0]\n  port = net_vhost0,iface=/tmp/x\r\n'
           b'ip = 10.0.0.1/24, fd00::1/64\ngw = 10.0.0.254 fd00::ff\nmac = 02:00:00:00:00:1F\nmtu = 4096\nvlan = 7\n'
@@ -515,3 +528,4 @@ mads()
 peers()
 agent()
 config()
+fabric()

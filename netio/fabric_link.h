@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Private to link_fabric.c, fabric_peer.c and fabric_steer.c: the link of a local fabric.
+ *
+ * What is not under `lock` belongs to who has the lane. The fabric's thread (the hooks of fabric.h)
+ * makes and maps rings, and leaves them in the mail of their peer, which the lane fetches.
+ */
+#ifndef URXE_NETIO_FABRIC_LINK_H
+#define URXE_NETIO_FABRIC_LINK_H
+
+#include "netio/buf_pool.h"
+#include "netio/fabric_ring.h"
+#include "netio/link.h"
+#include "urxe/lock.h"
+
+#define FABRIC_WORDS  (URXE_FABRIC_SLOTS / 64)
+#define FABRIC_SLOTS  128 /* frames that are received and not given back */
+#define FABRIC_SHORT  192 /* bytes of a frame that is copied whole */
+#define FABRIC_HEAD   128 /* bytes of others that are: Ethernet to the last extension header */
+#define FABRIC_HELD   64  /* frames of our own that wait for one peer */
+#define FABRIC_ALL    URXE_FABRIC_SLOTS
+#define FABRIC_NOBODY 0
+
+/** A ring that a peer writes to. Several of one peer are read one after the other. */
+struct fabric_rx {
+	struct urxe_ring_rx ring;
+	struct fabric_rx *next;
+	struct urxe_fabric_bell *writer;
+	uint32_t incarnation; /* of the writer */
+	bool last;	      /* the writer is gone: what is there now is all */
+};
+
+/** What the fabric's thread has for the lane; under the link's lock. */
+struct fabric_mail {
+	struct fabric_rx *rx, **rx_tail; /* new rings, the oldest first */
+	unsigned rings;			 /* of this peer's, mail or not */
+	bool answer;			 /* tx, or an error */
+	int err;
+	struct urxe_ring_tx tx;
+	uint32_t max, incarnation;
+	uint32_t gone[2]; /* incarnations that are; 0: none */
+};
+
+/** A member, as we see it. */
+struct fabric_peer {
+	struct urxe_ring_tx tx;
+	bool on; /* tx is mapped */
+	bool asked;
+	bool dirty; /* something was committed since it was last published */
+	bool stuck; /* it was full, and nothing has been read since */
+	bool used;  /* since the last look */
+	unsigned idle;
+	unsigned fulls;
+	uint32_t incarnation; /* of who reads tx */
+	uint32_t max;	      /* bytes of the longest frame it takes */
+	uint8_t mac[6];	      /* by which it is reached */
+	struct urxe_fabric_bell *bell;
+	struct urxe_frame *held; /* a queue of FABRIC_HELD frames of our own */
+	unsigned held_head, held_count;
+	struct fabric_rx *rx;
+	struct fabric_mail mail;
+};
+
+/** A received frame. */
+struct fabric_slot {
+	_Alignas(64) uint8_t head[FABRIC_SHORT];
+	struct fabric_rx *rx; /* whose ring has the rest; NULL: there is none */
+	struct fabric_slot *next;
+};
+
+struct fabric_link {
+	struct urxe_fabric *fabric;
+	char name[32];		       /* of the device, for log lines */
+	unsigned own;		       /* slot */
+	struct urxe_fabric_bell *bell; /* ours */
+	uint32_t room;		       /* bytes of the longest frame */
+	uint64_t ready[FABRIC_WORDS];  /* peers whose rings may have something */
+	unsigned next;		       /* slot whose turn it is */
+	unsigned dirty_count;
+	uint8_t dirty[URXE_FABRIC_SLOTS];
+	uint64_t held[FABRIC_WORDS]; /* peers that frames of ours wait for */
+	unsigned empty;		     /* looks in a row that found nothing */
+	unsigned polls;		     /* that found nothing */
+	unsigned yield_at;	     /* when to let others run */
+	uint64_t tidied;	     /* when idle rings were last looked for */
+	struct urxe_buf_pool pool;
+	struct fabric_slot *slots, *free_slots;
+	atomic_bool waiting, kicked, look;
+	_Atomic uint64_t dropped;
+	/* frames to a group: who gets them */
+	uint8_t group[16];
+	uint32_t group_version;
+	uint64_t group_slots[FABRIC_WORDS];
+	struct urxe_spin lock; /* all mail, and what is next */
+	void (*gone)(void *arg, unsigned slot);
+	void *gone_arg;
+	_Atomic uint64_t mailed[FABRIC_WORDS]; /* who has some */
+	struct fabric_peer peer[URXE_FABRIC_SLOTS];
+};
+
+static inline bool fabric_bit(const uint64_t *set, unsigned slot)
+{
+	return set[slot / 64] >> slot % 64 & 1;
+}
+
+static inline void fabric_bit_set(uint64_t *set, unsigned slot)
+{
+	set[slot / 64] |= 1ull << slot % 64;
+}
+
+static inline void fabric_bit_clear(uint64_t *set, unsigned slot)
+{
+	set[slot / 64] &= ~(1ull << slot % 64);
+}
+
+/* ---- fabric_peer.c ---- */
+
+extern const struct urxe_fabric_hooks urxe_fabric_link_hooks;
+
+/** fabric_peer_mail - what the fabric's thread has left for a peer, if anything. */
+void fabric_peer_mail(struct fabric_link *l, unsigned slot);
+/** fabric_peer_attach - 0: we may write to @slot, whose MAC is @mac; EINPROGRESS; EHOSTUNREACH. */
+int fabric_peer_attach(struct fabric_link *l, unsigned slot, const uint8_t mac[6]);
+/** fabric_peer_full - its ring has no room: publishes, asks for a larger one, asks to be told. */
+void fabric_peer_full(struct fabric_link *l, unsigned slot);
+/** fabric_peer_publish - what was committed to peers is there for them to read. */
+void fabric_peer_publish(struct fabric_link *l);
+/** fabric_peer_committed - something was committed to @slot. */
+void fabric_peer_committed(struct fabric_link *l, unsigned slot);
+/** fabric_peer_send - a frame of our own, to a peer's ring or to wait for it; it is copied. */
+void fabric_peer_send(struct fabric_link *l, unsigned slot, const struct urxe_frame *f);
+/** fabric_peer_retry - frames that wait for peers, as far as there is room now. */
+void fabric_peer_retry(struct fabric_link *l);
+/** fabric_peer_retire - the first ring of a peer is at its end: 0, or EBUSY while something of it
+ * is borrowed. */
+int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p);
+/** fabric_peer_tidy - give back rings that nobody has written to for long. Once a second. */
+void fabric_peer_tidy(struct fabric_link *l);
+/** fabric_peer_close - give back all. The hooks are not called any more. */
+void fabric_peer_close(struct fabric_link *l);
+
+/* ---- fabric_steer.c ---- */
+
+/** fabric_steer_slot - who gets a frame that goes to @mac, one of a member's: a slot, FABRIC_ALL
+ * (of the host's), or FABRIC_NOBODY. */
+unsigned fabric_steer_slot(struct fabric_link *l, const struct urxe_frame *f);
+/** fabric_steer_own - urxe_link_ops.steer(). */
+unsigned fabric_steer_own(void *link, uint32_t dqpn, const struct urxe_frame *f);
+/** fabric_steer_group - the members that get a frame to a group, without ourselves. */
+const uint64_t *fabric_steer_group(struct fabric_link *l, const struct urxe_frame *f);
+/** fabric_steer_host - is @slot a member that shares the host's addresses, which @mac is of? */
+bool fabric_steer_host(struct fabric_link *l, unsigned slot, const uint8_t mac[6]);
+
+#endif

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Members of a local fabric, as one of them sees the others: rings are made at first use, grow, go
+ * when they are idle or their peer is gone; frames of our own wait for room.
+ */
+#include "netio/fabric_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "urxe/free.h"
+#include "urxe/log.h"
+
+#define MAX_RINGS   4  /* of one peer at a time: the one it writes to, and some not read yet */
+#define GROW_AFTER  32 /* times that a ring was full, and read since */
+#define GROW_STEP   4  /* times as large */
+#define IDLE_LOOKS  10 /* that found it unused */
+#define PUBLISH_PER 4  /* a quarter of a ring is published before the burst is over */
+
+/* Words of a request and its answer. */
+enum {
+	WORD_SIZE, /* of the ring's records */
+	WORD_MAX,  /* answer: bytes of the longest frame that is read */
+};
+
+/* ---- the fabric's thread: hooks, and mail ---- */
+
+/* Something is in the mail of @slot: whoever waits, or polls, will look. */
+static void post(struct fabric_link *l, unsigned slot)
+{
+	atomic_fetch_or(&l->mailed[slot / 64], 1ull << slot % 64);
+	/* Nobody but us has our own bit. */
+	urxe_bell_set(l->bell, l->own);
+	urxe_bell_wake(l->bell);
+}
+
+static void post_rx(struct fabric_link *l, unsigned slot, struct fabric_rx *rx)
+{
+	struct fabric_mail *m = &l->peer[slot].mail;
+
+	urxe_spin_lock(&l->lock);
+	if (!m->rx)
+		m->rx_tail = &m->rx;
+	*m->rx_tail = rx;
+	m->rx_tail = &rx->next;
+	urxe_spin_unlock(&l->lock);
+	post(l, slot);
+}
+
+static int count_ring(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_mail *m = &l->peer[slot].mail;
+	bool many;
+
+	urxe_spin_lock(&l->lock);
+	many = m->rings >= MAX_RINGS;
+	m->rings += !many;
+	urxe_spin_unlock(&l->lock);
+	return many ? EAGAIN : 0;
+}
+
+static void uncount_ring(struct fabric_link *l, struct fabric_peer *p)
+{
+	urxe_spin_lock(&l->lock);
+	p->mail.rings--;
+	urxe_spin_unlock(&l->lock);
+}
+
+static int asked(void *arg, unsigned slot, uint32_t incarnation,
+		 const struct urxe_fabric_words *req, struct urxe_fabric_words *ans, bool *close_fd)
+{
+	struct fabric_link *l = arg;
+	struct fabric_rx *rx;
+	int err;
+
+	if (req->fd >= 0)
+		close(req->fd);
+	if (slot >= URXE_FABRIC_SLOTS || req->w[WORD_SIZE] > URXE_RING_LARGEST)
+		return EINVAL;
+	err = count_ring(l, slot);
+	if (err)
+		return err;
+	rx = calloc(1, sizeof(*rx));
+	err = rx ? urxe_ring_create(&rx->ring, (uint32_t)req->w[WORD_SIZE], l->room, &ans->fd)
+		 : ENOMEM;
+	if (err) {
+		urxe_free(rx);
+		uncount_ring(l, &l->peer[slot]);
+		return err;
+	}
+	*close_fd = true;
+	rx->incarnation = incarnation;
+	rx->writer = urxe_fabric_bell(l->fabric, slot);
+	ans->w[WORD_SIZE] = req->w[WORD_SIZE];
+	ans->w[WORD_MAX] = l->room;
+	post_rx(l, slot, rx);
+	return 0;
+}
+
+static void answered(void *arg, unsigned slot, uint32_t incarnation, int err,
+		     const struct urxe_fabric_words *ans)
+{
+	struct fabric_link *l = arg;
+	struct fabric_mail *m;
+	struct urxe_ring_tx tx = {.mem = NULL};
+	uint8_t *old = NULL;
+	uint32_t old_size = 0;
+
+	if (slot >= URXE_FABRIC_SLOTS)
+		return;
+	if (!err)
+		err = ans->w[WORD_SIZE] <= URXE_RING_LARGEST && ans->fd >= 0
+			      ? urxe_ring_map(&tx, (uint32_t)ans->w[WORD_SIZE], ans->fd)
+			      : EPROTO;
+	if (ans && ans->fd >= 0)
+		close(ans->fd);
+	m = &l->peer[slot].mail;
+	urxe_spin_lock(&l->lock);
+	if (m->answer) {
+		old = m->tx.mem;
+		old_size = m->tx.size;
+	}
+	m->answer = true;
+	m->err = err;
+	m->tx = tx;
+	m->incarnation = incarnation;
+	m->max = !err && ans->w[WORD_MAX] < 65536 ? (uint32_t)ans->w[WORD_MAX] : 0;
+	urxe_spin_unlock(&l->lock);
+	urxe_ring_unmap(old, old_size);
+	post(l, slot);
+}
+
+static void gone(void *arg, unsigned slot, uint32_t incarnation)
+{
+	struct fabric_link *l = arg;
+	void (*fn)(void *arg, unsigned slot);
+	struct fabric_mail *m;
+	void *fn_arg;
+
+	if (slot >= URXE_FABRIC_SLOTS)
+		return;
+	m = &l->peer[slot].mail;
+	urxe_spin_lock(&l->lock);
+	m->gone[m->gone[0] != 0] = incarnation;
+	fn = l->gone;
+	fn_arg = l->gone_arg;
+	urxe_spin_unlock(&l->lock);
+	/* It writes no more: what it has sent is there. */
+	post(l, slot);
+	if (fn)
+		fn(fn_arg, slot);
+}
+
+const struct urxe_fabric_hooks urxe_fabric_link_hooks = {
+	.asked = asked, .answered = answered, .gone = gone};
+
+/* ---- what waits for a peer ---- */
+
+static void drop_held(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	atomic_fetch_add_explicit(&l->dropped, p->held_count, memory_order_relaxed);
+	for (; p->held_count; p->held_count--) {
+		urxe_buf_put(&l->pool, &p->held[p->held_head]);
+		p->held_head = (p->held_head + 1) % FABRIC_HELD;
+	}
+	urxe_free(p->held);
+	p->held = NULL;
+	fabric_bit_clear(l->held, slot);
+}
+
+static void hold(struct fabric_link *l, unsigned slot, const struct urxe_frame *f)
+{
+	struct fabric_peer *p = &l->peer[slot];
+	struct urxe_frame *to;
+
+	if (!p->held)
+		p->held = calloc(FABRIC_HELD, sizeof(*p->held));
+	to = p->held ? &p->held[(p->held_head + p->held_count) % FABRIC_HELD] : NULL;
+	if (!to || p->held_count == FABRIC_HELD || f->len > l->room ||
+	    !urxe_buf_get(&l->pool, to, 1)) {
+		/* As a switch does whose queue is full: of groups' frames and MADs. */
+		atomic_fetch_add_explicit(&l->dropped, 1, memory_order_relaxed);
+		return;
+	}
+	memcpy(to->data, f->data, f->len);
+	to->len = f->len;
+	to->flags = f->flags;
+	p->held_count++;
+	fabric_bit_set(l->held, slot);
+}
+
+/* ---- rings that we write to ---- */
+
+static void drop_tx(struct fabric_peer *p)
+{
+	if (p->on)
+		urxe_ring_unmap(p->tx.mem, p->tx.size);
+	p->on = p->stuck = false;
+	p->fulls = p->idle = 0;
+	p->tx.mem = NULL;
+}
+
+/* No more comes this way: its reader frees it, when it has read all. */
+static void end_tx(struct fabric_link *l, struct fabric_peer *p)
+{
+	urxe_ring_end(&p->tx);
+	urxe_bell_fence();
+	urxe_bell_ring(p->bell, l->own);
+	drop_tx(p);
+}
+
+static void take_answer(struct fabric_link *l, unsigned slot, const struct fabric_mail *m)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	p->asked = false;
+	if (m->err) {
+		/* One that does not answer is asked again, by whoever sends to it next. */
+		if (!p->on)
+			drop_held(l, slot);
+		return;
+	}
+	if (p->on && p->incarnation == m->incarnation)
+		end_tx(l, p);
+	else
+		drop_tx(p);
+	p->tx = m->tx;
+	p->on = true;
+	p->used = true;
+	p->incarnation = m->incarnation;
+	p->max = m->max;
+	p->bell = urxe_fabric_bell(l->fabric, slot);
+}
+
+/* ---- mail ---- */
+
+static void take_gone(struct fabric_link *l, unsigned slot, uint32_t incarnation)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	if (!incarnation)
+		return;
+	if (p->on && p->incarnation == incarnation) {
+		drop_tx(p);
+		drop_held(l, slot);
+	}
+	/* It may have published without ringing: what there is is read, once. */
+	for (struct fabric_rx *rx = p->rx; rx; rx = rx->next) {
+		if (rx->incarnation == incarnation)
+			rx->last = true;
+	}
+	fabric_bit_set(l->ready, slot);
+}
+
+void fabric_peer_mail(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_peer *p = &l->peer[slot];
+	struct fabric_rx **end = &p->rx;
+	struct fabric_mail m;
+
+	/* A frame is being written: later. */
+	if (p->on && p->tx.open) {
+		urxe_bell_set(l->bell, l->own);
+		return;
+	}
+	atomic_fetch_and(&l->mailed[slot / 64], ~(1ull << slot % 64));
+	urxe_spin_lock(&l->lock);
+	m = p->mail;
+	p->mail.rx = NULL;
+	p->mail.answer = false;
+	p->mail.gone[0] = p->mail.gone[1] = 0;
+	urxe_spin_unlock(&l->lock);
+	while (*end)
+		end = &(*end)->next;
+	*end = m.rx;
+	if (m.rx)
+		fabric_bit_set(l->ready, slot);
+	if (m.answer)
+		take_answer(l, slot, &m);
+	take_gone(l, slot, m.gone[0]);
+	take_gone(l, slot, m.gone[1]);
+}
+
+static bool has_mail(struct fabric_link *l, unsigned slot)
+{
+	return atomic_load_explicit(&l->mailed[slot / 64], memory_order_relaxed) >> slot % 64 & 1;
+}
+
+/* ---- attaching ---- */
+
+/* Is it this member that has @mac? */
+static bool has_mac(struct fabric_link *l, unsigned slot, const uint8_t mac[6])
+{
+	int node = urxe_fabric_mac_slot(l->fabric, mac);
+
+	return node > 0 ? (unsigned)node == slot : !node && fabric_steer_host(l, slot, mac);
+}
+
+static int ask(struct fabric_link *l, unsigned slot, uint32_t size)
+{
+	struct urxe_fabric_words req = {.w = {[WORD_SIZE] = size}, .fd = -1};
+	int err = urxe_fabric_ask(l->fabric, slot, &req);
+
+	l->peer[slot].asked = !err || err == EALREADY;
+	return l->peer[slot].asked ? 0 : EHOSTUNREACH;
+}
+
+int fabric_peer_attach(struct fabric_link *l, unsigned slot, const uint8_t mac[6])
+{
+	struct fabric_peer *p = &l->peer[slot];
+	int err;
+
+	if (has_mail(l, slot))
+		fabric_peer_mail(l, slot);
+	if (slot == l->own || !urxe_fabric_incarnation(l->fabric, slot) || !has_mac(l, slot, mac))
+		return EHOSTUNREACH;
+	if (p->on) {
+		memcpy(p->mac, mac, 6);
+		return 0;
+	}
+	err = p->asked ? 0 : ask(l, slot, URXE_RING_FIRST);
+	return err ? err : EINPROGRESS;
+}
+
+/* ---- writing ---- */
+
+void fabric_peer_publish(struct fabric_link *l)
+{
+	if (!l->dirty_count)
+		return;
+	for (unsigned i = 0; i < l->dirty_count; i++) {
+		struct fabric_peer *p = &l->peer[l->dirty[i]];
+
+		if (p->on)
+			urxe_ring_publish(&p->tx);
+		p->dirty = false;
+	}
+	urxe_bell_fence();
+	for (unsigned i = 0; i < l->dirty_count; i++) {
+		struct fabric_peer *p = &l->peer[l->dirty[i]];
+
+		if (p->on)
+			urxe_bell_ring(p->bell, l->own);
+	}
+	l->dirty_count = 0;
+}
+
+/* Its reader need not wait for the end of our burst. */
+static void publish_one(struct fabric_link *l, struct fabric_peer *p)
+{
+	if (!urxe_ring_publish(&p->tx))
+		return;
+	urxe_bell_fence();
+	urxe_bell_ring(p->bell, l->own);
+}
+
+void fabric_peer_committed(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	p->used = true;
+	if (!p->dirty) {
+		p->dirty = true;
+		l->dirty[l->dirty_count++] = (uint8_t)slot;
+	}
+	if (urxe_ring_unpublished(&p->tx) >= p->tx.size / PUBLISH_PER)
+		publish_one(l, p);
+}
+
+void fabric_peer_full(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	publish_one(l, p);
+	/* One that reads nothing has no use for more. */
+	if (urxe_ring_progress(&p->tx) || !p->stuck)
+		p->fulls++;
+	p->stuck = true;
+	if (p->fulls >= GROW_AFTER && !p->asked && p->tx.size < URXE_RING_LARGEST) {
+		p->fulls = 0;
+		ask(l, slot, p->tx.size * GROW_STEP);
+	}
+	urxe_ring_want(&p->tx);
+}
+
+static bool write_frame(struct fabric_link *l, unsigned slot, const struct urxe_frame *f)
+{
+	struct fabric_peer *p = &l->peer[slot];
+	uint8_t *to;
+
+	if (f->len > p->max)
+		return true; /* it would not be read */
+	to = urxe_ring_reserve(&p->tx, f->len);
+	if (!to) {
+		fabric_peer_full(l, slot);
+		return false;
+	}
+	memcpy(to, f->data, f->len);
+	urxe_ring_commit(&p->tx, f->len, f->flags & URXE_FRAME_NO_ICRC ? URXE_RING_NO_ICRC : 0);
+	fabric_peer_committed(l, slot);
+	return true;
+}
+
+void fabric_peer_send(struct fabric_link *l, unsigned slot, const struct urxe_frame *f)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	if (!p->on) {
+		if (slot == l->own || !urxe_fabric_incarnation(l->fabric, slot) ||
+		    (!p->asked && ask(l, slot, URXE_RING_FIRST))) {
+			atomic_fetch_add_explicit(&l->dropped, 1, memory_order_relaxed);
+			return;
+		}
+		hold(l, slot, f);
+		return;
+	}
+	if (p->held_count || !write_frame(l, slot, f))
+		hold(l, slot, f);
+}
+
+static void retry(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	while (p->on && p->held_count && write_frame(l, slot, &p->held[p->held_head])) {
+		urxe_buf_put(&l->pool, &p->held[p->held_head]);
+		p->held_head = (p->held_head + 1) % FABRIC_HELD;
+		p->held_count--;
+	}
+	if (!p->held_count)
+		drop_held(l, slot);
+}
+
+void fabric_peer_retry(struct fabric_link *l)
+{
+	for (unsigned w = 0; w < FABRIC_WORDS; w++) {
+		for (uint64_t left = l->held[w]; left; left &= left - 1)
+			retry(l, w * 64 + (unsigned)__builtin_ctzll(left));
+	}
+}
+
+/* ---- rings that we read ---- */
+
+int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p)
+{
+	struct fabric_rx *rx = p->rx;
+
+	if (rx->ring.borrowed)
+		return EBUSY;
+	p->rx = rx->next;
+	urxe_ring_unmap(rx->ring.mem, rx->ring.size);
+	urxe_free(rx);
+	uncount_ring(l, p);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+void fabric_peer_tidy(struct fabric_link *l)
+{
+	for (unsigned slot = URXE_FABRIC_FIRST; slot <= URXE_FABRIC_LAST; slot++) {
+		struct fabric_peer *p = &l->peer[slot];
+
+		if (!p->on || p->tx.open || p->dirty)
+			continue;
+		p->idle = p->used ? 0 : p->idle + 1;
+		p->used = false;
+		if (p->idle >= IDLE_LOOKS && !p->asked)
+			end_tx(l, p);
+	}
+}
+
+static void close_peer(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	fabric_peer_mail(l, slot);
+	if (p->on)
+		end_tx(l, p);
+	drop_held(l, slot);
+	while (p->rx) {
+		p->rx->ring.borrowed = 0;
+		fabric_peer_retire(l, p);
+	}
+}
+
+void fabric_peer_close(struct fabric_link *l)
+{
+	fabric_peer_publish(l);
+	for (unsigned slot = 0; slot < URXE_FABRIC_SLOTS; slot++) {
+		l->peer[slot].tx.open = false;
+		close_peer(l, slot);
+	}
+}

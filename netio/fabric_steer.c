@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Whose a frame on a local fabric is. A node has a MAC of its own. Members that share the host's
+ * addresses are told apart by the upper bits of QPNs, and for MADs of comm ids; what asks for a
+ * service goes to who listens to it.
+ */
+#include "netio/stack.h"
+
+#include "netio/fabric_link.h"
+#include "urxe/mad.h"
+
+#define QPN_SLOT(qpn)	 ((qpn) >> 16)
+#define COMM_ID_SLOT(id) ((id) >> 24)
+#define REMOTE_ID	 4 /* where messages of the CM have the receiver's comm id */
+
+bool fabric_steer_host(struct fabric_link *l, unsigned slot, const uint8_t mac[6])
+{
+	struct urxe_fabric_member m;
+
+	return !urxe_fabric_member(l->fabric, slot, &m) && !m.node && !memcmp(m.mac, mac, 6);
+}
+
+/* The MAD of a RoCEv2 frame to QP1; NULL: it has none. */
+static const uint8_t *mad_of(const struct urxe_frame *f, uint32_t bth)
+{
+	uint32_t at = bth + URXE_BTH_LEN + URXE_DETH_LEN;
+
+	return f->len >= at + URXE_MAD_LEN ? f->data + at : NULL;
+}
+
+static void dgid_of(const struct urxe_frame *f, uint32_t bth, uint8_t gid[16])
+{
+	const uint8_t *udp = f->data + bth - UDP_LEN;
+	const uint8_t *type = f->data + 12;
+
+	if (urxe_get16(type) == ETHERTYPE_VLAN)
+		type += VLAN_LEN;
+	if (urxe_get16(type) == ETHERTYPE_IPV4)
+		urxe_gid_from_v4(gid, udp - 4);
+	else
+		memcpy(gid, udp - 16, 16);
+}
+
+/* Among the members that share an address: a slot, FABRIC_ALL or FABRIC_NOBODY. */
+static unsigned mad_slot(struct fabric_link *l, const struct urxe_frame *f, uint32_t bth)
+{
+	const uint8_t *mad = mad_of(f, bth);
+	uint8_t dgid[16];
+	uint32_t id;
+
+	if (!mad || urxe_mad_get8(mad, URXE_HDR_MGMT_CLASS) != URXE_MAD_CLASS_CM)
+		return FABRIC_NOBODY;
+	switch (urxe_mad_get16(mad, URXE_HDR_ATTR_ID)) {
+	case URXE_MAD_REQ:
+	case URXE_MAD_SIDR_REQ:
+		/* Both have it at the same place. */
+		dgid_of(f, bth, dgid);
+		return urxe_fabric_listener(l->fabric, dgid,
+					    urxe_mad_get(mad, URXE_REQ_SERVICE_ID));
+	case URXE_MAD_SIDR_REP:
+		return COMM_ID_SLOT(urxe_mad_get32(mad, URXE_SIDR_REP_REQUEST_ID));
+	default:
+		/* A REJ of what could not be read names nobody. */
+		id = urxe_get32(mad + URXE_MAD_HDR_LEN + REMOTE_ID);
+		return id ? COMM_ID_SLOT(id) : FABRIC_ALL;
+	}
+}
+
+unsigned fabric_steer_own(void *link, uint32_t dqpn, const struct urxe_frame *f)
+{
+	struct fabric_link *l = link;
+	unsigned slot = QPN_SLOT(dqpn);
+	uint32_t bth = f ? urxe_frame_roce(f) : 0;
+
+	if (dqpn <= 1)
+		slot = bth ? mad_slot(l, f, bth) : FABRIC_NOBODY;
+	if (slot == FABRIC_ALL)
+		return URXE_STEER_LOOP | URXE_STEER_LINK;
+	/* What is for nobody is refused by our own CM. */
+	return slot == l->own || slot == FABRIC_NOBODY ? URXE_STEER_LOOP : URXE_STEER_LINK;
+}
+
+/* Somebody of a host, to refuse what nobody there wants. */
+static unsigned anybody(struct fabric_link *l, const uint8_t mac[6])
+{
+	for (unsigned slot = URXE_FABRIC_FIRST; slot <= URXE_FABRIC_LAST; slot++) {
+		if (slot != l->own && fabric_steer_host(l, slot, mac))
+			return slot;
+	}
+	return FABRIC_NOBODY;
+}
+
+unsigned fabric_steer_slot(struct fabric_link *l, const struct urxe_frame *f)
+{
+	int node = urxe_fabric_mac_slot(l->fabric, f->data);
+	uint32_t bth = urxe_frame_roce(f), dqpn;
+	unsigned slot;
+
+	if (node)
+		return node > 0 ? (unsigned)node : FABRIC_NOBODY;
+	if (!bth)
+		return FABRIC_NOBODY;
+	dqpn = urxe_bth_dqpn(f->data + bth);
+	slot = dqpn > 1 ? QPN_SLOT(dqpn) : mad_slot(l, f, bth);
+	if (slot == FABRIC_NOBODY && dqpn <= 1)
+		slot = anybody(l, f->data);
+	if (slot != FABRIC_ALL && slot != FABRIC_NOBODY && !fabric_steer_host(l, slot, f->data))
+		return FABRIC_NOBODY;
+	return slot;
+}
+
+const uint64_t *fabric_steer_group(struct fabric_link *l, const struct urxe_frame *f)
+{
+	static const uint64_t nobody[FABRIC_WORDS];
+	uint32_t bth = urxe_frame_roce(f), version;
+	uint8_t gid[16];
+
+	if (!bth)
+		return nobody;
+	dgid_of(f, bth, gid);
+	version = urxe_fabric_groups_version(l->fabric);
+	if (version != l->group_version || memcmp(gid, l->group, 16)) {
+		urxe_fabric_group_members(l->fabric, gid, l->group_slots);
+		memcpy(l->group, gid, 16);
+		l->group_version = version;
+	}
+	return l->group_slots;
+}

@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The link between processes of one machine: frames are written straight into rings in their
+ * receivers' memory (fabric_ring.h), where each peer that talks has its own. Who they are is the
+ * control plane's (fabric.h). Nothing is lost for want of room: whoever sends to a peer whose ring
+ * is full waits, and nobody else does.
+ */
+#include "netio/link_fabric.h"
+
+#include "netio/stack.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "netio/fabric_link.h"
+#include "urxe/free.h"
+#include "urxe/log.h"
+
+#define TIDY_NS	      URXE_SEC
+#define VISIT	      4	 /* a quarter of a ring is borrowed at a time */
+#define YIELD_FIRST   20 /* looks that found nothing before others are let run, if there are any */
+#define YIELD_MOST    2560
+#define YIELD_CROWDED 3000u /* ns: who is away for longer was not alone */
+
+static uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * URXE_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* A forked child has the parent's link, and not its memory. */
+static bool ours(const struct fabric_link *l)
+{
+	return urxe_fabric_ours(l->fabric);
+}
+
+/* ---- frames of our own ---- */
+
+static unsigned fabric_alloc(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	struct fabric_link *l = link;
+
+	return ours(l) ? urxe_buf_get(&l->pool, f, n) : 0;
+}
+
+static void slot_put(struct fabric_link *l, struct fabric_slot *s)
+{
+	s->next = l->free_slots;
+	l->free_slots = s;
+}
+
+/* The last frame of a ring that was borrowed: what it took is the writer's again. */
+static void give_back(struct fabric_link *l, struct fabric_slot *s)
+{
+	struct fabric_rx *rx = s->rx;
+
+	urxe_ring_release(&rx->ring);
+	if (urxe_ring_return(&rx->ring))
+		urxe_bell_ring(rx->writer, l->own);
+	slot_put(l, s);
+}
+
+static void fabric_free(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	struct fabric_link *l = link;
+
+	if (!ours(l))
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		struct fabric_slot *s = f[i].buf;
+
+		if (s < l->slots || s >= l->slots + FABRIC_SLOTS)
+			urxe_buf_put(&l->pool, &f[i]);
+		else if (s->rx)
+			give_back(l, s);
+		else
+			slot_put(l, s);
+	}
+}
+
+/* ---- sending ---- */
+
+static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint32_t dqpn,
+			  uint32_t len, struct urxe_frame *f)
+{
+	struct fabric_link *l = link;
+	unsigned slot = dqpn >> 16 & 0xff;
+	struct fabric_peer *p = &l->peer[slot];
+	uint8_t *data;
+	int err;
+
+	if (!ours(l))
+		return EHOSTUNREACH;
+	if (!p->on || memcmp(p->mac, dmac, 6)) {
+		err = fabric_peer_attach(l, slot, dmac);
+		if (err)
+			return err;
+	}
+	/* The order is that of sending. */
+	if (p->held_count)
+		return EAGAIN;
+	if (!f)
+		return 0;
+	if (len > p->max)
+		return EMSGSIZE;
+	data = urxe_ring_reserve(&p->tx, len);
+	if (!data) {
+		if (!p->tx.open)
+			fabric_peer_full(l, slot);
+		return EAGAIN;
+	}
+	p->stuck = false;
+	*f = (struct urxe_frame){.data = data, .room = len, .buf = p};
+	return 0;
+}
+
+static void fabric_commit(void *link, unsigned lane, const struct urxe_frame *f)
+{
+	struct fabric_link *l = link;
+	struct fabric_peer *p = f->buf;
+
+	if (!ours(l))
+		return;
+	urxe_ring_commit(&p->tx, f->len, f->flags & URXE_FRAME_NO_ICRC ? URXE_RING_NO_ICRC : 0);
+	fabric_peer_committed(l, (unsigned)(p - l->peer));
+}
+
+static void fabric_abort(void *link, unsigned lane, const struct urxe_frame *f)
+{
+	struct fabric_peer *p = f->buf;
+
+	urxe_ring_abort(&p->tx);
+}
+
+static void send_to(struct fabric_link *l, const uint64_t slots[FABRIC_WORDS],
+		    const struct urxe_frame *f)
+{
+	for (unsigned w = 0; w < FABRIC_WORDS; w++) {
+		for (uint64_t left = slots[w]; left; left &= left - 1)
+			fabric_peer_send(l, w * 64 + (unsigned)__builtin_ctzll(left), f);
+	}
+}
+
+static void send_all(struct fabric_link *l, const struct urxe_frame *f)
+{
+	for (unsigned slot = URXE_FABRIC_FIRST; slot <= URXE_FABRIC_LAST; slot++) {
+		if (slot != l->own && fabric_steer_host(l, slot, f->data))
+			fabric_peer_send(l, slot, f);
+	}
+}
+
+static void send_one(struct fabric_link *l, const struct urxe_frame *f)
+{
+	unsigned slot;
+
+	if (f->len < ETH_LEN)
+		return;
+	if (f->data[0] & 1) {
+		send_to(l, fabric_steer_group(l, f), f);
+		return;
+	}
+	slot = fabric_steer_slot(l, f);
+	if (slot == FABRIC_ALL)
+		send_all(l, f);
+	else if (slot != FABRIC_NOBODY)
+		fabric_peer_send(l, slot, f);
+}
+
+/* Takes all: what has to wait does so for its own peer. */
+static unsigned fabric_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	struct fabric_link *l = link;
+
+	if (!ours(l))
+		return n;
+	fabric_peer_retry(l);
+	for (unsigned i = 0; i < n; i++) {
+		send_one(l, &f[i]);
+		urxe_buf_put(&l->pool, &f[i]);
+	}
+	fabric_peer_publish(l);
+	return n;
+}
+
+/* ---- receiving ---- */
+
+/* Its headers are all in the first FABRIC_HEAD bytes, and nobody needs to sum up the rest. */
+static bool payload_stays(const struct urxe_ring_frame *rec, uint8_t *head)
+{
+	struct urxe_frame f = {.data = head, .len = FABRIC_HEAD};
+	uint32_t bth;
+
+	if (!(rec->flags & URXE_RING_NO_ICRC))
+		return false;
+	bth = urxe_frame_roce(&f);
+	return bth && !urxe_get16(head + bth - 2);
+}
+
+/* False: there is no memory for it, and it is lost. */
+static bool take_whole(struct fabric_link *l, const struct urxe_ring_frame *rec,
+		       struct urxe_frame *f)
+{
+	if (!urxe_buf_get(&l->pool, f, 1)) {
+		atomic_fetch_add_explicit(&l->dropped, 1, memory_order_relaxed);
+		return false;
+	}
+	memcpy(f->data, rec->data, rec->len);
+	return true;
+}
+
+/* What is read of a frame's headers is a copy: its sender may change the frame. */
+static bool take(struct fabric_link *l, struct fabric_rx *rx, const struct urxe_ring_frame *rec,
+		 struct urxe_frame *f)
+{
+	struct fabric_slot *s = l->free_slots;
+	bool whole = rec->len <= FABRIC_SHORT, stays;
+
+	memcpy(s->head, rec->data, whole ? rec->len : FABRIC_HEAD);
+	stays = !whole && payload_stays(rec, s->head);
+	if (whole || stays) {
+		l->free_slots = s->next;
+		*f = (struct urxe_frame){
+			.data = s->head, .rest = stays ? rec->data : NULL, .buf = s};
+	} else if (!take_whole(l, rec, f)) {
+		urxe_ring_release(&rx->ring);
+		return false;
+	}
+	s->rx = stays ? rx : NULL;
+	if (!stays)
+		urxe_ring_release(&rx->ring);
+	f->len = f->room = rec->len;
+	f->flags = rec->flags & URXE_RING_NO_ICRC ? URXE_FRAME_NO_ICRC : 0;
+	return true;
+}
+
+/* The first ring of a peer has nothing more for us: true when there is another one to look at. */
+static bool go_on(struct fabric_link *l, unsigned slot, enum urxe_ring_found found)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	if (found == URXE_RING_NOTHING && !p->rx->last) {
+		fabric_bit_clear(l->ready, slot);
+		return false;
+	}
+	if (found == URXE_RING_BAD)
+		urxe_warn("%s: what the process in slot %u sends makes no sense: it is not heard",
+			  l->name, slot);
+	return !fabric_peer_retire(l, p);
+}
+
+static unsigned visit(struct fabric_link *l, unsigned slot, struct urxe_frame *f, unsigned n)
+{
+	struct fabric_peer *p = &l->peer[slot];
+	struct urxe_ring_frame rec;
+	enum urxe_ring_found found;
+	struct fabric_rx *rx;
+	uint32_t from;
+	unsigned got = 0;
+
+	if (atomic_load_explicit(&l->mailed[slot / 64], memory_order_relaxed) >> slot % 64 & 1)
+		fabric_peer_mail(l, slot);
+	rx = p->rx;
+	if (!rx) {
+		fabric_bit_clear(l->ready, slot);
+		return 0;
+	}
+	from = rx->ring.read;
+	while (got < n && l->free_slots && rx->ring.read - from < rx->ring.size / VISIT) {
+		found = urxe_ring_next(&rx->ring, &rec);
+		if (found != URXE_RING_FRAME) {
+			if (go_on(l, slot, found))
+				return got;
+			break;
+		}
+		got += take(l, rx, &rec, &f[got]);
+	}
+	if (urxe_ring_return(&rx->ring))
+		urxe_bell_ring(rx->writer, l->own);
+	return got;
+}
+
+/* The next slot from @from on, around, that may have something; SLOTS: none. */
+static unsigned next_ready(const struct fabric_link *l, unsigned from)
+{
+	for (unsigned i = 0; i <= FABRIC_WORDS; i++) {
+		unsigned w = (from / 64 + i) % FABRIC_WORDS;
+		uint64_t left = l->ready[w];
+
+		if (!i)
+			left &= ~0ull << from % 64;
+		if (left)
+			return w * 64 + (unsigned)__builtin_ctzll(left);
+	}
+	return URXE_FABRIC_SLOTS;
+}
+
+/* Mail for several; our own bit in our bell says so. */
+static void fetch_mail(struct fabric_link *l)
+{
+	for (unsigned w = 0; w < FABRIC_WORDS; w++) {
+		uint64_t left = atomic_load(&l->mailed[w]);
+
+		for (; left; left &= left - 1)
+			fabric_peer_mail(l, w * 64 + (unsigned)__builtin_ctzll(left));
+	}
+}
+
+static bool look_around(struct fabric_link *l)
+{
+	uint64_t any = 0;
+
+	for (unsigned w = 0; w < FABRIC_WORDS; w++) {
+		l->ready[w] |= urxe_bell_take(l->bell, w);
+		any |= l->ready[w];
+	}
+	if (!any)
+		return false;
+	if (fabric_bit(l->ready, l->own)) {
+		fabric_bit_clear(l->ready, l->own);
+		fetch_mail(l);
+	}
+	return true;
+}
+
+static void tidy(struct fabric_link *l)
+{
+	uint64_t now = clock_ns();
+
+	atomic_store_explicit(&l->look, false, memory_order_relaxed);
+	if (now - l->tidied < TIDY_NS)
+		return;
+	l->tidied = now;
+	fabric_peer_tidy(l);
+}
+
+/*
+ * Nothing there. Where more processes poll than there are processors, others must run before
+ * there can be: seldom where nobody takes the place that is offered.
+ */
+static void found_nothing(struct fabric_link *l)
+{
+	uint64_t was;
+
+	if (atomic_load_explicit(&l->look, memory_order_relaxed) || !(++l->polls & 0xffff))
+		tidy(l);
+	if (++l->empty < l->yield_at)
+		return;
+	l->empty = 0;
+	was = clock_ns();
+	sched_yield();
+	if (clock_ns() - was > YIELD_CROWDED)
+		l->yield_at = YIELD_FIRST;
+	else if (l->yield_at < YIELD_MOST)
+		l->yield_at *= 2;
+}
+
+static unsigned fabric_rx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	struct fabric_link *l = link;
+	unsigned got = 0, slot, visits = 0;
+
+	if (!ours(l))
+		return 0;
+	if (!look_around(l)) {
+		found_nothing(l);
+		return 0;
+	}
+	fabric_peer_retry(l);
+	while (got < n && visits++ < URXE_FABRIC_SLOTS) {
+		slot = next_ready(l, l->next);
+		if (slot == URXE_FABRIC_SLOTS)
+			break;
+		got += visit(l, slot, f + got, n - got);
+		l->next = (slot + 1) % URXE_FABRIC_SLOTS;
+		if (!l->free_slots)
+			break;
+	}
+	fabric_peer_publish(l);
+	if (got)
+		l->empty = 0;
+	return got;
+}
+
+/* ---- waiting ---- */
+
+static void fabric_wake(void *link)
+{
+	struct fabric_link *l = link;
+
+	if (!ours(l))
+		return;
+	/* Pairs with fabric_wait(): it sees this, or we see that it waits. */
+	atomic_store(&l->kicked, true);
+	if (atomic_load(&l->waiting))
+		urxe_bell_wake(l->bell);
+}
+
+static void fabric_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+{
+	struct fabric_link *l = link;
+	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
+	bool arm = *interrupt; /* a caller that drives would fetch what wakes us */
+	uint32_t futex;
+
+	if (!ours(l)) {
+		*interrupt = false;
+		nanosleep(&ts, NULL);
+		return;
+	}
+	futex = atomic_load(&l->bell->futex);
+	atomic_store(&l->waiting, true);
+	if (arm && !urxe_bell_doze(l->bell, &futex))
+		atomic_store(&l->kicked, true);
+	if (!atomic_load(&l->kicked))
+		urxe_bell_sleep(l->bell, futex, ns);
+	if (arm)
+		urxe_bell_up(l->bell);
+	atomic_store(&l->waiting, false);
+	atomic_store(&l->kicked, false);
+	atomic_store_explicit(&l->look, true, memory_order_relaxed);
+}
+
+/* ---- the rest of the ops ---- */
+
+static bool fabric_up(void *link)
+{
+	return ours(link);
+}
+
+static uint64_t fabric_dropped(void *link)
+{
+	struct fabric_link *l = link;
+
+	return atomic_load_explicit(&l->dropped, memory_order_relaxed);
+}
+
+static int fabric_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])
+{
+	struct fabric_link *l = link;
+	struct urxe_fabric_where where;
+	int err = urxe_fabric_lookup(l->fabric, gid, &where);
+
+	if (!err)
+		memcpy(mac, where.mac, 6);
+	return err;
+}
+
+static void fabric_on_gone(void *link, void (*fn)(void *arg, unsigned slot), void *arg)
+{
+	struct fabric_link *l = link;
+
+	urxe_spin_lock(&l->lock);
+	l->gone = fn;
+	l->gone_arg = arg;
+	urxe_spin_unlock(&l->lock);
+}
+
+/* ---- open and close ---- */
+
+static int fabric_fabric(const struct urxe_port_config *cfg, struct urxe_fabric **f)
+{
+	struct urxe_fabric_spec spec;
+	char err[200] = "";
+	int ret = urxe_fabric_spec_parse(cfg->port, &spec, err, sizeof(err));
+
+	if (ret) {
+		urxe_err("%s: port '%s': %s", cfg->name, cfg->port, err);
+		return EINVAL;
+	}
+	return urxe_fabric_create(f, &spec, !cfg->host, cfg->has_mac ? cfg->mac : NULL);
+}
+
+static void release(struct fabric_link *l)
+{
+	urxe_buf_fini(&l->pool);
+	free(l->slots);
+	free(l);
+}
+
+static int make_slots(struct fabric_link *l)
+{
+	l->slots = aligned_alloc(64, FABRIC_SLOTS * sizeof(*l->slots));
+	if (!l->slots)
+		return ENOMEM;
+	memset(l->slots, 0, FABRIC_SLOTS * sizeof(*l->slots));
+	for (unsigned i = 0; i < FABRIC_SLOTS; i++)
+		slot_put(l, &l->slots[i]);
+	return 0;
+}
+
+static int start(struct fabric_link *l, struct urxe_link_info *info)
+{
+	int err = urxe_fabric_join(l->fabric);
+
+	if (!err)
+		err = make_slots(l);
+	if (err)
+		return err;
+	l->own = urxe_fabric_slot(l->fabric);
+	l->bell = urxe_fabric_bell(l->fabric, l->own);
+	if (!l->bell || !urxe_fabric_mac(l->fabric, info->mac))
+		return ENODEV;
+	urxe_fabric_hook(l->fabric, &urxe_fabric_link_hooks, l);
+	snprintf(info->driver, sizeof(info->driver), "fabric");
+	info->max_l3_mtu = l->room - ETH_LEN - VLAN_LEN;
+	info->lanes = 1;
+	info->no_icrc = true;
+	info->tx_offloads = info->rx_offloads = URXE_OFFLOAD_IPV4_CSUM;
+	return 0;
+}
+
+static int fabric_open(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
+		       uint32_t l3_mtu, void **link, struct urxe_link_info *info)
+{
+	struct fabric_link *l = calloc(1, sizeof(*l));
+	char why[200];
+	int err;
+
+	if (!l) {
+		urxe_err("%s: no memory", cfg->name);
+		return ENOMEM;
+	}
+	snprintf(l->name, sizeof(l->name), "%s", cfg->name);
+	l->fabric = arg;
+	l->room = l3_mtu + ETH_LEN + VLAN_LEN;
+	l->pool.room = l->room;
+	l->yield_at = YIELD_FIRST;
+	urxe_spin_init(&l->lock);
+	err = start(l, info);
+	if (err) {
+		urxe_fabric_error(l->fabric, why, sizeof(why));
+		urxe_err("%s: cannot start port '%s': %s", cfg->name, cfg->port,
+			 why[0] ? why : strerror(err));
+		release(l);
+		return err;
+	}
+	*link = l;
+	return 0;
+}
+
+static void fabric_close(void *link)
+{
+	struct fabric_link *l = link;
+
+	if (ours(l)) {
+		urxe_fabric_hook(l->fabric, NULL, NULL);
+		fabric_peer_close(l);
+	}
+	release(l);
+}
+
+const struct urxe_link_ops urxe_link_fabric_ops = {
+	.name = "fabric",
+	.prompt = true,
+	.fabric = fabric_fabric,
+	.open = fabric_open,
+	.close = fabric_close,
+	.alloc = fabric_alloc,
+	.free = fabric_free,
+	.rx = fabric_rx,
+	.tx = fabric_tx,
+	.up = fabric_up,
+	.dropped = fabric_dropped,
+	.wait = fabric_wait,
+	.wake = fabric_wake,
+	.reserve = fabric_reserve,
+	.commit = fabric_commit,
+	.abort = fabric_abort,
+	.resolve = fabric_resolve,
+	.steer = fabric_steer_own,
+	.on_gone = fabric_on_gone,
+};
