@@ -11,11 +11,11 @@
 
 #include "netio/config_keys.h"
 #include "netio/devargs.h"
+#include "netio/fabric.h"
 #include "netio/port.h"
 #include "urxe/gid.h"
 
-#define DEFAULT_DEVICE	"urxe0"
-#define FABRIC_NAME_MAX 32
+#define DEFAULT_DEVICE "urxe0"
 
 /* ---- resolve ---- */
 
@@ -214,36 +214,16 @@ static int check_gw(const struct urxe_port_config *dev, const uint8_t gw[16], bo
 	return 0;
 }
 
-/* An argument of the port `fabric`, up to @end: NAME is part of a file's name. */
-static bool fabric_arg_ok(const char *arg, const char *end)
-{
-	size_t len = (size_t)(end - arg);
-
-	if (!strncmp(arg, "dir=", 4))
-		return len > 4 && arg[4] == '/';
-	if (strncmp(arg, "name=", 5) != 0 || len < 6 || len > 5 + FABRIC_NAME_MAX)
-		return false;
-	for (arg += 5; arg < end; arg++) {
-		if (!isalnum((unsigned char)*arg) && *arg != '-' && *arg != '_')
-			return false;
-	}
-	return true;
-}
-
 static int check_fabric(const struct urxe_port_config *dev, char *err, size_t errlen)
 {
-	const char *arg = strchr(dev->port, ','), *end;
+	struct urxe_fabric_spec spec;
+	char why[256];
 
-	for (; arg; arg = *end ? end : NULL) {
-		arg++;
-		end = arg + strcspn(arg, ",");
-		if (!fabric_arg_ok(arg, end))
-			return urxe_config_fail(
-				err, errlen,
-				"%s: port: found '%.*s' with fabric, accepted: name=NAME (up to %d "
-				"letters, digits, '-', '_'), dir=DIR (from / on)",
-				dev->name, (int)(end - arg), arg, FABRIC_NAME_MAX);
-	}
+	if (urxe_fabric_spec_parse(dev->port, &spec, why, sizeof(why)))
+		return urxe_config_fail(err, errlen,
+					"%s: port: found '%s' (%s), accepted: "
+					"fabric[,name=NAME][,dir=DIR]",
+					dev->name, dev->port, why);
 	if (dev->vlan != URXE_NO_VLAN)
 		return urxe_config_fail(err, errlen,
 					"%s: vlan: found %u with fabric, accepted: none", dev->name,
