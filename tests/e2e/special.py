@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 
+import fabric
 import frames
 import node
 
@@ -608,4 +609,4 @@ def trace(report, _kind, _why_not):
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
          'address': address, 'icmp': icmp, 'status': status,
-         'trace': trace}
+         'trace': trace, 'fabric': fabric.fabric}

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Processes of an unprivileged user on the host's own addresses: `urxe run --port fabric`, nothing else configured.
+
+Run by root, the programs run as nobody.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import node
+
+NOBODY = 65534
+TOOL = os.path.join(node.BUILD, 'tools', 'urxe')
+
+# name, server, client, {a} from ADDRESSES, what the server must have said before the client starts (None: it listens: for
+# RDMA connections, or at the TCP port {p}), what the client must say
+PAIRS = [
+    ('rping', 'rping -s -a {a} -p {p} -V -C 100', 'rping -c -a {a} -p {p} -V -v -C 100', 'any', None, r'ping data: rdma-ping-'),
+    ('rping, wildcard', 'rping -s -p {p} -V -C 100', 'rping -c -a {a} -p {p} -V -v -C 100', '4', None, r'ping data: rdma-ping-'),
+    ('ibv_rc_pingpong -g', 'ibv_rc_pingpong -g 0 -c -p {p}', 'ibv_rc_pingpong -g 0 -c -p {p} {a}', '4', None, r'iters in'),
+    ('ib_write_bw', 'ib_write_bw -n 200 -p {p}', 'ib_write_bw -n 200 -p {p} {a}', '4', None, r'BW average'),
+    ('ib_send_bw -R', 'ib_send_bw -R -n 200 -p {p}', 'ib_send_bw -R -n 200 -p {p} {a}', '4', None, r'BW average'),
+    ('ucmatose', 'ucmatose -c 20 -C 100', 'ucmatose -s {a} -c 20 -C 100', '4', None, r'return status 0'),
+    ('udaddy', 'udaddy -c 20', 'udaddy -s {a} -c 20', '4', None, r'return status 0'),
+    ('cmtime', 'timeout -k 1 -s TERM 300 cmtime', 'cmtime -s {a} -c 200', '4', None, r'disconnect'),
+    ('mckey', 'stdbuf -oL mckey -m 239.1.2.3', 'mckey -m 239.1.2.3 -s', 'once', r'joined dgid', r'return status 0'),
+]
+SERVER_STAYS = ('cmtime',)
+
+
+class Fabric:
+    """A fabric of its own: in a folder that goes afterwards."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix='urxe-fabric-')
+        self.user = []
+        if not os.geteuid():
+            os.chown(self.folder, NOBODY, NOBODY)
+            self.user = ['setpriv', '--reuid', str(NOBODY), '--regid', str(NOBODY), '--clear-groups']
+        self.port = 7400
+        self.children = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for child in self.children:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def environ(self, **more):
+        keep = {k: v for k, v in os.environ.items() if not k.startswith('URXE_')}
+        return {**keep, **node.sanitizer_env(self.folder), 'XDG_RUNTIME_DIR': self.folder, **more}
+
+    def start(self, command, name, before=(), **env):
+        """@before: what stands before the tool, such as unshare."""
+        with open('%s/%s.out' % (self.folder, name), 'w') as out:
+            child = subprocess.Popen([*self.user, *before, TOOL, 'run', '--port', 'fabric', '--', 'sh', '-c', 'exec ' + command],
+                                     stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                     env=self.environ(**env), start_new_session=True)
+        self.children.append(child)
+        return child
+
+    def said(self, name):
+        return node.read('%s/%s.out' % (self.folder, name))
+
+    def reports(self):
+        return [f for f in os.listdir(self.folder) if f.startswith('san')]
+
+    def left(self):
+        """Files that nobody needs any more: sockets and tables of the fabric."""
+        return [f for at, _, files in os.walk(self.folder + '/urxe') for f in files if f != 'members']
+
+
+def listens(port):
+    """Does anybody listen at this TCP port?"""
+    want = ':%04X ' % port
+    lines = node.read('/proc/net/tcp').splitlines() + node.read('/proc/net/tcp6').splitlines()
+    return any(want in l.split(None, 1)[1][:50] and l.split()[3] == '0A' for l in lines[1:] if l.strip().split(':')[0].isdigit())
+
+
+def until(condition, server, timeout):
+    """Waits for it; False: the server ended, or the time is over."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if server.poll() is not None or time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def addresses():
+    """An own IPv4 address and one of IPv6, as far as there are, and the loopback ones."""
+    out = subprocess.run(['ip', '-o', 'addr', 'show', 'scope', 'global', 'up'], capture_output=True, text=True).stdout
+    v4 = re.findall(r' inet ([\d.]+)/', out)[:1]
+    v6 = re.findall(r' inet6 ([\da-f:]+)/', out)[:1]
+    return {'4': v4 + ['127.0.0.1'], 'any': v4 + v6 + ['127.0.0.1', '::1'], 'once': ['239.1.2.3']}
+
+
+def pair(fabric, row, address, timeout):
+    """What is wrong with it, in words, or None; and what both said."""
+    name, server_cmd, client_cmd, _, ready, says = row
+    fabric.port += 1
+    fill = lambda text: text.replace('{a}', address).replace('{p}', str(fabric.port))
+    tag = str(fabric.port)
+    file = '%s/%s.ready' % (fabric.folder, tag)
+    server = fabric.start(fill(server_cmd), tag + 's', URXE_READY_FILE=file)
+    up = lambda: re.search(ready, fabric.said(tag + 's')) if ready else os.path.exists(file) or listens(fabric.port)
+    if not until(up, server, timeout):
+        return 'the server does not listen', fabric.said(tag + 's')
+    client = fabric.start(fill(client_cmd), tag + 'c')
+    try:
+        client.wait(timeout)
+        if name not in SERVER_STAYS:
+            server.wait(timeout)
+    except subprocess.TimeoutExpired:
+        return 'it hangs', fabric.said(tag + 'c') + fabric.said(tag + 's')
+    finally:
+        if server.poll() is None:
+            os.killpg(server.pid, signal.SIGTERM)
+    said = fabric.said(tag + 'c')
+    problem = None
+    if client.returncode or (name not in SERVER_STAYS and server.returncode):
+        problem = 'exit status %s, the server %s' % (client.returncode, server.returncode)
+    elif not re.search(says, said):
+        problem = 'the client does not say %s' % says
+    return problem, said + '\n--\n' + fabric.said(tag + 's')
+
+
+def told(report, title, problem, said=''):
+    report.result(title, '%s\n%s' % (problem, '\n'.join('     ' + l for l in said.splitlines()[-16:])) if problem else None)
+
+
+def pairs(report, timeout):
+    where = addresses()
+    with Fabric() as fabric:
+        for row in PAIRS:
+            for address in where[row[3]]:
+                title = 'fabric: %s %s' % (row[0], address)
+                if not report.wanted(title):
+                    continue
+                if not shutil.which(row[2].split()[0]):
+                    report.skip(title, row[2].split()[0] + ' is not installed')
+                    continue
+                problem, said = pair(fabric, row, address, timeout)
+                if not problem and fabric.reports():
+                    problem = 'a sanitizer reports'
+                    said = ''.join(node.read('%s/%s' % (fabric.folder, f)) for f in fabric.reports())
+                told(report, title, problem, said)
+
+
+def many(report, timeout):
+    """Fifty clients at once, each with a port of the server's own address space."""
+    title = 'fabric: 50 clients at once'
+    if not report.wanted(title):
+        return
+    with Fabric() as fabric:
+        file = fabric.folder + '/ready'
+        server = fabric.start('rping -s -P -a 127.0.0.1 -p 7399', 's', URXE_READY_FILE=file)
+        if not until(lambda: os.path.exists(file), server, timeout):
+            told(report, title, 'the server does not listen', fabric.said('s'))
+            return
+        clients = [fabric.start('rping -c -a 127.0.0.1 -p 7399 -V -C 5', 'c%d' % i) for i in range(50)]
+        end = time.monotonic() + 3 * timeout
+        bad = []
+        for i, client in enumerate(clients):
+            try:
+                if client.wait(max(0.1, end - time.monotonic())):
+                    bad.append('client %d: %s' % (i, fabric.said('c%d' % i)))
+            except subprocess.TimeoutExpired:
+                bad.append('client %d hangs' % i)
+        told(report, title, '%d of 50 failed' % len(bad) if bad else None, '\n'.join(bad))
+
+
+def killed(report, timeout):
+    """The server is killed: its client learns of it at once, its port is free, and nothing is left."""
+    title = 'fabric: kill -9'
+    if not report.wanted(title):
+        return
+    problem = None
+    with Fabric() as fabric:
+        for i in range(3):
+            file = '%s/ready%d' % (fabric.folder, i)
+            server = fabric.start('rping -s -a 127.0.0.1 -p 7398', 's', URXE_READY_FILE=file)
+            if not until(lambda: os.path.exists(file), server, timeout):
+                problem = 'round %d: the server does not listen' % i
+                break
+            client = fabric.start('stdbuf -oL rping -c -v -a 127.0.0.1 -p 7398', 'c')
+            if not until(lambda: 'ping data' in fabric.said('c'), client, timeout):
+                problem = 'round %d: there is no ping' % i
+                break
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+            try:
+                client.wait(timeout)
+            except subprocess.TimeoutExpired:
+                problem = 'round %d: the client hangs' % i
+                break
+        if not problem and fabric.left():
+            problem = 'left: %s' % ' '.join(fabric.left())
+        told(report, title, problem, fabric.said('s') + fabric.said('c')[-500:])
+
+
+def loopback_alone(report, timeout):
+    """A host that has nothing but its loopback interface."""
+    title = 'fabric: a host with loopback alone'
+    if not report.wanted(title):
+        return
+    alone = ['unshare', '-r', '-n']
+    with Fabric() as fabric:
+        if subprocess.run([*fabric.user, *alone, 'true'], capture_output=True).returncode:
+            report.skip(title, 'no network namespace of its own')
+            return
+        both = ('%s run --port fabric -- rping -s -a 127.0.0.1 -V -C 10 & %s run --port fabric -- ibv_devinfo -v; '
+                'until [ -e %s/ready ]; do sleep 0.02; done; '
+                'unset URXE_READY_FILE; %s run --port fabric -- rping -c -a 127.0.0.1 -V -C 10 && wait $!'
+                % (TOOL, TOOL, fabric.folder, TOOL))
+        with open(fabric.folder + '/out', 'w') as out:
+            child = subprocess.Popen([*fabric.user, *alone, 'sh', '-c', 'ip link set lo up; ' + both],
+                                     stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                                     env=fabric.environ(URXE_READY_FILE=fabric.folder + '/ready'))
+        fabric.children.append(child)
+        try:
+            child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+        said = node.read(fabric.folder + '/out')
+        problem = None
+        if child.returncode != 0:
+            problem = 'exit status %s' % child.returncode
+        elif not re.search(r'GID\[ *0\]:\s+::ffff:127\.0\.0\.1', said):
+            problem = 'its address is no GID'
+        told(report, title, problem, said)
+
+
+def fabric(report, kind, _why_not):
+    timeout = 120 if kind.endswith('sanitized') else 40
+    pairs(report, timeout)
+    many(report, timeout)
+    killed(report, timeout)
+    loopback_alone(report, timeout)
