@@ -320,6 +320,9 @@ static int claim(struct urxe_fabric *f)
 		return ret;
 	t = hub->map->table;
 	ret = take_slot(hub, t, &slot);
+	/* Should we be stopped from here on, others find the slot, and the table by it. */
+	if (hub->members >= 0)
+		urxe_fhub_gate(hub, F_UNLCK);
 	if (!ret) {
 		ret = settle(f, t, slot);
 		if (ret)
@@ -382,8 +385,6 @@ static int join(struct urxe_fabric *f)
 	ret = claim(f);
 	if (!f->hub->count && f->hub->map)
 		leave_folder(f->hub);
-	else if (f->hub->members >= 0)
-		urxe_fhub_gate(f->hub, F_UNLCK);
 	urxe_mutex_unlock(&f->hub->join);
 	return ret;
 }

@@ -239,7 +239,7 @@ int urxe_fhub_gate(struct urxe_fhub *hub, int type)
 
 pid_t urxe_fhub_gate_holder(struct urxe_fhub *hub)
 {
-	struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
 
 	return fcntl(hub->members, F_GETLK, &l) || l.l_type == F_UNLCK || l.l_pid < 0 ? 0 : l.l_pid;
 }

@@ -180,12 +180,21 @@ int urxe_fmsg_connect(const struct urxe_fhub *hub, unsigned slot)
 
 /* ---- the table ---- */
 
-/*
- * Of a member that is stopped, or has lost its socket: what it has open can be opened by another
- * process of the user's, if /proc shows it.
- */
-static int fetch_from_proc(const struct urxe_fhub *hub, unsigned slot, pid_t pid,
-			   struct urxe_fmap **map)
+/* @settled: the table must have the member; else it may be about to move in. */
+static int adopt_if(const char *path, unsigned slot, bool settled, struct urxe_fmap **map)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || urxe_fmap_adopt(fd, map))
+		return ENOENT;
+	if (!settled || atomic_load(&(*map)->table->life[slot].life))
+		return 0;
+	urxe_fmap_put(*map, false);
+	return ENOENT;
+}
+
+static int search_proc(const struct urxe_fhub *hub, unsigned slot, pid_t pid, bool settled,
+		       struct urxe_fmap **map)
 {
 	char dir[64], want[96], path[96], is[96], name[64];
 	struct dirent *e;
@@ -195,31 +204,33 @@ static int fetch_from_proc(const struct urxe_fhub *hub, unsigned slot, pid_t pid
 	snprintf(dir, sizeof(dir), "/proc/%d/fd", (int)pid);
 	urxe_fmap_name(hub, name, sizeof(name));
 	snprintf(want, sizeof(want), "/memfd:%s (deleted)", name);
-	fds = pid ? opendir(dir) : NULL;
-	while (fds && ret == ENOENT && (e = readdir(fds))) {
+	fds = opendir(dir);
+	while (fds && ret && (e = readdir(fds))) {
 		ssize_t n;
-		int fd;
 
 		snprintf(path, sizeof(path), "%s/%.20s", dir, e->d_name);
 		n = readlink(path, is, sizeof(is) - 1);
 		if (n <= 0)
 			continue;
 		is[n] = '\0';
-		if (strcmp(is, want))
-			continue;
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		if (fd < 0 || urxe_fmap_adopt(fd, map))
-			continue;
-		ret = 0;
-		/* It may look at one that was before. */
-		if (!urxe_ft_incarnation((*map)->table, slot)) {
-			urxe_fmap_put(*map, false);
-			ret = ENOENT;
-		}
+		if (!strcmp(is, want))
+			ret = adopt_if(path, slot, settled, map);
 	}
 	if (fds)
 		closedir(fds);
 	return ret;
+}
+
+/*
+ * Of a member that is stopped, or has lost its socket: what it has open can be opened by another
+ * process of the user's, if /proc shows it. It may look at a table that was before, too.
+ */
+static int fetch_from_proc(const struct urxe_fhub *hub, unsigned slot, pid_t pid,
+			   struct urxe_fmap **map)
+{
+	int ret = pid ? search_proc(hub, slot, pid, true, map) : ENOENT;
+
+	return ret && pid ? search_proc(hub, slot, pid, false, map) : ret;
 }
 
 struct fetch {

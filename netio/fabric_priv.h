@@ -83,7 +83,7 @@ void urxe_fhub_close(struct urxe_fhub *hub);
 /** urxe_fhub_gate - take (F_RDLCK: with others, F_WRLCK: alone) or leave (F_UNLCK) the lock of
  * those who join. 0, EAGAIN, or what is wrong. Under hub->join. */
 int urxe_fhub_gate(struct urxe_fhub *hub, int type);
-/** urxe_fhub_gate_holder - the pid of who has the gate for himself; 0: nobody that can be seen. */
+/** urxe_fhub_gate_holder - the pid of one who has the gate; 0: nobody that can be seen. */
 pid_t urxe_fhub_gate_holder(struct urxe_fhub *hub);
 /** urxe_fhub_slot_lock - make a slot ours: 0, EAGAIN: it is somebody's; or what is wrong. */
 int urxe_fhub_slot_lock(struct urxe_fhub *hub, unsigned slot);
