@@ -113,19 +113,27 @@ static void withdraw(const struct who *w, uint64_t word, unsigned place)
 				       word & ((uint64_t)FT_SEQ_MASK << FT_SEQ_SHIFT));
 }
 
-/* What is at a place, if it is shown and its owner is there. */
+/* What is at a place, if it is shown and its owner is there. What changes meanwhile is read again:
+ * it may just have become held. */
 static bool read_claim(struct urxe_ftable *t, unsigned place, struct claim *c)
 {
 	struct urxe_ft_key *key = key_at(t, place);
 
 	c->word = atomic_load(word_at(t, place));
-	if ((c->word & FT_STATE) < FT_TRYING || !in_use(t, c->word))
-		return false;
-	for (unsigned i = 0; i < 2; i++)
-		c->gid[i] = atomic_load_explicit(&key->gid[i], memory_order_acquire);
-	c->port = atomic_load_explicit(&key->port, memory_order_acquire);
-	/* Pairs with the releases in show(). Each use of a place has another word. */
-	return atomic_load_explicit(word_at(t, place), memory_order_relaxed) == c->word;
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		uint64_t before = c->word;
+
+		if ((before & FT_STATE) < FT_TRYING || !in_use(t, before))
+			return false;
+		for (unsigned i = 0; i < 2; i++)
+			c->gid[i] = atomic_load_explicit(&key->gid[i], memory_order_acquire);
+		c->port = atomic_load_explicit(&key->port, memory_order_acquire);
+		/* Pairs with the releases in show(). Each use of a place has another word. */
+		c->word = atomic_load(word_at(t, place));
+		if (c->word == before)
+			break;
+	}
+	return true;
 }
 
 /* ---- who is in whose way ---- */

@@ -26,18 +26,26 @@ static unsigned ever_used(struct urxe_ftable *t)
 	return n < FT_SERVICES ? n : FT_SERVICES;
 }
 
+/* What changes meanwhile is read again: it may just have become held. */
 static bool read_service(struct urxe_ftable *t, unsigned place, uint64_t *word, uint64_t *id,
 			 uint64_t *mask)
 {
 	struct urxe_ft_service *s = &t->service[place];
 
 	*word = atomic_load(&s->word);
-	if ((*word & FT_STATE) < FT_TRYING || !in_use(t, *word))
-		return false;
-	*id = atomic_load_explicit(&s->id, memory_order_acquire);
-	*mask = atomic_load_explicit(&s->mask, memory_order_acquire);
-	/* Pairs with the releases in try_listen(). */
-	return atomic_load_explicit(&s->word, memory_order_relaxed) == *word;
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		uint64_t before = *word;
+
+		if ((before & FT_STATE) < FT_TRYING || !in_use(t, before))
+			return false;
+		*id = atomic_load_explicit(&s->id, memory_order_acquire);
+		*mask = atomic_load_explicit(&s->mask, memory_order_acquire);
+		/* Pairs with the releases in try_listen(). */
+		*word = atomic_load(&s->word);
+		if (*word == before)
+			break;
+	}
+	return true;
 }
 
 /* ---- claims ---- */
