@@ -36,6 +36,7 @@ static struct {
 struct slot {
 	struct rdma_cm_id *id; /* NULL: free */
 	uint8_t eager;	       /* 1: goes on by itself as events come; 2: with a QP */
+	bool up, ended;	       /* its events so far */
 };
 
 /* What does not. */
@@ -304,8 +305,8 @@ static void new_active(struct run *r)
 
 	if (!s)
 		return;
+	*s = (struct slot){.eager = how >> 3 & 3};
 	FUZZ_CHECK(!rdma_create_id(w.channel, &s->id, NULL, how & 4 ? RDMA_PS_UDP : RDMA_PS_TCP));
-	s->eager = how >> 3 & 3;
 	if (how & 0x20)
 		set_options(r, s->id);
 	rdma_resolve_addr(s->id, NULL, (struct sockaddr *)&sin, how & 0x40 ? 5 : 2000);
@@ -327,6 +328,29 @@ static void go_on(struct run *r, struct slot *s, enum rdma_cm_event_type type)
 		call(r, s, 8);
 }
 
+/* A connection comes up once, and ends once. */
+static void check_order(struct slot *s, enum rdma_cm_event_type type)
+{
+	switch (type) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		FUZZ_CHECK(!s->up && !s->ended);
+		s->up = true;
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		FUZZ_CHECK(!s->up && !s->ended);
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		FUZZ_CHECK(!s->ended);
+		s->ended = true;
+		break;
+	default:
+		break;
+	}
+}
+
 static void take_events(struct run *r)
 {
 	struct rdma_cm_event *ev;
@@ -343,9 +367,10 @@ static void take_events(struct run *r)
 				FUZZ_CHECK(!rdma_destroy_id(id));
 				continue;
 			}
-			s->id = id;
-			s->eager = r->how >> 2 & 3;
+			*s = (struct slot){.id = id, .eager = r->how >> 2 & 3};
 		}
+		if (s)
+			check_order(s, type);
 		if (s && !r->quiet)
 			go_on(r, s, type);
 	}

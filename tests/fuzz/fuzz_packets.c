@@ -19,6 +19,50 @@ static bool all_canary(const uint8_t *p, uint32_t len)
 	return p[0] == CANARY && !memcmp(p, p + 1, len - 1);
 }
 
+/* ---- what holds after each record ---- */
+
+static void check_requester(const struct urxe_qp *qp)
+{
+	const struct urxe_requester *q = &qp->req;
+
+	FUZZ_CHECK(qp->sq.post - qp->sq.done <= qp->sq.ring.max);
+	FUZZ_CHECK(qp->sq.cur - qp->sq.done <= qp->sq.post - qp->sq.done);
+	FUZZ_CHECK(q->retries <= qp->attr.retry_cnt && q->rnr_retries <= qp->attr.rnr_retry);
+	if (!urxe_qp_acked(qp) || qp->state < IBV_QPS_RTS || qp->state == IBV_QPS_ERR)
+		return;
+	/* una <= psn <= max_psn <= next_psn */
+	FUZZ_CHECK(urxe_psn_diff(q->psn, q->una) >= 0);
+	FUZZ_CHECK(urxe_psn_diff(q->max_psn, q->psn) >= 0);
+	FUZZ_CHECK(urxe_psn_diff(q->next_psn, q->max_psn) >= 0);
+}
+
+static void check_responder(const struct urxe_qp *qp)
+{
+	const struct urxe_responder *p = &qp->resp;
+	uint32_t pending = 0;
+
+	FUZZ_CHECK(p->state < URXE_NUM_RESP_STATES && p->resume < URXE_NUM_RESP_STATES);
+	for (uint32_t i = 0; p->res && i < p->res_size; i++)
+		pending += p->res[i].kind != URXE_RES_NONE && p->res[i].pending;
+	/* What cannot be answered any more is left as it is. */
+	FUZZ_CHECK(pending == p->res_pending || p->state == URXE_RESP_FATAL ||
+		   qp->state == IBV_QPS_ERR);
+	FUZZ_CHECK(!p->in_recv || p->offset <= p->rwqe_length || p->state != URXE_RESP_IN_SEND);
+	FUZZ_CHECK(p->epsn <= URXE_PSN_MASK && p->msn <= URXE_PSN_MASK);
+}
+
+static void check(const struct run *r)
+{
+	for (unsigned k = 0; k < N_KINDS; k++)
+		for (unsigned i = 0; i < 2; i++) {
+			const struct urxe_qp *qp = to_urxe_qp(r->qp[k][i]);
+
+			if (k != K_UD)
+				check_requester(qp);
+			check_responder(qp);
+		}
+}
+
 /* ---- records ---- */
 
 /* What befalls the world, or who of it has a turn. */
@@ -114,6 +158,7 @@ static void record(struct run *r)
 		break;
 	}
 	work_reap(r);
+	check(r);
 }
 
 /* ---- the end ---- */

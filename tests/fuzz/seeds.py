@@ -476,7 +476,7 @@ def agent_consumers():
         write('agent', 'full_%x' % how, bytes([how | DEAF]) + full + full + soon + bytes([NOW]) + do_call(0, ACCEPT) + soon + do_call(1, REJECT) + soon +
               reply(0, 1) + reply(0, 2) + long + bytes([NOW]) + soon)
     # those who wait: they give up, or are silent; or the listener goes
-    held = bytes([SHORT_BACKLOG | DEAF]) + full + soon
+    held = bytes([SHORT_BACKLOG | DEAF]) + full + bytes([MORE_TIME, 22])  # until they get MRAs
     write('agent', 'waiters_give_up', held + b''.join(reply(0, i) for i in range(8)) + soon + bytes([NOW]) + do_call(0, DESTROY))
     write('agent', 'waiters_silent', held + long * 2 + bytes([NOW]) + do_call(0, DESTROY) + soon + bytes([NOW]))
     write('agent', 'waiters_refused', held + bytes([LISTEN, 0]) + soon + bytes([LISTEN, 1]) + full)
