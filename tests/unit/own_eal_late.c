@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * A program that uses verbs, and then starts a DPDK of its own: shared, or linked into it with its
- * symbols seen by all libraries (-rdynamic, as pkg-config has it). Each has its own EAL, and both
- * work. Two devices of ours are the two ends of a wire.
+ * symbols seen by all libraries (-rdynamic, as pkg-config has it), and then in the other order, too
+ * (THEIRS_FIRST). Each has its own EAL, and both work. Two devices of ours are the two ends of a
+ * wire.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -123,7 +124,7 @@ static void message(struct end *from, struct end *to, const char *text)
 	ibv_destroy_ah(swr.wr.ud.ah);
 }
 
-static void ours_first(void)
+static void ours(void)
 {
 	configure();
 	for (unsigned i = 0; i < 2; i++) {
@@ -158,7 +159,7 @@ static void use_theirs(void)
 	CU_ASSERT_EQUAL(rte_eth_tx_burst(port, 0, m, (uint16_t)n), n);
 }
 
-static void theirs_then(void)
+static void theirs(void)
 {
 	char *argv[] = {"own_eal", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
 			"-m",	   "64",	"--vdev",   "net_null5",   NULL};
@@ -181,4 +182,8 @@ static void both_work(void)
 	CU_ASSERT_EQUAL(rte_eal_cleanup(), 0);
 }
 
-URXE_TEST_MAIN("own_eal_late", T(ours_first), T(theirs_then), T(both_work))
+#ifdef THEIRS_FIRST
+URXE_TEST_MAIN("own_eal_static_first", T(theirs), T(ours), T(both_work))
+#else
+URXE_TEST_MAIN("own_eal_late", T(ours), T(theirs), T(both_work))
+#endif
