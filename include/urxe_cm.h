@@ -9,7 +9,8 @@
  * Returns: 0 or a negative errno, as this interface has it everywhere; ib_create_cm_id() NULL and
  * errno. Besides what a call names: -EINVAL in a state that does not allow it, for private data or
  * information longer than its field, and for NULL where something is needed; nothing has changed
- * then. -ENODEV in a child that was forked after the CM had started, and while the process ends.
+ * then. -EIO in a forked child for an id or a context of its parent's, if the CM had started: it
+ * opens the device again. -ENODEV while the process ends.
  *
  * Callbacks run one after another on a thread of the library's, with no lock held: they may call
  * everything here, and verbs, and may block, which holds up the callbacks of other ids. All calls

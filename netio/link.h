@@ -54,6 +54,7 @@ struct urxe_link_ops {
 	const char *name;
 	bool no_wire; /* nothing ever arrives, nobody else receives what is sent */
 	bool prompt;  /* as urxe_port_prompt() */
+	bool forks;   /* a forked child may open one of its own while its parent has this one */
 	/** mac: the MAC that the link is known to have before it is opened; false: unknown. May be
 	 * NULL. */
 	bool (*mac)(void *arg, const struct urxe_port_config *cfg, uint8_t mac[6]);

@@ -74,6 +74,7 @@ static bool loop_up(void *link)
 const struct urxe_link_ops urxe_link_loop_ops = {
 	.name = "loop",
 	.no_wire = true,
+	.forks = true,
 	.open = loop_open,
 	.close = loop_close,
 	.alloc = loop_alloc,

@@ -19,33 +19,22 @@ static struct urxe_channel *to_urxe_channel(struct ibv_comp_channel *ch)
 
 struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx)
 {
+	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_channel *ch = calloc(1, sizeof(*ch));
-	int fds[2], err;
+	int err = ch ? 0 : ENOMEM;
 
-	if (!ch) {
-		errno = ENOMEM;
+	if (!err)
+		err = urxe_device_inherited(dev) ? EIO : urxe_pipe_open(&ch->pipe, dev, false);
+	if (err) {
+		free(ch);
+		errno = err;
 		return NULL;
 	}
-	if (pipe2(fds, O_CLOEXEC))
-		goto err_free;
-	/* The read end blocks until the application says otherwise; a notifier never waits. */
-	if (fcntl(fds[1], F_SETFL, O_NONBLOCK))
-		goto err_close;
 	ch->channel.context = ctx;
 	urxe_context_get(ctx);
-	ch->channel.fd = fds[0];
-	ch->wfd = fds[1];
+	ch->channel.fd = ch->pipe.rfd;
 	urxe_mutex_init(&ch->lock);
 	return &ch->channel;
-
-err_close:
-	err = errno;
-	close(fds[0]);
-	close(fds[1]);
-	errno = err;
-err_free:
-	free(ch);
-	return NULL;
 }
 
 int urxe_channel_destroy(struct ibv_comp_channel *channel)
@@ -54,14 +43,17 @@ int urxe_channel_destroy(struct ibv_comp_channel *channel)
 	struct ibv_context *ctx = channel->context;
 	int busy;
 
+	if (urxe_device_inherited(to_urxe_dev(ctx))) {
+		urxe_pipe_close(&ch->pipe, false);
+		return 0;
+	}
 	/* libibverbs counts a channel's CQs under the context's mutex. */
 	pthread_mutex_lock(&ctx->mutex);
 	busy = channel->refcnt;
 	pthread_mutex_unlock(&ctx->mutex);
 	if (busy)
 		return EBUSY;
-	close(channel->fd);
-	close(ch->wfd);
+	urxe_pipe_close(&ch->pipe, false);
 	urxe_mutex_fini(&ch->lock);
 	free(ch);
 	urxe_context_put(ctx);
@@ -74,7 +66,7 @@ static bool put_event(struct urxe_channel *ch, uint64_t handle)
 	ssize_t n;
 
 	do {
-		n = write(ch->wfd, &ev, sizeof(ev));
+		n = write(ch->pipe.wfd, &ev, sizeof(ev));
 	} while (n < 0 && errno == EINTR);
 	return n == sizeof(ev);
 }

@@ -23,7 +23,6 @@ static void urxe_free_context(struct ibv_context *ctx);
 static int urxe_query_device_ex(struct ibv_context *ctx,
 				const struct ibv_query_device_ex_input *input,
 				struct ibv_device_attr_ex *attr, size_t attr_size);
-static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr);
 static int urxe_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
 
 static const struct verbs_context_ops urxe_context_ops = {
@@ -102,37 +101,25 @@ static const struct verbs_context_ops urxe_context_ops = {
 static int open_fds(struct urxe_context *ctx)
 {
 	struct ibv_context *c = &ctx->vctx.context;
-	char path[32];
-	int fds[2], err;
+	int err;
 
 	c->async_fd = c->cmd_fd = -1;
 	/* A pipe, for applications poll() and set O_NONBLOCK on async_fd. */
-	if (pipe2(fds, O_CLOEXEC))
-		return errno;
-	fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
-	ctx->async_rfd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	/* Without /proc the events of objects that go are not taken out. */
-	if (ctx->async_rfd < 0 && errno != ENOENT)
-		goto fail;
+	err = urxe_pipe_open(&ctx->async, ctx->dev, true);
+	if (err)
+		return err;
 	/*
 	 * Programs dup() it to share the context. One that can be named but not used: what
 	 * libibverbs tries on it by itself fails as it does on -1, with EBADF.
 	 */
 	c->cmd_fd = open("/", O_PATH | O_CLOEXEC);
-	if (c->cmd_fd < 0)
-		goto fail;
-	c->async_fd = fds[0];
-	ctx->async_wfd = fds[1];
+	if (c->cmd_fd < 0) {
+		err = errno;
+		urxe_pipe_close(&ctx->async, false);
+		return err;
+	}
+	c->async_fd = ctx->async.rfd;
 	return 0;
-
-fail:
-	err = errno;
-	if (ctx->async_rfd >= 0)
-		close(ctx->async_rfd);
-	close(fds[0]);
-	close(fds[1]);
-	return err;
 }
 
 static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cmd_fd, void *priv)
@@ -142,13 +129,17 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 	long cpus;
 	int err;
 
-	if (atomic_load(&dev->dead)) {
-		errno = EIO;
+	/* What a forked child has of its parent's device leads to its own. */
+	err = urxe_device_inherited(dev) && dev->heir ? dev->heir(dev, &dev)
+						      : urxe_device_check(dev);
+	if (err) {
+		errno = err;
 		return NULL;
 	}
 	ctx = urxe_rdma_alloc_context(ibdev, cmd_fd, ctx, vctx);
 	if (!ctx)
 		return NULL;
+	ctx->dev = dev;
 	err = open_fds(ctx);
 	if (err) {
 		verbs_uninit_context(&ctx->vctx);
@@ -156,7 +147,6 @@ static struct verbs_context *urxe_alloc_context(struct ibv_device *ibdev, int cm
 		errno = err;
 		return NULL;
 	}
-	ctx->dev = dev;
 	atomic_init(&ctx->refs, 1);
 	/* A vector for each processor, as adapters have: programs choose one by it. All are alike.
 	 */
@@ -183,9 +173,7 @@ void urxe_context_put(struct ibv_context *ibctx)
 	/* Who frees it sees all that the others did. */
 	if (atomic_fetch_sub_explicit(&ctx->refs, 1, memory_order_acq_rel) > 1)
 		return;
-	close(ctx->async_wfd);
-	if (ctx->async_rfd >= 0)
-		close(ctx->async_rfd);
+	urxe_pipe_close(&ctx->async, true);
 	urxe_mutex_fini(&ctx->async_lock);
 	verbs_uninit_context(&ctx->vctx);
 	free(ctx);
@@ -208,6 +196,12 @@ static void urxe_free_context(struct ibv_context *ibctx)
 	struct urxe_context *ctx = to_urxe_ctx(ibctx);
 	struct urxe_device *dev = ctx->dev;
 
+	if (urxe_device_inherited(dev)) {
+		urxe_pipe_close(&ctx->async, true);
+		close_fd(&ibctx->async_fd);
+		close_fd(&ibctx->cmd_fd);
+		return;
+	}
 	urxe_mutex_lock(&dev->mutex);
 	cds_list_del(&ctx->node);
 	urxe_mutex_unlock(&dev->mutex);
@@ -215,7 +209,7 @@ static void urxe_free_context(struct ibv_context *ibctx)
 		urxe_info("%s: closed with objects that are not destroyed; their QPs end",
 			  dev->cfg.name);
 		atomic_store(&ctx->closed, true);
-		/* Of a dead device they have ended, and a forked child takes no lock of theirs. */
+		/* Of a dead device they have ended. */
 		if (!urxe_device_check(dev)) {
 			urxe_qp_end_all(ctx);
 			urxe_wq_flush_all(dev, ctx);
@@ -349,7 +343,7 @@ static void port_speed(uint32_t mbps, struct ibv_port_attr *attr)
 	attr->active_speed = rates[i].speed;
 }
 
-static int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr)
+int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr)
 {
 	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_port_info info;

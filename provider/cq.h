@@ -11,7 +11,7 @@
 
 struct urxe_channel {
 	struct ibv_comp_channel channel; /* fd is the read end */
-	int wfd;
+	struct urxe_pipe pipe;
 	struct urxe_mutex lock; /* writers and the purge */
 };
 

@@ -245,6 +245,19 @@ void urxe_device_follow_host(struct urxe_device *dev)
 	urxe_port_follow_host(dev->port, host_changed, dev);
 }
 
+void urxe_device_orphan(struct urxe_device *dev)
+{
+	struct urxe_cq *cq;
+
+	dev->forked = true;
+	atomic_store(&dev->dead, true);
+	cds_list_for_each_entry (cq, &dev->cqs, node) {
+		memset(&cq->lock, 0, sizeof(cq->lock));
+		memset(&cq->poll_lock, 0, sizeof(cq->poll_lock));
+		cq->tail = atomic_load(&cq->head);
+	}
+}
+
 struct urxe_port *urxe_context_port(struct ibv_context *ctx)
 {
 	return to_urxe_dev(ctx)->port;

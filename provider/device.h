@@ -24,6 +24,7 @@
 #include "netio/identity.h"
 #include "netio/port.h"
 #include "netio/link.h"
+#include "pipe.h"
 #include "rlist.h"
 #include "table.h"
 #include "urxe/lock.h"
@@ -170,6 +171,11 @@ struct urxe_device {
 	atomic_bool started;
 	atomic_bool dead; /* its port is, or we are a forked child of the process that started it */
 	bool forked;	  /* the latter */
+	/**
+	 * Of a forked device: that of this process, which is made when there is none yet. 0 or
+	 * errno. NULL: there can be none. Thread-safe.
+	 */
+	int (*heir)(struct urxe_device *dev, struct urxe_device **heir);
 	unsigned lanes;
 	atomic_uint lane_hint;
 	bool one_cpu;		      /* our threads have one processor between them */
@@ -247,8 +253,7 @@ struct urxe_context {
 	atomic_uint refs;	   /* the open, and each object that points here by itself */
 	atomic_bool closed;	   /* nobody reads events any more */
 	struct cds_list_head node; /* on dev->contexts */
-	int async_wfd;
-	int async_rfd; /* our own, non-blocking description of async_fd's pipe */
+	struct urxe_pipe async;	   /* its read end is async_fd */
 	struct urxe_mutex async_lock;
 };
 
@@ -272,6 +277,23 @@ static inline int urxe_device_check(const struct urxe_device *dev)
 {
 	return atomic_load_explicit(&dev->dead, memory_order_relaxed) ? EIO : 0;
 }
+
+/**
+ * urxe_device_inherited - it is the parent's, in a forked child: its locks may be held by threads
+ * that are not here, so nothing of it is touched, and what is destroyed of it stays as it is
+ */
+static inline bool urxe_device_inherited(const struct urxe_device *dev)
+{
+	return __builtin_expect(dev->forked, 0);
+}
+
+/**
+ * urxe_device_orphan - in the child of a fork: the device is the parent's from now on
+ *
+ * It is dead. Its CQs are empty and can be polled, which says so. The caller holds cqs_lock and
+ * flusher.lock since before the fork.
+ */
+void urxe_device_orphan(struct urxe_device *dev);
 
 /**
  * urxe_device_claim - one more object of which there are @max
@@ -337,6 +359,8 @@ void urxe_path_error(void *dev, const struct urxe_path_error *e);
 
 /* ---- context.c ---- */
 extern const struct verbs_device_ops urxe_device_ops;
+/** urxe_query_port - ibv_query_port(), of a device that is this process's own. */
+int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr);
 /**
  * urxe_context_get - an object was made that keeps @ctx: those of which others are made, or that
  * raise events. Any lock.

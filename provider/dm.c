@@ -49,7 +49,7 @@ struct ibv_dm *urxe_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *
 	struct urxe_dm *dm = NULL;
 	size_t size;
 	/* A child may have memory of its own: that needs neither port nor thread. */
-	int err = dev->forked ? 0 : urxe_device_check(dev);
+	int err = urxe_device_inherited(dev) ? 0 : urxe_device_check(dev);
 
 	if (err)
 		goto fail;

@@ -17,7 +17,7 @@ static bool event_write(struct urxe_context *ctx, const struct ib_uverbs_async_e
 	if (atomic_load_explicit(&ctx->closed, memory_order_relaxed))
 		return false; /* there is nobody to read it */
 	/* Shorter than PIPE_BUF: whole or not at all. */
-	if (write(ctx->async_wfd, d, sizeof(*d)) == (ssize_t)sizeof(*d))
+	if (write(ctx->async.wfd, d, sizeof(*d)) == (ssize_t)sizeof(*d))
 		return true;
 	urxe_stat_inc(ctx->dev, URXE_STAT_EVENTS_LOST);
 	urxe_warn("%s: asynchronous event %u lost: the application does not read them",
@@ -93,9 +93,9 @@ unsigned urxe_event_purge(struct urxe_context *ctx, const void *element)
 	 * the read end does not block, should the application read at the same time.
 	 */
 	urxe_mutex_lock(&ctx->async_lock);
-	ioctl(ctx->async_rfd, FIONREAD, &waiting);
+	ioctl(ctx->async.own_rfd, FIONREAD, &waiting);
 	for (int i = 0; i < waiting / (int)sizeof(d); i++) {
-		if (read(ctx->async_rfd, &d, sizeof(d)) != (ssize_t)sizeof(d))
+		if (read(ctx->async.own_rfd, &d, sizeof(d)) != (ssize_t)sizeof(d))
 			break;
 		if (d.element == (uintptr_t)element)
 			purged++;

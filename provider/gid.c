@@ -20,6 +20,8 @@ int urxe_query_gid(struct ibv_context *ctx, uint32_t port, uint32_t index,
 
 	if (port != PORT_NUM)
 		return EINVAL;
+	if (urxe_device_inherited(to_urxe_dev(ctx)))
+		return EIO;
 	ret = urxe_port_gid(urxe_context_port(ctx), index, &own);
 	if (ret)
 		return ret;
@@ -68,6 +70,8 @@ int urxe_resolve_eth_l2(struct ibv_context *ctx, const struct ibv_ah_attr *attr,
 	struct urxe_gid_entry own;
 	int ret;
 
+	if (urxe_device_inherited(to_urxe_dev(ctx)))
+		return EIO;
 	if (attr->port_num != PORT_NUM ||
 	    urxe_port_gid(urxe_context_port(ctx), attr->grh.sgid_index, &own))
 		return EINVAL;

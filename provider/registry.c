@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The devices of the process: made from the configuration when first asked for, dead in a child
- * forked after they were brought up.
+ * The devices of the process: made from the configuration when first asked for, made anew in a
+ * child forked after they were brought up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,31 +24,36 @@ static struct {
 	bool loaded;
 	int error; /* of the configuration */
 	unsigned n;
-	struct urxe_device *devices[URXE_CONFIG_MAX_DEVICES];
+	struct urxe_device *devices[URXE_CONFIG_MAX_DEVICES]; /* programs know these */
+	/* What they stand for in this process: in a child of one that had started them, others. */
+	struct urxe_device *now[URXE_CONFIG_MAX_DEVICES];
+	bool refused[URXE_CONFIG_MAX_DEVICES]; /* there can be none, and the log says so */
 } registry = {.lock = URXE_MUTEX_INIT};
 
 /*
- * A child shares the port's memory with its parent, and has none of its threads: a device
- * that was up is dead there. One that was only opened is as good as new. (As many locks as there
- * are devices: more than clang follows.)
+ * A child shares the port's memory with its parent, and has none of its threads: a device that was
+ * up is the parent's, and dead there; who opens it again gets one of the child's own. One that was
+ * only opened is as good as new. (As many locks as there are devices: more than clang follows.)
  */
 static void fork_prepare(void) URXE_UNCHECKED
 {
 	urxe_status_fork_prepare();
 	urxe_mutex_lock(&registry.lock);
 	for (unsigned i = 0; i < registry.n; i++) {
-		urxe_mutex_lock(&registry.devices[i]->cqs_lock);
-		urxe_mutex_lock(&registry.devices[i]->flusher.lock);
+		urxe_mutex_lock(&registry.now[i]->cqs_lock);
+		urxe_mutex_lock(&registry.now[i]->flusher.lock);
 	}
 	urxe_rcu_fork_prepare();
+	urxe_pipe_fork_prepare();
 }
 
 static void fork_parent(void) URXE_UNCHECKED
 {
+	urxe_pipe_fork_parent();
 	urxe_rcu_fork_parent();
 	for (unsigned i = 0; i < registry.n; i++) {
-		urxe_mutex_unlock(&registry.devices[i]->flusher.lock);
-		urxe_mutex_unlock(&registry.devices[i]->cqs_lock);
+		urxe_mutex_unlock(&registry.now[i]->flusher.lock);
+		urxe_mutex_unlock(&registry.now[i]->cqs_lock);
 	}
 	urxe_mutex_unlock(&registry.lock);
 	urxe_status_fork_parent();
@@ -58,18 +63,59 @@ static void fork_child(void) URXE_UNCHECKED
 {
 	urxe_rcu_fork_child();
 	for (unsigned i = 0; i < registry.n; i++) {
-		struct urxe_device *dev = registry.devices[i];
+		struct urxe_device *dev = registry.now[i];
 
-		urxe_mutex_unlock(&dev->flusher.lock);
-		urxe_mutex_unlock(&dev->cqs_lock);
-		dev->forked = atomic_load(&dev->started);
-		if (dev->forked)
-			atomic_store(&dev->dead, true);
+		if (atomic_load(&dev->started))
+			urxe_device_orphan(dev);
 		else
 			urxe_mutex_init(&dev->mutex);
+		urxe_mutex_unlock(&dev->flusher.lock);
+		urxe_mutex_unlock(&dev->cqs_lock);
 	}
+	urxe_pipe_fork_child();
 	urxe_mutex_unlock(&registry.lock);
 	urxe_status_fork_child();
+}
+
+/* A device of this process in the place of its parent's. 0 or errno. */
+static int renew(unsigned i) URXE_REQUIRES(registry.lock)
+{
+	struct urxe_device *old = registry.devices[i], *dev;
+	const struct urxe_link_ops *ops;
+	void *arg;
+	int err;
+
+	urxe_link_select(&old->cfg, &ops, &arg);
+	if (!ops->forks) {
+		if (!registry.refused[i])
+			urxe_err("%s: port %s is the parent process's, and a forked child can have "
+				 "no other: use --port fabric, or urxed",
+				 old->cfg.name, old->cfg.port);
+		registry.refused[i] = true;
+		return EIO;
+	}
+	err = urxe_device_create(&dev, &old->cfg, ops, arg, true);
+	if (err)
+		return err;
+	/* One device has one, whichever process looks at it. */
+	dev->guid = old->guid;
+	registry.now[i] = dev;
+	return 0;
+}
+
+static int heir(struct urxe_device *dev, struct urxe_device **out)
+{
+	int err = EIO;
+
+	urxe_mutex_lock(&registry.lock);
+	for (unsigned i = 0; i < registry.n; i++) {
+		if (registry.devices[i] != dev)
+			continue;
+		err = registry.now[i]->forked ? renew(i) : 0;
+		*out = registry.now[i];
+	}
+	urxe_mutex_unlock(&registry.lock);
+	return err ? err : urxe_device_check(*out);
 }
 
 static int registry_load(void)
@@ -101,6 +147,8 @@ static int registry_load(void)
 			urxe_err("device %s: %s", cfg->devices[i].name, strerror(err));
 			break;
 		}
+		registry.devices[registry.n]->heir = heir;
+		registry.now[registry.n] = registry.devices[registry.n];
 		registry.n++;
 	}
 	if (registry.n)
@@ -165,7 +213,7 @@ __attribute__((destructor)) static void registry_exit(void)
 	bool linger = false;
 
 	for (unsigned i = 0; i < registry.n; i++) {
-		struct urxe_device *dev = registry.devices[i];
+		struct urxe_device *dev = registry.now[i];
 
 		if (!atomic_load(&dev->started) || atomic_load(&dev->dead))
 			continue;

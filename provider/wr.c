@@ -244,6 +244,9 @@ static void wr_start(struct ibv_qp_ex *qpx) URXE_UNCHECKED
 	struct urxe_qp *qp = of(qpx);
 	struct urxe_builder *b = &qp->wr;
 
+	/* A thread that is not here may have it, and the QP is good for nothing but saying so. */
+	if (urxe_device_inherited(qp->dev))
+		memset(&qp->lock, 0, sizeof(qp->lock));
 	urxe_spin_lock(&qp->lock);
 	b->next = qp->sq.post;
 	b->wqe = NULL;

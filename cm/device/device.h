@@ -71,8 +71,6 @@ struct urxe_device_client {
 	void (*report)(struct urxe_report *r);
 	/** Is an IB CM's id with this handler one of its own? */
 	bool (*owns)(urxe_cm_handler handler);
-	/** This is a child process now: nobody waits for anything. */
-	void (*forked)(void);
 };
 
 /* ---- lib.c ---- */
@@ -84,10 +82,22 @@ void urxe_cma_release(void) URXE_RELEASE(urxe_cma_lock);
 /**
  * urxe_cma_enter - take the lock, with the devices known
  *
- * 0, or an errno without the lock: ENODEV when no urxe device is configured, in a child forked
- * after the CM was started, and when the process is exiting.
+ * 0, or an errno without the lock: ENODEV when no urxe device is configured, and when the process
+ * is exiting.
  */
 int urxe_cma_enter(void) URXE_TRY_ACQUIRE(0, urxe_cma_lock);
+/**
+ * urxe_cma_life - how often this process, or one that it was forked from, became a child after the
+ * CM had started. What was made in another life is the parent's. Locked.
+ */
+unsigned urxe_cma_life(void) URXE_REQUIRES(urxe_cma_lock);
+#define URXE_CMA_MAX_CHILDREN 2 /* rdma_cm, ib_cm */
+/**
+ * urxe_cma_on_child - have @fn called, locked, in forked children: nobody waits for anything there
+ *
+ * @begun: and another life begins, see urxe_cma_life(). Once more does nothing. Locked.
+ */
+void urxe_cma_on_child(void (*fn)(bool begun)) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_leave - give what urxe_cma_enter() took. */
 void urxe_cma_leave(void) URXE_RELEASE(urxe_cma_lock);
 /** urxe_cma_num_devices - how many devices there are. Locked. */

@@ -20,10 +20,12 @@ struct urxe_mutex urxe_cma_lock = URXE_MUTEX_INIT;
 /* What the API forces to be global. Guarded by the lock. */
 static struct {
 	bool loaded;
-	bool dead; /* a child of a parent with agents, or the process is exiting */
+	bool dead;     /* the process is exiting */
+	unsigned life; /* counted up in a child of a parent with agents */
 	bool exiting;
-	pthread_t exiter;			 /* who runs the destructors */
-	unsigned starting;			 /* devices, in the background */
+	pthread_t exiter;  /* who runs the destructors */
+	unsigned starting; /* devices, in the background */
+	void (*children[URXE_CMA_MAX_CHILDREN])(bool begun);
 	const struct urxe_device_client *client; /* NULL: none yet */
 	unsigned n;
 	struct urxe_cma_dev devices[URXE_CMA_MAX_DEVICES];
@@ -54,8 +56,9 @@ void urxe_cma_release(void)
 
 /*
  * A child has the parent's memory, but none of its threads, and the port is the parent's. What
- * was not started in the parent may be started in the child; what is half started could be neither
- * used nor started again.
+ * was not started in the parent may be started in the child, with the ids that there are; what was
+ * is begun anew, and ids and channels of the parent's are refused. What is half started could be
+ * neither used nor started again.
  */
 static void fork_prepare(void) URXE_ACQUIRE(urxe_cma_lock)
 {
@@ -69,15 +72,37 @@ static void fork_parent(void) URXE_RELEASE(urxe_cma_lock)
 	urxe_mutex_unlock(&urxe_cma_lock);
 }
 
+static bool device_begun(const struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock)
+{
+	return dev->agent || (dev->verbs && urxe_gsi_lost(dev->verbs));
+}
+
+/* What it had stays in memory as it is: the parent's. */
+static void device_forget(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock)
+{
+	if (dev->verbs && urxe_gsi_lost(dev->verbs)) {
+		dev->verbs = NULL;
+		dev->pd = NULL;
+		dev->xrcd = NULL;
+	}
+	dev->agent = NULL;
+	dev->listening = NULL;
+	dev->lost = false;
+	CDS_INIT_LIST_HEAD(&dev->starters);
+}
+
 static void fork_child(void) URXE_RELEASE(urxe_cma_lock)
 {
-	for (unsigned i = 0; i < lib.n; i++) {
-		if (lib.devices[i].agent)
-			lib.dead = true;
-	}
+	bool begun = false;
+
+	for (unsigned i = 0; i < lib.n; i++)
+		begun |= device_begun(&lib.devices[i]);
+	for (unsigned i = 0; begun && i < lib.n; i++)
+		device_forget(&lib.devices[i]);
+	lib.life += begun;
 	pthread_cond_init(&started, NULL);
-	if (lib.client)
-		lib.client->forked();
+	for (unsigned i = 0; i < URXE_CMA_MAX_CHILDREN && lib.children[i]; i++)
+		lib.children[i](begun);
 	urxe_mutex_unlock(&urxe_cma_lock); /* taken by this very thread before the fork */
 }
 
@@ -123,6 +148,21 @@ int urxe_cma_enter(void)
 	if (err)
 		urxe_cma_release();
 	return err;
+}
+
+unsigned urxe_cma_life(void)
+{
+	return lib.life;
+}
+
+void urxe_cma_on_child(void (*fn)(bool begun))
+{
+	unsigned i = 0;
+
+	while (i < URXE_CMA_MAX_CHILDREN && lib.children[i] && lib.children[i] != fn)
+		i++;
+	if (i < URXE_CMA_MAX_CHILDREN)
+		lib.children[i] = fn;
 }
 
 void urxe_cma_leave(void)

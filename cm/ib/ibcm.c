@@ -58,7 +58,12 @@ void urxe_ibcm_publish(struct urxe_ibcm_id *id)
 /* Around each call: lock, and what the consumer sees. */
 static int begin(struct ib_cm_id *cm_id) URXE_TRY_ACQUIRE(0, urxe_cma_lock)
 {
-	return cm_id ? urxe_cma_enter() : EINVAL;
+	int err = cm_id ? urxe_cma_enter() : EINVAL;
+
+	if (err || to_ibcm(cm_id)->life == urxe_cma_life())
+		return err;
+	urxe_cma_leave();
+	return EIO;
 }
 
 static int end(struct ib_cm_id *cm_id, int err) URXE_RELEASE(urxe_cma_lock)
@@ -87,7 +92,11 @@ static int create(struct urxe_ibcm_id *id) URXE_REQUIRES(urxe_cma_lock)
 	struct urxe_agent *agent;
 	int err = 0;
 
+	id->life = urxe_cma_life();
 	id->dev = urxe_cma_device_of(id->id.device, &err);
+	/* Of a parent process: the device is there, but not by this context. */
+	if (!err && urxe_gsi_lost(id->id.device))
+		err = EIO;
 	if (!err)
 		err = urxe_agent_get(id->dev, &agent);
 	if (!err)
@@ -155,7 +164,8 @@ void ib_destroy_cm_id(struct ib_cm_id *cm_id)
 	struct urxe_ibcm_id *id;
 	bool mine;
 
-	/* After the CM's end nobody calls back, and it is not known what was in use then. */
+	/* After the CM's end nobody calls back, and it is not known what was in use then. A parent
+	 * process's stays, in its child's memory, too. */
 	if (begin(cm_id))
 		return;
 	id = to_ibcm(cm_id);

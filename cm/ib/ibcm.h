@@ -14,6 +14,7 @@ struct urxe_ibcm_id {
 	struct urxe_cma_dev *dev;
 	struct urxe_cm_id *cm;
 	void *claim;	  /* of its service ids, among processes; NULL: it does not listen */
+	unsigned life;	  /* urxe_cma_life() of its making */
 	unsigned pending; /* requests in the queue, for a listening id */
 	bool gone;	  /* is being destroyed: no more callbacks */
 	struct cds_list_head stock; /* events for when there is no memory */

@@ -265,6 +265,7 @@ static int request(struct urxe_ibcm_id *listener, struct urxe_cm_id *cm,
 		id->id = listener->id;
 		id->id.service_mask = UINT64_MAX;
 		id->dev = listener->dev;
+		id->life = listener->life;
 		id->cm = cm;
 		e = new_event(id, listener, ev);
 	}

@@ -62,10 +62,24 @@ static void called(struct urxe_ibcm_event *e, int ret) URXE_REQUIRES(urxe_cma_lo
 	pthread_cond_broadcast(&caller.done);
 }
 
+/* The thread is not here; but a callback that forks is, and goes no further than its end. */
+static void forked(bool begun)
+{
+	pthread_cond_init(&caller.more, NULL);
+	pthread_cond_init(&caller.done, NULL);
+	caller.started = caller.free_now = false;
+	caller.now = NULL;
+	if (begun)
+		CDS_INIT_LIST_HEAD(&caller.events);
+}
+
 static void *run(void *arg)
 {
+	unsigned life;
+
 	if (urxe_cma_enter())
 		return NULL;
+	life = urxe_cma_life();
 	for (;;) {
 		struct urxe_ibcm_event *e = next_event();
 		int ret;
@@ -75,6 +89,10 @@ static void *run(void *arg)
 		/* At the process's end this thread goes no further. */
 		if (urxe_cma_enter())
 			return NULL;
+		if (life != urxe_cma_life()) {
+			urxe_cma_leave();
+			return NULL;
+		}
 		called(e, ret);
 	}
 	return NULL;
@@ -91,6 +109,7 @@ int urxe_ibcm_start(void)
 		return err;
 	pthread_detach(caller.thread);
 	caller.started = true;
+	urxe_cma_on_child(forked);
 	return 0;
 }
 

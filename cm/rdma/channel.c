@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +26,48 @@ pthread_cond_t urxe_cma_acked = PTHREAD_COND_INITIALIZER;
 #define DRIVE_NS     200000u /* some round trips, and what the peer's application does in between */
 #define YIELD_AFTER  256     /* turns that found nothing: the peer may share the core */
 
+static void set_token(struct urxe_cma_channel *ch);
+
+/* Those that are not destroyed. Guarded by urxe_cma_lock. */
+static CDS_LIST_HEAD(living);
+
+/*
+ * A descriptor that parent and child share has one token for both. So in the child a channel that
+ * it may use gets another one under the same number; the parent's others are not read there.
+ */
+static void renew(struct urxe_cma_channel *ch)
+{
+	int fd = eventfd(0, EFD_CLOEXEC), flags = fcntl(ch->channel.fd, F_GETFL);
+	struct stat old, new;
+
+	/* Under the number there may be something else, where a program closes all there is. */
+	if (fd >= 0 && flags >= 0 && !fstat(ch->channel.fd, &old) && !fstat(fd, &new) &&
+	    old.st_dev == new.st_dev &&
+	    old.st_ino == new.st_ino &&dup3(fd, ch->channel.fd, O_CLOEXEC) >= 0) {
+		fcntl(ch->channel.fd, F_SETFL, flags & O_NONBLOCK);
+		ch->token = false;
+		ch->readers = ch->drivers = ch->sleepers = 0;
+		set_token(ch);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static void forked(bool begun)
+{
+	struct urxe_cma_channel *ch;
+
+	pthread_cond_init(&urxe_cma_acked, NULL);
+	if (begun) {
+		CDS_INIT_LIST_HEAD(&living);
+		CDS_INIT_LIST_HEAD(&urxe_cma_ids);
+		CDS_INIT_LIST_HEAD(&urxe_cma_leaving);
+		return;
+	}
+	cds_list_for_each_entry (ch, &living, entry)
+		renew(ch);
+}
+
 struct urxe_cma_channel *urxe_cma_channel_create(void)
 {
 	struct urxe_cma_channel *ch = calloc(1, sizeof(*ch));
@@ -37,11 +80,24 @@ struct urxe_cma_channel *urxe_cma_channel_create(void)
 		return NULL;
 	}
 	CDS_INIT_LIST_HEAD(&ch->events);
+	urxe_cma_hold();
+	urxe_cma_on_child(forked);
+	ch->life = urxe_cma_life();
+	cds_list_add_tail(&ch->entry, &living);
+	urxe_cma_release();
 	return ch;
+}
+
+int urxe_cma_channel_check(const struct urxe_cma_channel *ch)
+{
+	return ch->life == urxe_cma_life() ? 0 : EIO;
 }
 
 void urxe_cma_channel_free(struct urxe_cma_channel *ch)
 {
+	urxe_cma_hold();
+	cds_list_del(&ch->entry);
+	urxe_cma_release();
 	close(ch->channel.fd);
 	free(ch);
 }
@@ -97,7 +153,13 @@ URXE_CMA_API void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 		return;
 	ch = to_cma_channel(channel);
 	urxe_cma_hold();
+	if (urxe_cma_channel_check(ch)) {
+		urxe_cma_release();
+		close(channel->fd);
+		return;
+	}
 	ch->dead = true;
+	cds_list_del(&ch->entry);
 	if (ch->readers)
 		put_token(ch); /* each passes it on to the next */
 	else
@@ -469,7 +531,8 @@ void urxe_cma_ack(struct urxe_cma_event *ev)
 static void ack(struct urxe_cma_event *ev)
 {
 	urxe_cma_hold();
-	urxe_cma_ack(ev);
+	if (ev->owner->life == urxe_cma_life())
+		urxe_cma_ack(ev);
 	urxe_cma_release();
 }
 
@@ -511,6 +574,11 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 		err = urxe_cma_enter();
 		if (err)
 			return urxe_cma_ret(err);
+		err = urxe_cma_channel_check(ch);
+		if (err) {
+			urxe_cma_leave();
+			return urxe_cma_ret(err);
+		}
 		dead = ch->dead;
 		ev = dead ? NULL : take(ch);
 		if (ev)

@@ -79,7 +79,8 @@ struct urxe_cma_channel {
 	unsigned drivers;		   /* they drive, look next, and need no token */
 	unsigned sleepers;		   /* they are in read(), or close to it */
 	bool dead;			   /* destroyed by the application */
-	struct cds_list_head entry;	   /* among the dead */
+	struct cds_list_head entry;	   /* among the living, or the dead */
+	unsigned life;			   /* urxe_cma_life() of its making */
 };
 
 struct urxe_cma_event {
@@ -130,7 +131,8 @@ struct urxe_cma_id {
 	struct cds_list_head
 		all; /* in the library's list of ids, or of those that are in DESTROY */
 	enum urxe_cma_state state;
-	bool sync; /* the channel is its own, calls wait */
+	unsigned life; /* urxe_cma_life() of its making */
+	bool sync;     /* the channel is its own, calls wait */
 
 	/* events */
 	struct cds_list_head events; /* not yet taken */
@@ -216,7 +218,7 @@ static inline struct urxe_cma_channel *to_cma_channel(struct rdma_event_channel 
 /** urxe_cma_ret - an errno as rdma_cma.h wants it. */
 int urxe_cma_ret(int err);
 /** urxe_cma_begin, urxe_cma_end - around the locked part of a call on an id: enter (EINVAL for
- * NULL), and leave, passing on the part's errno. */
+ * NULL, EIO for an id of a parent process), and leave, passing on the part's errno. */
 int urxe_cma_begin(const struct rdma_cm_id *id) URXE_TRY_ACQUIRE(0, urxe_cma_lock);
 int urxe_cma_end(int err) URXE_RELEASE(urxe_cma_lock);
 /**
@@ -239,6 +241,8 @@ extern pthread_cond_t urxe_cma_acked;
 
 struct urxe_cma_channel *urxe_cma_channel_create(void);
 void urxe_cma_channel_free(struct urxe_cma_channel *ch);
+/** urxe_cma_channel_check - EIO: it is a parent process's. Locked. */
+int urxe_cma_channel_check(const struct urxe_cma_channel *ch) URXE_REQUIRES(urxe_cma_lock);
 /** Events that an id has in stock: as many as come with nobody acknowledging one. */
 #define URXE_CMA_STOCK 3
 /** urxe_cma_stock - @n events more in stock for @id. 0 or ENOMEM. Locked, unless the id is new. */

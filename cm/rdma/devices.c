@@ -132,9 +132,4 @@ static bool owns(urxe_cm_handler handler)
 	       handler == urxe_cma_waiter_handler;
 }
 
-static void forked(void)
-{
-	pthread_cond_init(&urxe_cma_acked, NULL);
-}
-
-const struct urxe_device_client urxe_cma_client = {lost, readdressed, report, owns, forked};
+const struct urxe_device_client urxe_cma_client = {lost, readdressed, report, owns};

@@ -25,7 +25,12 @@ int urxe_cma_ret(int err)
 
 int urxe_cma_begin(const struct rdma_cm_id *id)
 {
-	return id ? urxe_cma_enter() : EINVAL;
+	int err = id ? urxe_cma_enter() : EINVAL;
+
+	if (err || caa_container_of(id, struct urxe_cma_id, id)->life == urxe_cma_life())
+		return err;
+	urxe_cma_leave();
+	return EIO;
 }
 
 int urxe_cma_end(int err)
@@ -100,6 +105,12 @@ int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **i
 	err = urxe_cma_enter();
 	if (err)
 		goto fail;
+	err = urxe_cma_channel_check(ch);
+	if (err) {
+		urxe_cma_leave();
+		goto fail;
+	}
+	p->life = urxe_cma_life();
 	p->sync = !channel;
 	urxe_cma_set_client(&urxe_cma_client);
 	cds_list_add_tail(&p->all, &urxe_cma_ids);
@@ -183,8 +194,9 @@ URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
 	CDS_LIST_HEAD(orphans);
 	int err = urxe_cma_begin(id);
 
+	/* A parent process's stays, in its child's memory, too. */
 	if (err)
-		return urxe_cma_ret(err);
+		return err == EIO ? 0 : urxe_cma_ret(err);
 	urxe_cma_id_end(p, &orphans);
 	/* Requests that nobody has seen: rejected with their listener. */
 	cds_list_for_each_entry_safe (child, next, &orphans, all) {
@@ -219,12 +231,15 @@ URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channe
 		ch = urxe_cma_channel_create();
 	if (!ch)
 		return -1;
-	err = urxe_cma_enter();
+	err = urxe_cma_begin(id);
 	if (err) {
 		if (!channel)
 			urxe_cma_channel_free(ch);
 		return urxe_cma_ret(err);
 	}
+	err = urxe_cma_channel_check(ch);
+	if (err)
+		return urxe_cma_ret(urxe_cma_end(err));
 	old = p->channel;
 	was_sync = p->sync;
 	if (old != ch)

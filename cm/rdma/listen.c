@@ -92,6 +92,7 @@ static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_c
 		return NULL;
 	urxe_cma_attach(id, svc->dev);
 	id->passive = true;
+	id->life = listener->life;
 	id->state = URXE_CMA_REQUEST;
 	id->sgid = path->sgid;
 	id->dgid = path->dgid;

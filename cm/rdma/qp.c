@@ -173,7 +173,7 @@ static int init_qp(struct urxe_cma_id *id, struct ibv_qp *qp) URXE_REQUIRES(urxe
 
 static int install_qp(struct urxe_cma_id *id, struct ibv_qp *qp)
 {
-	int err = urxe_cma_enter();
+	int err = urxe_cma_begin(&id->id);
 
 	if (err)
 		return err;
@@ -277,7 +277,8 @@ URXE_CMA_API void rdma_destroy_qp(struct rdma_cm_id *id)
 		return;
 	/* From here on the CM does not touch it. */
 	urxe_cma_hold();
-	urxe_cma_mcast_detach_all(to_cma_id(id));
+	if (to_cma_id(id)->life == urxe_cma_life())
+		urxe_cma_mcast_detach_all(to_cma_id(id));
 	qp = id->qp;
 	id->qp = NULL;
 	urxe_cma_release();

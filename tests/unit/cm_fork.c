@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * A program that opens its device and forks before it means to talk, as libfabric and pyverbs
- * do: parent and children each have a working CM. Run by `urxe run --port loop`; without a
- * configuration (argument "none") there is no device, and each call says so.
+ * do, and again when it has talked: parent and children each have a working CM. Run by `urxe run
+ * --port loop`; without a configuration (argument "none") there is no device, and each call says
+ * so.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,15 +42,17 @@ static int expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type,
 	return !ok;
 }
 
-static int talk(void)
+/* On a server's channel, which may be a parent's that had not begun: then it is the child's, too.
+ */
+static int talk_on(struct rdma_event_channel *sch)
 {
-	struct rdma_event_channel *sch = rdma_create_event_channel();
 	struct rdma_event_channel *cch = rdma_create_event_channel();
 	struct sockaddr_in sin = {.sin_family = AF_INET};
-	struct rdma_conn_param param = {.qp_num = 0x123, .retry_count = 7};
+	static unsigned qpn = 0x100; /* in timewait for a while */
+	struct rdma_conn_param param = {.qp_num = qpn++, .retry_count = 7};
 	struct rdma_cm_id *l, *c, *s;
 
-	TRY(sch && cch);
+	TRY(cch);
 	sin.sin_addr.s_addr = inet_addr("10.0.0.1");
 	TRY(!rdma_create_id(sch, &l, NULL, RDMA_PS_TCP));
 	TRY(!rdma_bind_addr(l, (struct sockaddr *)&sin));
@@ -59,7 +65,7 @@ static int talk(void)
 	TRY(!expect(cch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL));
 	TRY(!rdma_connect(c, &param));
 	TRY(!expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, &s));
-	param.qp_num = 0x321;
+	param.qp_num = qpn++;
 	TRY(!rdma_accept(s, &param));
 	TRY(!expect(cch, RDMA_CM_EVENT_CONNECT_RESPONSE, NULL));
 	TRY(!rdma_establish(c));
@@ -70,9 +76,78 @@ static int talk(void)
 	TRY(!rdma_destroy_id(c));
 	TRY(!rdma_destroy_id(s));
 	TRY(!rdma_destroy_id(l));
-	rdma_destroy_event_channel(sch);
 	rdma_destroy_event_channel(cch);
 	return 0;
+}
+
+static int talk(void)
+{
+	struct rdma_event_channel *sch = rdma_create_event_channel();
+	int failed;
+
+	TRY(sch);
+	failed = talk_on(sch);
+	rdma_destroy_event_channel(sch);
+	return failed;
+}
+
+/* Two children and their parent, all at once. */
+static int family(struct rdma_event_channel *sch)
+{
+	int failed = 0, status;
+	pid_t pid[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		pid[i] = fork();
+		TRY(pid[i] >= 0);
+		if (!pid[i])
+			exit(sch ? talk_on(sch) : talk());
+	}
+	failed |= sch ? talk_on(sch) : talk();
+	for (unsigned i = 0; i < 2; i++) {
+		TRY(waitpid(pid[i], &status, 0) == pid[i]);
+		failed |= status;
+	}
+	return failed;
+}
+
+/* Of later headers. */
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			uint64_t arg);
+#define USER_EVENT ((enum rdma_cm_event_type)18)
+
+static bool readable(const struct rdma_event_channel *ch)
+{
+	struct pollfd pfd = {.fd = ch->fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* An event that waits at the fork waits in both: who takes it does not take it from the other. */
+static int waiting_event(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *id;
+	int fds[2], status;
+	pid_t pid;
+	char c;
+
+	TRY(!rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	TRY(!rdma_write_cm_event(id, USER_EVENT, 0, 0));
+	TRY(!pipe(fds));
+	pid = fork();
+	TRY(pid >= 0);
+	close(fds[!pid]);
+	if (!pid)
+		TRY(!read(fds[0], &c, 1)); /* the parent has taken its own */
+	TRY(readable(ch));
+	TRY(!expect(ch, USER_EVENT, NULL));
+	TRY(!readable(ch));
+	TRY(!rdma_destroy_id(id));
+	close(fds[!!pid]);
+	if (!pid)
+		exit(0);
+	TRY(waitpid(pid, &status, 0) == pid);
+	return status;
 }
 
 static int no_device(void)
@@ -90,9 +165,9 @@ static int no_device(void)
 
 int main(int argc, char **argv)
 {
+	struct rdma_event_channel *sch;
 	struct ibv_context **list;
-	int failed = 0, status;
-	pid_t pid[2];
+	int failed;
 
 	setvbuf(stdout, NULL, _IONBF, 0);
 	if (argc > 1 && !strcmp(argv[1], "none"))
@@ -100,16 +175,10 @@ int main(int argc, char **argv)
 	list = rdma_get_devices(NULL);
 	TRY(list && list[0]);
 	rdma_free_devices(list);
-	for (unsigned i = 0; i < 2; i++) {
-		pid[i] = fork();
-		TRY(pid[i] >= 0);
-		if (!pid[i])
-			return talk();
-	}
-	failed |= talk();
-	for (unsigned i = 0; i < 2; i++) {
-		TRY(waitpid(pid[i], &status, 0) == pid[i]);
-		failed |= status;
-	}
+	sch = rdma_create_event_channel();
+	TRY(sch);
+	failed = waiting_event(sch) || family(sch);
+	/* The CM is up now. */
+	failed |= family(NULL);
 	return failed ? 1 : 0;
 }

@@ -849,7 +849,7 @@ static void destroy_in_callback(void)
 	ib_destroy_cm_id(listener);
 }
 
-/* A child cannot use what its parent had started, and says so. */
+/* A child cannot use what is its parent's, and says so. */
 static void after_fork(void)
 {
 	struct ibv_sa_path_rec path = path_to(0, 1);
@@ -860,10 +860,16 @@ static void after_fork(void)
 
 	CU_ASSERT_FATAL(pid >= 0);
 	if (!pid) {
-		bool ok = !ib_create_cm_id(ctx, handler, NULL) && errno == ENODEV &&
-			  ib_send_cm_req(id, &req) == -ENODEV;
+		bool ok = !ib_create_cm_id(ctx, handler, NULL) && errno == EIO &&
+			  ib_send_cm_req(id, &req) == -EIO;
+		struct ib_cm_id *own;
 
 		ib_destroy_cm_id(id);
+		ctx = ibv_open_device(ctx->device);
+		own = ctx ? ib_create_cm_id(ctx, handler, NULL) : NULL;
+		ok = ok && own && !ib_cm_listen(own, htobe64(0x4711), 0);
+		if (ok)
+			ib_destroy_cm_id(own);
 		_exit(!ok);
 	}
 	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);

@@ -968,11 +968,20 @@ static void not_offered(void)
 	close(fds[1]);
 }
 
-/* The CM is up: a child has none, says so, and leaves its parent's alone. */
+static bool refused(struct pair *p)
+{
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	return rdma_create_id(p->sch, &id, NULL, RDMA_PS_TCP) == -1 && errno == EIO &&
+	       rdma_get_cm_event(p->sch, &ev) == -1 && errno == EIO &&
+	       rdma_disconnect(p->client) == -1 && errno == EIO && !rdma_destroy_id(p->client);
+}
+
+/* The CM is up: a child has one of its own, and leaves its parent's alone. */
 static void forked_child(void)
 {
-	struct pair p;
-	struct rdma_cm_id *id;
+	struct pair p, own;
 	int status;
 	pid_t pid;
 
@@ -980,12 +989,15 @@ static void forked_child(void)
 	pid = fork();
 	CU_ASSERT_FATAL(pid >= 0);
 	if (!pid) {
-		bool ok = !rdma_create_event_channel() && errno == ENODEV;
+		bool ok = refused(&p);
 
-		ok = ok && rdma_create_id(p.sch, &id, NULL, RDMA_PS_TCP) == -1 && errno == ENODEV;
-		ok = ok && rdma_disconnect(p.client) == -1 && errno == ENODEV;
-		ok = ok && rdma_destroy_id(p.client) == -1 && errno == ENODEV;
-		_exit(ok ? 0 : 1);
+		pair_open(&own, "10.0.0.1");
+		ok = ok && !rdma_disconnect(own.server) &&
+		     !expect(own.cch, RDMA_CM_EVENT_DISCONNECTED, NULL) &&
+		     !expect(own.sch, RDMA_CM_EVENT_DISCONNECTED, NULL);
+		pair_close(&own);
+		rdma_destroy_event_channel(p.sch);
+		_exit(ok && !CU_get_number_of_failures() ? 0 : 1);
 	}
 	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
 	CU_ASSERT_EQUAL(status, 0);

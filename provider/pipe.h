@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Pipes that the program reads events from: of a context, of a completion channel. A forked child
+ * has pipes of its own in their place, for what it took out of its parent's the parent would miss.
+ */
+#ifndef URXE_PROVIDER_PIPE_H
+#define URXE_PROVIDER_PIPE_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include <urcu/list.h>
+
+struct urxe_device;
+
+/** A pipe; its owner's, but for what is private. Descriptors are -1 when there is none. */
+struct urxe_pipe {
+	int rfd;     /* the program's, which may set O_NONBLOCK, and close it */
+	int wfd;     /* never waits */
+	int own_rfd; /* a description of the read end that is ours and never waits, or -1 */
+	/* private: */
+	const struct urxe_device *dev;
+	struct cds_list_head node;
+	dev_t st_dev;
+	ino_t st_ino;
+};
+
+/**
+ * urxe_pipe_open - make it
+ * @dev: whose events: when it is a parent's, the pipe ends with the parent's
+ * @own: with own_rfd; without /proc there is none, all the same
+ *
+ * 0 or errno. All descriptors are closed by exec.
+ */
+int urxe_pipe_open(struct urxe_pipe *p, const struct urxe_device *dev, bool own);
+
+/** urxe_pipe_close - of urxe_pipe_open(); the read end of the program's stays for @keep_rfd. */
+void urxe_pipe_close(struct urxe_pipe *p, bool keep_rfd);
+
+/**
+ * urxe_pipe_fork_prepare, _parent, _child - around fork()
+ *
+ * Innermost. In the child each pipe is a new and empty one under the same descriptors; that of a
+ * device which is the parent's (dev->forked) has nobody who writes: who reads finds its end.
+ */
+void urxe_pipe_fork_prepare(void);
+void urxe_pipe_fork_parent(void);
+void urxe_pipe_fork_child(void);
+
+#endif
