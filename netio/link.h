@@ -9,6 +9,7 @@
 #define URXE_NETIO_LINK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct urxe_fabric;
@@ -137,5 +138,16 @@ extern const struct urxe_link_ops urxe_link_loop_ops; /* no wire: own addresses 
  */
 void urxe_link_select(const struct urxe_port_config *cfg, const struct urxe_link_ops **ops,
 		      void **arg);
+
+/**
+ * urxe_link_check - can a device's `port` be at all, here and now? Starts nothing
+ * @eal_args: of the configuration: with a driver of its own (-d) any driver may be meant
+ *
+ * 0, or EINVAL and in @err what is accepted: a link that there is, a driver of DPDK's, a PCI
+ * address or an interface of this machine. What may come later (a peer, its socket) is not looked
+ * at. Thread-safe.
+ */
+int urxe_link_check(const struct urxe_port_config *cfg, const char *eal_args, char *err,
+		    size_t errlen);
 
 #endif

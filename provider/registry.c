@@ -140,6 +140,10 @@ static int registry_load(void)
 		const struct urxe_link_ops *ops;
 		void *arg;
 
+		if (urxe_link_check(&cfg->devices[i], cfg->eal_args, line, sizeof(line))) {
+			urxe_err("configuration: %s", line);
+			continue;
+		}
 		urxe_link_select(&cfg->devices[i], &ops, &arg);
 		err = urxe_device_create(&registry.devices[registry.n], &cfg->devices[i], ops, arg,
 					 true);

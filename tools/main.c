@@ -12,19 +12,31 @@ static const struct {
 	const char *name, *usage;
 	int (*main)(int argc, char **argv);
 } commands[] = {
-	{"run", tool_run_usage, tool_run},    {"status", tool_status_usage, tool_status},
-	{"stat", tool_stat_usage, tool_stat}, {"ip", tool_ip_usage, tool_ip},
-	{"bind", tool_bind_usage, tool_bind}, {"unbind", tool_unbind_usage, tool_unbind},
+	{"run", tool_run_usage, tool_run},
+	{"shell", tool_shell_usage, tool_shell},
+	{"env", tool_env_usage, tool_env},
+	{"status", tool_status_usage, tool_status},
+	{"stat", tool_stat_usage, tool_stat},
+	{"top", tool_top_usage, tool_top},
+	{"ip", tool_ip_usage, tool_ip},
+	{"bind", tool_bind_usage, tool_bind},
+	{"unbind", tool_unbind_usage, tool_unbind},
 };
+
+#define NAMES "run, shell, env, status, stat, top, ip, bind, unbind"
 
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static const char usage[] =
 	"usage: urxe run [OPTIONS] [--] CMD [ARG]...   run CMD with urxe devices\n"
+	"       urxe shell [OPTIONS]                   a shell whose programs see them\n"
+	"       urxe env [OPTIONS]                     the variables for that: eval \"$(urxe "
+	"env)\"\n"
 	"       urxe status [--json] [PID]             show devices, and the programs that use "
 	"them\n"
 	"       urxe stat [-i SEC] [-c COUNT] [PID]    show what they send and receive, as it "
 	"goes\n"
+	"       urxe top                               the same as a live table\n"
 	"       urxe ip add|del ADDR/LEN [OPTIONS]     change addresses of a running CMD's device\n"
 	"       urxe bind [OPTIONS] PCI... | --list    give network cards to DPDK; what there is\n"
 	"       urxe unbind PCI...                     give them back to the kernel\n"
@@ -33,8 +45,8 @@ static const char usage[] =
 	"\n"
 	"urxe is RoCEv2 in userspace: RDMA devices for programs that use libibverbs and "
 	"librdmacm,\n"
-	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1), urxe-stat(1), urxe-ip(1),\n"
-	"urxe-bind(1).\n";
+	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1), urxe-stat(1), urxe-top(1),\n"
+	"urxe-ip(1), urxe-bind(1).\n";
 
 static int help(const char *topic)
 {
@@ -48,7 +60,7 @@ static int help(const char *topic)
 			return 0;
 		}
 	}
-	return tool_fail("help: found '%s', accepted: run, status, stat, ip, bind, unbind", topic);
+	return tool_fail("help: found '%s', accepted: " NAMES, topic);
 }
 
 static bool is(const char *s, const char *a, const char *b)
@@ -74,6 +86,5 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].main(argc - 1, argv + 1);
 	}
-	return tool_fail("found command '%s', accepted: run, status, stat, ip, bind, unbind, help",
-			 argv[1]);
+	return tool_fail("found command '%s', accepted: " NAMES ", help", argv[1]);
 }

@@ -33,6 +33,24 @@ static int refuse(char **argv, const struct option *options, bool no_value)
 			 names(options, all, sizeof(all)));
 }
 
+int tool_seconds(const char *what, const char *text, double *seconds)
+{
+	char *end;
+
+	*seconds = strtod(text, &end);
+	if (end == text || *end || !(*seconds >= 0.1 && *seconds <= 86400))
+		return tool_fail("%s: found '%s', accepted: 0.1 to 86400 seconds", what, text);
+	return 0;
+}
+
+int tool_count(const char *what, const char *text, unsigned long *count)
+{
+	*count = strspn(text, "0123456789") == strlen(text) && strlen(text) < 10
+			 ? strtoul(text, NULL, 10)
+			 : 0;
+	return *count ? 0 : tool_fail("%s: found '%s', accepted: a number from 1", what, text);
+}
+
 int tool_option(int argc, char **argv, bool first, const struct option *options, const char *usage)
 {
 	struct option all[64] = {{"help", no_argument, NULL, HELP}};

@@ -37,69 +37,24 @@ struct stat_args {
 struct round {
 	const struct stat_args *args;
 	struct json_object *before, *now;
-	unsigned rows;		   /* since the title */
-	struct json_object *rates; /* of --json */
+	unsigned rows; /* since the title */
 };
-
-static struct json_object *device_of(struct json_object *all, uint64_t pid, const char *device)
-{
-	struct json_object *p, *d;
-
-	for (size_t i = 0; i < json_object_array_length(all); i++) {
-		p = json_object_array_get_idx(all, i);
-		for (size_t k = 0; (d = tool_json_at(p, "devices", k)); k++) {
-			if (tool_json_number(p, "pid") == pid &&
-			    !strcmp(tool_json_text(d, "name"), device))
-				return d;
-		}
-	}
-	return NULL;
-}
-
-static void show_device(struct round *r, struct json_object *p, struct json_object *d)
-{
-	const char *command = tool_json_text(p, "command"), *name = tool_json_text(d, "name");
-	int pid = (int)tool_json_number(p, "pid");
-	struct json_object *before = device_of(r->before, (uint64_t)pid, name);
-	struct tool_rates rates;
-
-	if (!before || !tool_rates(&rates, before, d))
-		return;
-	if (r->args->json) {
-		json_object_array_add(r->rates, tool_rates_json(pid, command, name, &rates));
-		return;
-	}
-	if (r->rows++ % TITLE_EVERY == 0)
-		tool_rates_title(stdout);
-	tool_rates_row(stdout, pid, command, name, &rates);
-}
-
-static int print_line(struct json_object *rates)
-{
-	struct json_object *o = json_object_new_object();
-	const char *text;
-	int ret;
-
-	json_object_object_add(o, "rates", rates);
-	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
-	ret = !text || puts(text) < 0;
-	json_object_put(o);
-	return ret;
-}
 
 static int show(struct round *r)
 {
-	struct json_object *p, *d;
+	struct tool_row *rows;
+	size_t n = tool_rows(r->before, r->now, &rows);
 	int ret = 0;
 
-	r->rates = r->args->json ? json_object_new_array() : NULL;
-	for (size_t i = 0; i < json_object_array_length(r->now); i++) {
-		p = json_object_array_get_idx(r->now, i);
-		for (size_t k = 0; (d = tool_json_at(p, "devices", k)); k++)
-			show_device(r, p, d);
+	for (size_t i = 0; i < n && !r->args->json; i++) {
+		if (r->rows++ % TITLE_EVERY == 0)
+			tool_rates_title(stdout);
+		tool_rates_row(stdout, rows[i].pid, rows[i].command, rows[i].device,
+			       &rows[i].rates);
 	}
 	if (r->args->json)
-		ret = print_line(r->rates);
+		ret = tool_rows_print(rows, n);
+	free(rows);
 	return fflush(stdout) || ret;
 }
 
@@ -153,22 +108,12 @@ static const struct option options[] = {
 
 static int take_option(struct stat_args *a, int c)
 {
-	char *end;
-
-	if (c == JSON) {
+	if (c == JSON)
 		a->json = true;
-	} else if (c == 'i') {
-		a->interval = strtod(optarg, &end);
-		if (end == optarg || *end || !(a->interval >= 0.1 && a->interval <= 86400))
-			return tool_fail("stat: -i: found '%s', accepted: 0.1 to 86400 seconds",
-					 optarg);
-	} else {
-		a->count = strspn(optarg, "0123456789") == strlen(optarg) && strlen(optarg) < 10
-				   ? strtoul(optarg, NULL, 10)
-				   : 0;
-		if (!a->count)
-			return tool_fail("stat: -c: found '%s', accepted: a number from 1", optarg);
-	}
+	else if (c == 'i')
+		return tool_seconds("stat: -i", optarg, &a->interval);
+	else
+		return tool_count("stat: -c", optarg, &a->count);
 	return 0;
 }
 

@@ -42,4 +42,31 @@ void tool_rates_row(FILE *out, int pid, const char *command, const char *device,
 struct json_object *tool_rates_json(int pid, const char *command, const char *device,
 				    const struct tool_rates *r);
 
+/* ---- rows.c: of all devices of all processes ---- */
+
+/** A row; texts are as long as the answers that it was made of. */
+struct tool_row {
+	int pid;
+	const char *command, *device;
+	struct tool_rates rates;
+};
+
+/** tool_rows - those that are in both arrays of answers; *@rows is to be freed. Returns how many.
+ */
+size_t tool_rows(struct json_object *before, struct json_object *now, struct tool_row **rows);
+/** tool_rows_print - as a line of JSON; 0, or 1 when nobody reads. */
+int tool_rows_print(const struct tool_row *rows, size_t n);
+
+/** Columns by which rows are sorted. */
+enum tool_row_column {
+	TOOL_ROW_PID,
+	TOOL_ROW_COMMAND,
+	TOOL_ROW_DEVICE,
+	TOOL_ROW_TX_BYTES = 6,
+	TOOL_ROW_COLUMNS = 10
+};
+extern const char *const tool_row_columns[TOOL_ROW_COLUMNS];
+/** tool_rows_sort - numbers from the largest on, words from A; @reverse: the other way. */
+void tool_rows_sort(struct tool_row *rows, size_t n, unsigned column, bool reverse);
+
 #endif

@@ -32,6 +32,11 @@ int tool_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  */
 int tool_option(int argc, char **argv, bool first, const struct option *options, const char *usage);
 
+/** tool_seconds, tool_count - values of options: seconds from 0.1 on; a number from 1 on. 0, or
+ * TOOL_EXIT_USAGE and a line on stderr that begins with @what. */
+int tool_seconds(const char *what, const char *text, double *seconds);
+int tool_count(const char *what, const char *text, unsigned long *count);
+
 /** Where the pieces lie, installed or in a build folder. */
 struct tool_places {
 	char dropin[4096];   /* directory with libibverbs.so.1 and librdmacm.so.1 */
@@ -43,17 +48,23 @@ int tool_places_find(struct tool_places *p);
 
 /* The subcommands: argv[0] is the subcommand's name. They return the exit status. */
 int tool_run(int argc, char **argv);
+int tool_shell(int argc, char **argv);
+int tool_env(int argc, char **argv);
 int tool_status(int argc, char **argv);
 int tool_stat(int argc, char **argv);
+int tool_top(int argc, char **argv);
 int tool_ip(int argc, char **argv);
 int tool_bind(int argc, char **argv);
 int tool_unbind(int argc, char **argv);
 
 extern const char tool_bind_usage[];
+extern const char tool_env_usage[];
 extern const char tool_ip_usage[];
 extern const char tool_run_usage[];
+extern const char tool_shell_usage[];
 extern const char tool_stat_usage[];
 extern const char tool_status_usage[];
+extern const char tool_top_usage[];
 extern const char tool_unbind_usage[];
 
 #endif

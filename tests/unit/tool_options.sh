@@ -23,7 +23,7 @@ is() {
 	fi
 }
 
-for c in run status stat ip bind unbind; do
+for c in run shell env status stat top ip bind unbind; do
 	is 0 "^usage: urxe $c " $c --help
 	is 0 "^usage: urxe $c " $c -h
 	is 0 "^usage: urxe $c " help $c
@@ -92,6 +92,69 @@ is 2 "^urxe: ip: found 'add', accepted: add ADDR" ip add
 is 2 "^urxe: ip: found 'up', accepted: add ADDR" ip up 10.0.0.1/24
 is 2 "^urxe: ip: found '10.0.0.1', accepted: ADDR/LEN" ip add 10.0.0.1
 is 2 "^urxe: ip: found 'x', accepted: one ADDR/LEN" ip add 10.0.0.1/24 x
+
+# A wrong port is found when it is named.
+for p in foo net_bogus0 net_ rings; do
+	is 2 "^urxe: urxe0: port: found '$p', accepted: loop, a PCI address, .*net_vhost" run --port $p true
+done
+is 2 '^urxe: urxe0: port: found no PCI device 0000:ff:1f.7' run --port ff:1f.7 true
+is 2 "^urxe: urxe0: port: found no interface 'none0'" run --port net_af_packet0,iface=none0 true
+is 2 "^urxe: urxe0: port: found 'foo'" env --port foo
+for p in net_vhost0,iface=$tmp/later,client=1 eth_ring0 virtio_user0,path=$tmp/later; do
+	is 0 '^one$' run --port "$p" echo one
+done
+is 0 '^one$' run --port mine0 --eal '-d librte_mine.so' echo one
+if command -v ibv_devinfo >/dev/null; then
+	printf '[a]\nport = foo\n[b]\nport = loop\n' >"$tmp/two"
+	vars=$("$urxe" env --port loop)
+	(
+		eval "$vars"
+		unset URXE_CONFIG_TEXT
+		URXE_CONFIG=$tmp/two ibv_devinfo -l
+	) >"$tmp/out" 2>&1
+	if ! grep -q "err: configuration: a: port: found 'foo', accepted" "$tmp/out" ||
+		grep -qw a "$tmp/out" && ! grep -qw b "$tmp/out"; then
+		echo "FAIL a port of the file that is none:"
+		cat "$tmp/out"
+		failed=1
+	fi
+fi
+
+# What a shell makes of urxe env is what urxe run has; nothing in it is obeyed.
+nasty="$tmp/it's \$(touch $tmp/obeyed) \`touch $tmp/obeyed\` \"\\x"
+one=$("$urxe" run --port loop --pcap "$nasty" sh -c 'echo "$URXE_CONFIG_TEXT,$LD_LIBRARY_PATH,$URXE_PROVIDER"')
+other=$(eval "$("$urxe" env --port loop --pcap "$nasty")" && echo "$URXE_CONFIG_TEXT,$LD_LIBRARY_PATH,$URXE_PROVIDER")
+if [ -z "$one" ] || [ "$one" != "$other" ] || [ -e "$tmp/obeyed" ]; then
+	echo "FAIL urxe env gives '$other', not '$one'"
+	failed=1
+fi
+is 0 '^Environment="URXE_CONFIG_TEXT=.*\\npcap = /a%%b' env --format=systemd --port loop --pcap '/a%b"'
+is 2 "^urxe: env: --format: found 'x', accepted: sh or systemd" env --port loop --format x
+is 2 "^urxe: env: found 'x', accepted: options" env --port loop x
+is 2 "^urxe: shell: found 'x', accepted: options" shell --port loop x
+
+# A shell that is no terminal's; and one that is, with the mark in its prompt and its exit status.
+SHELL=/bin/sh
+export SHELL
+echo 'echo "URXE=${URXE_CONFIG_TEXT:+yes}"; exit 7' >"$tmp/in"
+is 7 '^URXE=yes' shell --port loop <"$tmp/in"
+if command -v script >/dev/null && [ -x /bin/bash ]; then
+	printf 'PS1="mine> "\n' >"$tmp/.bashrc"
+	echo 'echo "fds=$(ls /proc/self/fd | wc -w)"; exit 5' |
+		HOME=$tmp SHELL=/bin/bash script -qec "'$urxe' run --port loop" /dev/null >"$tmp/out" 2>&1
+	status=$?
+	if [ $status != 5 ] || ! grep -q '(urxe) mine> ' "$tmp/out"; then
+		echo "FAIL urxe run on a terminal: status $status, not 5, or no mark:"
+		cat "$tmp/out"
+		failed=1
+	fi
+fi
+
+is 0 '^urxe top - .*, 0 devices' top -d .1
+is 0 '^{"rates":\[\]}' top -d .1 -n 2 --json
+is 2 "^urxe: top: -d: found '0', accepted" top -d 0
+is 2 "^urxe: top: -n: found 'x', accepted" top -n x
+is 2 "^urxe: top: found 'x', accepted: options" top x
 
 is 0 . bind --list --json
 is 2 "^urxe: bind: found none" bind --force
