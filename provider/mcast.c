@@ -165,6 +165,33 @@ bool urxe_mcast_attached(struct urxe_qp *qp)
 	return attached;
 }
 
+static void put_group(struct urxe_json *j, struct urxe_mcast_group *g)
+{
+	char text[URXE_GID_STRLEN];
+	struct urxe_rlist *l;
+
+	urxe_json_object(j, NULL);
+	urxe_json_string(j, "mgid", urxe_gid_print(g->mgid, text, sizeof(text)));
+	urxe_json_array(j, "qpns");
+	urxe_rlist_for_each (l, &g->members)
+		urxe_json_number(j, NULL,
+				 urxe_container_of(l, struct urxe_mcast_member, node)->qp->qpn);
+	urxe_json_end(j);
+	urxe_json_end(j);
+}
+
+void urxe_mcast_put_groups(struct urxe_json *j, struct urxe_device *dev)
+{
+	struct urxe_rlist *l;
+
+	urxe_json_array(j, "groups");
+	urxe_rcu_read_lock();
+	urxe_rlist_for_each (l, &dev->mcast_groups)
+		put_group(j, urxe_container_of(l, struct urxe_mcast_group, node));
+	urxe_rcu_read_unlock();
+	urxe_json_end(j);
+}
+
 static void packet_mgid(const struct urxe_decoded *pkt, uint8_t mgid[16])
 {
 	if (!pkt->ipv4) {

@@ -4,6 +4,7 @@
  * one by one. All is counted for other reasons already.
  */
 #include "provider.h"
+#include "mcast.h"
 #include "rcu.h"
 #include "status.h"
 #include "urxe/gid.h"
@@ -159,6 +160,7 @@ void urxe_status_put_device(struct urxe_json *j, struct urxe_device *dev, bool o
 	put_number_of(j, "srqs", &dev->num_srq);
 	put_number_of(j, "wqs", &dev->num_wq);
 	put_memory(j, dev);
+	urxe_mcast_put_groups(j, dev);
 	put_cqs(j, dev);
 	urxe_status_put_qps(j, dev);
 }

@@ -28,7 +28,7 @@ const char tool_status_usage[] =
 	"Shows the devices that the environment configures ($URXE_CONFIG, URXE_KEY variables), "
 	"and\n"
 	"this user's running programs with what they have on urxe devices: QPs, CQs, memory,\n"
-	"counters. Of several programs it is a row each, of one (or of PID) all.\n"
+	"counters, connections, groups. Of several programs (or without PID) first a row each.\n"
 	"\n"
 	"  --cm         show instead the connections of running programs\n"
 	"  --json       as JSON, all of all programs\n"

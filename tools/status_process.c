@@ -63,10 +63,13 @@ int tool_status_processes(int pid, bool cm, struct json_object *top, unsigned *c
 		tool_table_connections(stdout, all);
 	else if (leading && n)
 		putchar('\n');
-	if (!top && !cm && n == 1)
-		tool_table_process(stdout, json_object_array_get_idx(all, 0));
-	else if (!top && !cm && n)
+	if (!top && !cm && n > 1)
 		tool_table_summary(stdout, all);
+	for (size_t i = 0; !top && !cm && i < n; i++) {
+		if (n > 1)
+			putchar('\n');
+		tool_table_process(stdout, json_object_array_get_idx(all, i));
+	}
 	if (!top)
 		json_object_put(all);
 	if (pid && !n && !failed) {

@@ -39,6 +39,44 @@ void tool_table_summary(FILE *out, struct json_object *processes)
 	}
 }
 
+/* ---- connections ---- */
+
+static void put_connection(FILE *out, struct json_object *p, struct json_object *id)
+{
+	fprintf(out,
+		"%-7" PRIu64 " %-15s %-7s %-8s %-14s %-21s %-21s %08" PRIx64 "/%08" PRIx64
+		" %06" PRIx64 "/%06" PRIx64 " %7" PRIu64 " %7" PRIu64 " %s\n",
+		tool_json_number(p, "pid"), tool_json_text(p, "command"),
+		tool_json_text(id, "kind"), tool_json_text(id, "device"),
+		tool_json_text(id, "state"), tool_json_text(id, "local"),
+		tool_json_text(id, "peer"), tool_json_number(id, "local_comm_id"),
+		tool_json_number(id, "remote_comm_id"), tool_json_number(id, "qpn"),
+		tool_json_number(id, "remote_qpn"), tool_json_number(id, "retries"),
+		tool_json_number(id, "unacked"), tool_json_text(id, "last_event"));
+}
+
+static void put_connections(FILE *out, struct json_object *p)
+{
+	struct json_object *id;
+
+	for (size_t k = 0; (id = tool_json_at(p, "ids", k)); k++)
+		put_connection(out, p, id);
+}
+
+static void put_connections_title(FILE *out)
+{
+	fputs("PID     COMMAND         KIND    DEVICE   STATE          LOCAL                 PEER"
+	      "                  COMM-IDS          QPNS          RETRIES UNACKED LAST-EVENT\n",
+	      out);
+}
+
+void tool_table_connections(FILE *out, struct json_object *processes)
+{
+	put_connections_title(out);
+	for (size_t i = 0; i < json_object_array_length(processes); i++)
+		put_connections(out, json_object_array_get_idx(processes, i));
+}
+
 /* ---- one process ---- */
 
 /* Those that are not 0, in lines of text. */
@@ -76,6 +114,18 @@ static void put_objects(FILE *out, struct json_object *d)
 		tool_json_number(d, "pds"), in_group(d, "mrs", "count"),
 		in_group(d, "mrs", "bytes"), tool_json_number(d, "mws"), tool_json_number(d, "ahs"),
 		tool_json_number(d, "srqs"), tool_json_number(d, "wqs"));
+}
+
+static void put_groups(FILE *out, struct json_object *d)
+{
+	struct json_object *g, *qpn;
+
+	for (size_t i = 0; (g = tool_json_at(d, "groups", i)); i++) {
+		fprintf(out, "  group      %s: QPs", tool_json_text(g, "mgid"));
+		for (size_t k = 0; (qpn = tool_json_at(g, "qpns", k)); k++)
+			fprintf(out, " %06" PRIx64, json_object_get_uint64(qpn));
+		fputc('\n', out);
+	}
 }
 
 static void put_cqs(FILE *out, struct json_object *d)
@@ -161,6 +211,7 @@ static void put_device(FILE *out, struct json_object *d)
 	put_objects(out, d);
 	put_counters(out, "port", tool_json_get(d, "port"));
 	put_counters(out, "transport", tool_json_get(d, "transport"));
+	put_groups(out, d);
 	put_cqs(out, d);
 	put_qps(out, d);
 }
@@ -168,42 +219,14 @@ static void put_device(FILE *out, struct json_object *d)
 void tool_table_process(FILE *out, struct json_object *p)
 {
 	struct json_object *d;
-	size_t ids = tool_json_length(p, "ids");
 
 	fprintf(out, "process %" PRIu64 ": %s, urxe %s\n", tool_json_number(p, "pid"),
 		tool_json_text(p, "command"), tool_json_text(p, "version"));
 	for (size_t i = 0; (d = tool_json_at(p, "devices", i)); i++)
 		put_device(out, d);
-	if (ids)
-		fprintf(out, "\n%zu ids of the connection manager: urxe status --cm\n", ids);
-}
-
-/* ---- connections ---- */
-
-static void put_connection(FILE *out, struct json_object *p, struct json_object *id)
-{
-	fprintf(out,
-		"%-7" PRIu64 " %-15s %-7s %-8s %-14s %-21s %-21s %08" PRIx64 "/%08" PRIx64
-		" %06" PRIx64 "/%06" PRIx64 " %7" PRIu64 " %7" PRIu64 " %s\n",
-		tool_json_number(p, "pid"), tool_json_text(p, "command"),
-		tool_json_text(id, "kind"), tool_json_text(id, "device"),
-		tool_json_text(id, "state"), tool_json_text(id, "local"),
-		tool_json_text(id, "peer"), tool_json_number(id, "local_comm_id"),
-		tool_json_number(id, "remote_comm_id"), tool_json_number(id, "qpn"),
-		tool_json_number(id, "remote_qpn"), tool_json_number(id, "retries"),
-		tool_json_number(id, "unacked"), tool_json_text(id, "last_event"));
-}
-
-void tool_table_connections(FILE *out, struct json_object *processes)
-{
-	struct json_object *p, *id;
-
-	fputs("PID     COMMAND         KIND    DEVICE   STATE          LOCAL                 PEER"
-	      "                  COMM-IDS          QPNS          RETRIES UNACKED LAST-EVENT\n",
-	      out);
-	for (size_t i = 0; i < json_object_array_length(processes); i++) {
-		p = json_object_array_get_idx(processes, i);
-		for (size_t k = 0; (id = tool_json_at(p, "ids", k)); k++)
-			put_connection(out, p, id);
-	}
+	if (!tool_json_length(p, "ids"))
+		return;
+	fputc('\n', out);
+	put_connections_title(out);
+	put_connections(out, p);
 }

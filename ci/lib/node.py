@@ -41,7 +41,7 @@ def sanitizer_env(folder):
         'ASAN_OPTIONS': 'detect_leaks=0:' + log,
         'UBSAN_OPTIONS': 'print_stacktrace=1:' + log,
         # perftest's handler of SIGALRM opens files.
-        'TSAN_OPTIONS': 'report_thread_leaks=0:report_signal_unsafe=0:' + log + (':suppressions=' + supp if os.path.exists(supp) else ''),
+        'TSAN_OPTIONS': 'die_after_fork=0:report_thread_leaks=0:report_signal_unsafe=0:' + log + (':suppressions=' + supp if os.path.exists(supp) else ''),
     }
 
 

@@ -183,6 +183,28 @@ static void objects(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "found no running program"));
 }
 
+/* A multicast group, with the QP that has joined. */
+static void groups(void)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = v.cq, .recv_cq = v.cq, .qp_type = IBV_QPT_UD, .cap = {1, 1, 1, 1}};
+	struct ibv_qp *qp = ibv_create_qp(v.pd, &init);
+	union ibv_gid gid = {.raw = {0xff, 0x0e, [15] = 0x17}};
+	struct json_object *o, *d, *g;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
+	WORKS(ibv_attach_mcast(qp, &gid, 0));
+	o = run_json("status");
+	d = tool_json_at(tool_json_at(o, "processes", 0), "devices", 0);
+	CU_ASSERT_EQUAL(tool_json_length(d, "groups"), 1);
+	g = tool_json_at(d, "groups", 0);
+	CU_ASSERT_STRING_EQUAL(tool_json_text(g, "mgid"), "ff0e::17");
+	CU_ASSERT_EQUAL(json_object_get_int(tool_json_at(g, "qpns", 0)), (int)qp->qp_num);
+	json_object_put(o);
+	WORKS(ibv_detach_mcast(qp, &gid, 0));
+	WORKS(ibv_destroy_qp(qp));
+}
+
 static atomic_bool pumping;
 
 static void *pump(void *arg)
@@ -439,5 +461,5 @@ __attribute__((constructor)) static void set_up(void)
 	prctl(PR_SET_NAME, "a\"\\\t\x1b\xff");
 }
 
-URXE_TEST_MAIN("status", T(nothing), T(objects), T(rates), T(nonsense), T(silent), T(other_user),
-	       T(no_descriptors), T(forks), T(left_behind), T(stopped))
+URXE_TEST_MAIN("status", T(nothing), T(objects), T(groups), T(rates), T(nonsense), T(silent),
+	       T(other_user), T(no_descriptors), T(forks), T(left_behind), T(stopped))

@@ -47,6 +47,7 @@ static const char one_process[] =
 	"\"transport\":{\"rx_packets\":0,\"retransmits\":4},\"drops\":9,"
 	"\"addresses\":[\"10.0.0.1/24\",\"fd00::1/64\"],\"pds\":1,\"ahs\":2,\"srqs\":3,\"wqs\":4,"
 	"\"mrs\":{\"count\":5,\"bytes\":131072},\"mws\":6,"
+	"\"groups\":[{\"mgid\":\"ff0e::1\",\"qpns\":[17,18]}],"
 	"\"cqs\":[{\"cqn\":1,\"entries\":511,\"unpolled\":7,\"armed\":\"any\",\"overrun\":false,"
 	"\"users\":2},{\"cqn\":2,\"entries\":15,\"unpolled\":16,\"armed\":\"no\",\"overrun\":true,"
 	"\"users\":0}],"
@@ -73,6 +74,7 @@ static void details(void)
 	   "  objects    1 PDs, 5 MRs of 131072 bytes, 6 MWs, 2 AHs, 3 SRQs, 4 WQs\n"
 	   "  port       rx_frames 1200, tx_frames 3\n"
 	   "  transport  retransmits 4\n"
+	   "  group      ff0e::1: QPs 000011 000012\n"
 	   "\n"
 	   "  CQN     ENTRIES UNPOLLED USERS ARMED     OVERRUN\n"
 	   "  1           511        7     2 any       no\n"
@@ -85,6 +87,22 @@ static void details(void)
 	   "UENCE at 000007\n"
 	   "  000001 GSI      RTS   EXPECT_FIRST -                      000000 000000 000000    "
 	   " 0/0      0.0   0/0   0/0     0     0 -\n");
+}
+
+static void details_of_connections(void)
+{
+	struct json_object *p = parse("{\"pid\":7,\"command\":\"x\",\"version\":\"1\","
+				      "\"ids\":[{\"state\":\"LISTEN\"}]}");
+	FILE *out = open_text();
+
+	tool_table_process(out, p);
+	json_object_put(p);
+	is(out,
+	   "process 7: x, urxe 1\n\n"
+	   "PID     COMMAND         KIND    DEVICE   STATE          LOCAL                 PEER  "
+	   "                COMM-IDS          QPNS          RETRIES UNACKED LAST-EVENT\n"
+	   "7       x               -       -        LISTEN         -                     -     "
+	   "                00000000/00000000 000000/000000       0       0 -\n");
 }
 
 static void summary(void)
@@ -140,6 +158,7 @@ static void nonsense(void)
 		"{\"devices\":[{\"addresses\":[null,7,{}],\"port\":{\"x\":\"y\",\"z\":{}}}]}",
 		"{\"devices\":[{\"qps\":[{\"responder\":{\"last_nak\":7},\"peer\":{}}]}]}",
 		"{\"devices\":[{\"qps\":[{\"requester\":7}],\"cqs\":[{\"overrun\":7}]}]}",
+		"{\"devices\":[{\"groups\":[7,{\"qpns\":[{},null]},{\"mgid\":[]}]}]}",
 		"{\"pid\":-1,\"ids\":[[],{\"qpn\":1e99}]}",
 	};
 
@@ -246,5 +265,5 @@ static void rates(void)
 	json_object_put(b);
 }
 
-URXE_TEST_MAIN("tool_tables", T(details), T(summary), T(connections), T(nonsense), T(tame),
-	       T(parse_end), T(rates))
+URXE_TEST_MAIN("tool_tables", T(details), T(details_of_connections), T(summary), T(connections),
+	       T(nonsense), T(tame), T(parse_end), T(rates))
