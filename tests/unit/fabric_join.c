@@ -96,6 +96,8 @@ static void at_once(void)
 	struct rig_process p[MANY];
 	uint8_t seen[256] = {0};
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	for (unsigned i = 0; i < MANY; i++)
 		rig_start(&p[i], rig_member);
@@ -119,6 +121,8 @@ static void killed(void)
 	uint32_t incarnation;
 	int slot;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	f = rig_join(false);
 	rig_start(&p, rig_member);
@@ -141,6 +145,8 @@ static void stale_folder(void)
 	struct rig_process p[5];
 	struct urxe_fabric *f;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	for (unsigned i = 0; i < 5; i++) {
 		rig_start(&p[i], rig_member);
@@ -163,6 +169,8 @@ static void stopped(void)
 	struct rig_process p;
 	int status;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	rig_start(&p, rig_member);
 	CU_ASSERT_EQUAL(rig_hear(p.from), 1);
@@ -198,6 +206,8 @@ static void no_farewell(void)
 {
 	struct rig_process p[2];
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	for (unsigned i = 0; i < 2; i++) {
 		rig_start(&p[i], exiting);
@@ -250,6 +260,8 @@ static void forked(void)
 	uint32_t incarnation, childs;
 	int slot;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	inherited = rig_join(false);
 	incarnation = urxe_fabric_incarnation(inherited, 1);
@@ -301,6 +313,8 @@ static void survived_by_child(void)
 	uint32_t incarnation;
 	int slot;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	f = rig_join(false);
 	rig_start(&p, parent_of_one);
@@ -345,6 +359,8 @@ static void lost_its_lock(void)
 	struct rig_process p;
 	uint32_t incarnation;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	f = rig_join(false);
 	rig_start(&p, closer);
@@ -458,6 +474,8 @@ static void onlooker(void)
 	struct urxe_fabric_member m;
 	struct rig_process p;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	look = rig_make(false);
 	CU_ASSERT_EQUAL(urxe_fabric_observe(look), ENOENT);
@@ -487,6 +505,8 @@ static void long_name(void)
 	char top[64];
 	struct rig_process p;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	strcpy(top, rig_dir);
 	memset(&spec, 0, sizeof(spec));

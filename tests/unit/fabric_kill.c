@@ -159,6 +159,8 @@ static void kill_all(bool with_witness)
 
 static void kills(void)
 {
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	kill_all(true);
 	rig_end();
@@ -167,6 +169,8 @@ static void kills(void)
 /* Now and then all are dead, and a new table is made. */
 static void kills_of_all(void)
 {
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	kill_all(false);
 	rig_end();

@@ -381,6 +381,8 @@ static void death(void)
 	struct rig_process p;
 	urxe_fabric_claim c;
 
+	if (!rig_can_fork())
+		return;
 	rig_begin();
 	f = rig_join(false);
 	rig_start(&p, claimer);

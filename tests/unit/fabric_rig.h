@@ -80,6 +80,16 @@ struct rig_process {
 	int to, from; /* pipes */
 };
 
+/* TSan does not follow the child of a process with threads. */
+static inline bool rig_can_fork(void)
+{
+#if defined(__SANITIZE_THREAD__)
+	return false;
+#else
+	return true;
+#endif
+}
+
 typedef void rig_fn(int in, int out);
 
 static inline void rig_start(struct rig_process *p, rig_fn *fn)
