@@ -4,7 +4,9 @@
  * kernel (answers.py). Linked with Debian's librdmacm alone, so that the same binary runs on both;
  * one device is both sides of each connection, in this one process.
  *
- *	answers IPV4 IPV6 SPACE...	addresses of the device; SPACE: of SPACES in answers.h
+ *	answers IPV4 IPV6 QUIET_MS WHAT...
+ * Addresses of the device. QUIET_MS: when nothing has come for so long, nothing will. WHAT: of
+ * SPACES in answers.h, or SPACE/STATE/CALL for a line alone.
  *
  * A line is "SPACE STATE CALL -> ANSWER", with ANSWER:
  *	RETURNED [ERRNO] id=FLAGS own=EVENTS peer=EVENTS
@@ -26,15 +28,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define QUIET_MS 200  /* so long nothing has come: nothing will */
-#define LATE_MS	 1500 /* the same, for what takes its time */
-#define CELL_S	 10   /* so long is a call, with its scene, at most */
+#define LATE   8  /* times as long, for what takes its time */
+#define CELL_S 10 /* so long is a call, with its scene, at most; and ten times QUIET_MS */
 
 const char *const space_names[] = {SPACES(NAME)};
 const char *const state_names[] = {STATES(NAME)};
 struct progress *now;
 char wrong[200];
-int family;
+int family, quiet_ms;
+
+static char *const *what;
 
 /* ---- addresses ---- */
 
@@ -156,7 +159,7 @@ static void answer(struct scene *sc, const struct call *call)
 	e = errno;
 	/* A call that failed may have ended a connection. */
 	if (call->when != NOW && (!ret || sc->state > LISTEN_ANY))
-		ms = ret ? QUIET_MS / 2 : call->when == LATE ? LATE_MS : QUIET_MS;
+		ms = ret ? quiet_ms / 2 : call->when == LATE ? LATE * quiet_ms : quiet_ms;
 	drain(sc, ms, own, peer, sizeof(own));
 	flags_of(sc, flags);
 	print_result(ret, e);
@@ -208,23 +211,26 @@ static void free_cell(const struct free_call *call)
 	now->answered = true;
 }
 
-/* Those that are not done yet are. Each counts as done as soon as it is begun. */
-static bool begin(unsigned *number, enum space space, const char *state, const char *call)
-{
-	if ((*number)++ < now->number)
-		return false;
-	now->number = *number;
-	snprintf(now->key, sizeof(now->key), "%s %s %s -> ", space_names[space], state, call);
-	now->answered = false;
-	alarm(CELL_S);
-	return true;
-}
-
 static bool named(char *const *names, const char *name)
 {
 	while (*names && strcmp(*names, name))
 		names++;
 	return *names;
+}
+
+/* Those that are named and not done yet are. Each counts as done as soon as it is begun. */
+static bool begin(unsigned *number, enum space space, const char *state, const char *call)
+{
+	char line[100];
+
+	snprintf(line, sizeof(line), "%s/%s/%s", space_names[space], state, call);
+	if ((!named(what, space_names[space]) && !named(what, line)) || (*number)++ < now->number)
+		return false;
+	now->number = *number;
+	snprintf(now->key, sizeof(now->key), "%s %s %s -> ", space_names[space], state, call);
+	now->answered = false;
+	alarm(CELL_S + (unsigned)quiet_ms / 100);
+	return true;
 }
 
 static void all_of(enum space space, unsigned *number)
@@ -239,15 +245,14 @@ static void all_of(enum space space, unsigned *number)
 			}
 }
 
-static void all(char *const *spaces)
+static void all(void)
 {
 	unsigned number = 0;
 
 	for (enum space space = 0; space < FREE; space++)
-		if (named(spaces, space_names[space]))
-			all_of(space, &number);
+		all_of(space, &number);
 	family = 0;
-	for (size_t i = 0; named(spaces, space_names[FREE]) && i < n_free_calls; i++)
+	for (size_t i = 0; i < n_free_calls; i++)
 		if (begin(&number, FREE, "-", free_calls[i].name)) {
 			free_cell(&free_calls[i]);
 			alarm(0);
@@ -260,15 +265,17 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	now = mmap(NULL, sizeof(*now), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (argc < 4 || !find_places(argv[1], argv[2]) || now == MAP_FAILED) {
-		fprintf(stderr, "usage: answers IPV4 IPV6 SPACE...\n");
+	quiet_ms = argc < 5 ? 0 : atoi(argv[3]);
+	if (quiet_ms <= 0 || !find_places(argv[1], argv[2]) || now == MAP_FAILED) {
+		fprintf(stderr, "usage: answers IPV4 IPV6 QUIET_MS WHAT...\n");
 		return 2;
 	}
+	what = argv + 4;
 	now->qpn = 0x1000 + ((uint32_t)getpid() % 256 << 15);
 	do {
 		pid = fork();
 		if (!pid) {
-			all(argv + 3);
+			all();
 			exit(0);
 		}
 		if (pid < 0 || waitpid(pid, &status, 0) != pid)

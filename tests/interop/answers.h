@@ -124,6 +124,8 @@ struct sockaddr *here(enum place place, uint16_t port);
 struct sockaddr *there(enum place place, uint16_t port);
 /** Which family the scene is about: 0 is IPv4, 1 is IPv6. */
 extern int family;
+/** When nothing has come for so long, nothing will. */
+extern int quiet_ms;
 
 /* ---- answers_states.c ---- */
 

@@ -11,6 +11,7 @@ from vm.table import problem
 LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'answers.list')
 NEW = 'no reason is known yet'
 SECONDS = 900
+QUIET, PATIENT = 200, 2000  # ms
 SHOWN = 40
 # Of answers.h. Each has a process of its own, for most of the time is waiting: on urxe with a device of its own,
 # which reaches only itself, as the guest's does here.
@@ -53,10 +54,11 @@ def save(path, differences, listed):
             f.writelines(' | '.join(row) + '\n' for row in rows)
 
 
-def whole(lab):
-    """{side: {key: answer}}, all at once"""
-    procs = [(side, lab.start(side, ' '.join((lab.programs[side]['answers'], *L.ADDRESS[side].values(), space)), port=PORT))
-             for side in 'ku' for space in SPACES]
+def whole(lab, quiet, wanted):
+    """{side: {key: answer}} of these lists of names, all at once"""
+    procs = [(side, lab.start(side, ' '.join((lab.programs[side]['answers'], *L.ADDRESS[side].values(), str(quiet), *names)),
+                              port=PORT))
+             for side in 'ku' for names in wanted]
     status = [proc.wait(SECONDS) for _, proc in procs]
     out = [proc.end() for _, proc in procs]
     got = {'u': {}, 'k': {}}
@@ -67,22 +69,47 @@ def whole(lab):
     return got
 
 
+def wrong_lines(got, listed):
+    """{key: what is wrong with it}"""
+    ours, theirs = got['u'], got['k']
+    wrong = {}
+    for key in ours:
+        both = ours[key], theirs[key]
+        if key in listed and both[0] == both[1]:
+            wrong[key] = '%s: listed, but both say %s' % (key, both[0])
+        elif both[0] != both[1] and (key not in listed or listed[key][:2] != both):
+            wrong[key] = '%s\n    urxe:   %s\n    kernel: %s' % (key, *both) + (
+                '\n    listed: %s | %s' % listed[key][:2] if key in listed else '')
+    return wrong
+
+
+def again(lab, keys):
+    """These lines once more, with more time: on a busy machine an event may have come late."""
+    names = {}
+    for key in keys:
+        names.setdefault(key.split()[0], []).append(key.replace(' ', '/'))
+    return whole(lab, PATIENT, names.values())
+
+
 def compare(lab, write):
     """What is wrong, or nothing; write: the list is made anew."""
-    got = whole(lab)
+    got = whole(lab, QUIET, [[space] for space in SPACES])
     ours, theirs = got['u'], got['k']
     if ours.keys() != theirs.keys():
         return 'other lines: %s' % sorted(set(ours) ^ set(theirs))[:SHOWN]
     listed = load(LIST)
+    wrong = wrong_lines(got, listed)
+    if wrong:
+        print('     %d answers once more' % len(wrong), flush=True)
+        for side, lines in again(lab, wrong).items():
+            got[side].update(lines)
+        wrong = wrong_lines(got, listed)
     differences = {key: (ours[key], theirs[key]) for key in ours if ours[key] != theirs[key]}
     print('     %d answers, %d differ, %d of these are listed' % (
         len(ours), len(differences), len(listed.keys() & differences.keys())), flush=True)
     if write:
         save(LIST, differences, listed)
         return None
-    wrong = ['%s\n    urxe:   %s\n    kernel: %s' % (key, *both) + (
-        '\n    listed: %s | %s' % listed[key][:2] if key in listed else '')
-        for key, both in differences.items() if key not in listed or listed[key][:2] != both]
-    wrong += ['%s: listed, but both say %s' % (key, ours.get(key)) for key in listed if key not in differences]
-    wrong += ['%s: listed without a reason' % key for key, row in listed.items() if row[2] == NEW]
-    return '\n'.join(['%d lines' % len(wrong)] + wrong[:SHOWN]) if wrong else None
+    text = [*wrong.values(), *('%s: listed, and nothing has this name' % key for key in listed if key not in ours),
+            *('%s: listed without a reason' % key for key, row in listed.items() if row[2] == NEW)]
+    return '\n'.join(['%d lines' % len(text)] + text[:SHOWN]) if text else None

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define SETTLE_MS 10
-#define LEFT_MS	  50 /* so long after its peer has left an id may get an event of that */
 
 static void __attribute__((format(printf, 1, 2))) fail(const char *fmt, ...)
 {
@@ -236,7 +235,7 @@ static void peer_leaves(struct scene *sc)
 {
 	drop_id(sc, is_passive(sc->state) ? &sc->c : &sc->s);
 	if (sc->state == LEFT_REQUEST)
-		poll(&(struct pollfd){.fd = sc->own->fd, .events = POLLIN}, 1, LEFT_MS);
+		poll(&(struct pollfd){.fd = sc->own->fd, .events = POLLIN}, 1, quiet_ms / 2);
 	else
 		expect(sc->own,
 		       sc->state == LEFT_RESPONSE ? RDMA_CM_EVENT_REJECTED
