@@ -106,7 +106,7 @@ static void close_world(void)
 	FUZZ_CHECK(!dev->agent);
 }
 
-/* Somebody else has QP1: nobody can listen, and once he has left, anybody. */
+/* Somebody else has QP1: nobody can listen or resolve, and once he has left, anybody. */
 static void without_qp1(void)
 {
 	struct ibv_qp_init_attr attr = {
@@ -118,6 +118,9 @@ static void without_qp1(void)
 	FUZZ_CHECK(qp && !rdma_create_id(w.channel, &id, NULL, RDMA_PS_TCP));
 	FUZZ_CHECK(!rdma_bind_addr(id, (struct sockaddr *)&sin));
 	FUZZ_CHECK(rdma_listen(id, 1) && errno == EBUSY);
+	sin.sin_addr.s_addr = htobe32(0x0a000002);
+	sin.sin_port = htobe16(AGENT_PORT);
+	FUZZ_CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&sin, 100) && errno == EBUSY);
 	FUZZ_CHECK(!rdma_destroy_id(id) && !ibv_destroy_qp(qp));
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@
 	 IBV_QP_EX_WITH_SEND)
 
 static struct world worlds[2];
-static bool disk_fails;
+static atomic_bool disk_fails; /* a thread of the device may be at it */
 
 /* The provider's msync() comes here (meson.build). */
 int __wrap_msync(void *addr, size_t length, int flags);

@@ -460,7 +460,7 @@ def agent_consumers():
                 ('migrates', go + reply(0) + soon + reply(1) + soon + do_call(0, MIGRATED | 0x80) + do_call(0, DISCONNECT) + bytes([NET, 0, NET, 0]) + long),
                 ('no_carrier', bytes([NET, 2]) + go + bytes([ACTIVE, 9]) + long + bytes([NET, 10, NET, 6]) + long),
                 ('readdress', go + bytes([NET, 0]) + reply(0) + bytes([NET, 0])),
-                ('options', active(0x20 | 8 | qp << 4) + b'\1' + reply(0) + soon)):
+                ('options', bytes([ACTIVE, 0x20 | 8 | qp << 4, 1]) + bytes([TIME, 9]) * 3 + reply(0) + soon)):
             write('agent', '%s_%d' % (name, qp), arm + program)
         # an id that goes on as it is told
         by_hand = bytes([0]) + active(0) + do_call(0, ROUTE) + do_call(0, CONNECT | (QP_FIRST if qp else 0) | 0x20, b'\x10\4') + soon + reply(0)
