@@ -19,6 +19,7 @@
 #include "urxe/log.h"
 
 #define TIDY_NS	      URXE_SEC
+#define MAX_DEAD      8	 /* that are buried for one question */
 #define VISIT	      4	 /* a quarter of a ring is borrowed at a time */
 #define YIELD_FIRST   20 /* looks that found nothing before others are let run, if there are any */
 #define YIELD_MOST    2560
@@ -442,11 +443,20 @@ static int fabric_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])
 {
 	struct fabric_link *l = link;
 	struct urxe_fabric_where where;
-	int err = urxe_fabric_lookup(l->fabric, gid, &where);
+	int err;
 
-	if (!err)
+	/* A node that was killed may not be known to be dead, and another one have its address. */
+	for (unsigned i = 0; i < MAX_DEAD; i++) {
+		err = urxe_fabric_lookup(l->fabric, gid, &where);
+		if (err)
+			return err;
 		memcpy(mac, where.mac, 6);
-	return err;
+		if (!where.slot || where.slot == l->own ||
+		    urxe_fabric_alive(l->fabric, where.slot,
+				      urxe_fabric_incarnation(l->fabric, where.slot)))
+			return 0;
+	}
+	return EHOSTUNREACH;
 }
 
 static void fabric_on_gone(void *link, void (*fn)(void *arg, unsigned slot), void *arg)

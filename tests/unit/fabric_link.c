@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,12 @@
 #include "netio/fabric_link.h"
 #include "netio/link_fabric.h"
 #include "netio/stack.h"
+
+#ifdef URXE_BELL_NO_FENCE
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
 
 #define OPS   (&urxe_link_fabric_ops)
 #define ENDS  3
@@ -393,6 +400,50 @@ static void test_sleep(void)
 	stop_all();
 }
 
+/* A process with this address is killed, and another one has it: that one is found. */
+static void test_resolve(void)
+{
+	uint8_t gid[16] = {[10] = 0xff, 0xff, 10, 9, 0, 2}, mac[6];
+	int ready[2], status = -1;
+	char c;
+	pid_t pid;
+
+	start_all(true);
+	CU_ASSERT_EQUAL(OPS->resolve(e[0].link, gid, mac), EHOSTUNREACH);
+	CU_ASSERT_EQUAL_FATAL(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		struct end child;
+
+		start(&child, true);
+		urxe_fabric_addr_set(child.f, (const uint8_t(*)[16]) & gid, 1, NULL);
+		(void)!write(ready[1], "x", 1);
+		pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	if (read(ready[0], &c, 1) != 1) {
+		/* ThreadSanitizer lets no child have threads. */
+		waitpid(pid, &status, 0);
+		CU_ASSERT(SANITIZED);
+		close(ready[0]);
+		stop_all();
+		return;
+	}
+	CU_ASSERT_EQUAL(OPS->resolve(e[0].link, gid, mac), 0);
+	CU_ASSERT(memcmp(mac, e[2].info.mac, 6) != 0);
+	kill(pid, SIGKILL);
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	stop(&e[2]);
+	start(&e[2], true);
+	CU_ASSERT(e[2].slot > ENDS + 1); /* looked at after the dead one */
+	urxe_fabric_addr_set(e[2].f, (const uint8_t(*)[16]) & gid, 1, NULL);
+	CU_ASSERT_EQUAL(OPS->resolve(e[0].link, gid, mac), 0);
+	CU_ASSERT(!memcmp(mac, e[2].info.mac, 6));
+	close(ready[0]);
+	stop_all();
+}
+
 /* It is not listened to any more; others are. */
 static void test_rubbish(void)
 {
@@ -475,4 +526,4 @@ static void test_fork(void)
 
 URXE_TEST_MAIN("fabric_link", T(test_frames), T(test_nobody), T(test_full), T(test_growth),
 	       T(test_idle), T(test_gone), T(test_own_frames), T(test_sleep), T(test_rubbish),
-	       T(test_group), T(test_fork))
+	       T(test_group), T(test_resolve), T(test_fork))
