@@ -58,11 +58,9 @@ static unsigned ethdev_alloc(void *link, unsigned lane, struct urxe_frame *f, un
 		n /= 2; /* all or nothing: ask for less */
 	lcore_restore(old);
 	for (unsigned i = 0; i < n; i++) {
-		f[i].data = rte_pktmbuf_mtod(m[i], uint8_t *);
-		f[i].len = 0;
-		f[i].room = rte_pktmbuf_tailroom(m[i]);
-		f[i].flags = 0;
-		f[i].buf = m[i];
+		f[i] = (struct urxe_frame){.data = rte_pktmbuf_mtod(m[i], uint8_t *),
+					   .room = rte_pktmbuf_tailroom(m[i]),
+					   .buf = m[i]};
 	}
 	return n;
 }
@@ -93,13 +91,13 @@ static void frame_from_mbuf(struct urxe_frame *f, struct rte_mbuf *m)
 		m->nb_segs = 1;
 		m->pkt_len = m->data_len;
 	}
-	f->data = rte_pktmbuf_mtod(m, uint8_t *);
-	f->len = m->data_len;
-	f->room = m->data_len;
+	*f = (struct urxe_frame){.data = rte_pktmbuf_mtod(m, uint8_t *),
+				 .len = m->data_len,
+				 .room = m->data_len,
+				 .buf = m};
 	f->flags = (m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD
 			   ? URXE_FRAME_RX_BAD_CSUM
 			   : 0;
-	f->buf = m;
 }
 
 static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)

@@ -565,6 +565,7 @@ static void fabric_close(void *link)
 
 const struct urxe_link_ops urxe_link_fabric_ops = {
 	.name = "fabric",
+	.forks = true,
 	.prompt = true,
 	.fabric = fabric_fabric,
 	.open = fabric_open,

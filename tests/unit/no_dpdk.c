@@ -2,7 +2,7 @@
 /*
  * A process whose devices are on links that are not DPDK's has no DPDK in it, though it makes QPs;
  * and one with a device that is has it from that device's first QP on. Run by `urxe run` with three
- * devices: on the port `loop`, on an interface (net_af_packet0,iface=urxea), and on net_ring0.
+ * devices: on the port `loop`, on an interface (net_af_packet0,iface=lo), and on net_ring0.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -89,9 +89,7 @@ static void interface(void)
 		printf("skipped: no network namespace of our own ");
 		return;
 	}
-	CU_ASSERT_EQUAL_FATAL(system("ip link add urxea type veth peer name urxeb && "
-				     "ip link set urxea up && ip link set urxeb up"),
-			      0);
+	CU_ASSERT_EQUAL_FATAL(system("ip link set lo up"), 0);
 	with_qp("urxe1");
 	CU_ASSERT(!has_dpdk());
 }
