@@ -81,7 +81,7 @@ static int parse(struct run_args *a, int argc, char **argv, const struct tool_ru
 }
 
 /* What a command has that names no port; NULL: it must name one. */
-static const char *const default_port = NULL;
+static const char *const default_port = "fabric";
 
 static int add_default_port(struct urxe_config_settings *s, char *err, size_t errlen)
 {
