@@ -76,8 +76,6 @@ static bool find_places(const char *own4, const char *own6)
 		for (enum place place = 0; place < N_PLACES; place++)
 			good &= is_place(fam, place,
 					 texts[fam][place] ? texts[fam][place] : own[fam]);
-	((uint8_t *)&places[0][NEIGHBOUR].in.sin_addr)[3] = 77;
-	places[1][NEIGHBOUR].in6.sin6_addr.s6_addr[15] = 77;
 	return good;
 }
 
@@ -88,6 +86,11 @@ static struct sockaddr *address(int fam, enum place place, uint16_t port)
 	struct sockaddr_in6 *copy = &copies[n++ % 4];
 
 	memcpy(copy, &places[fam][place], sizeof(*copy));
+	/* One that nobody has asked for: who is known not to answer is an error at once. */
+	if (place == NEIGHBOUR)
+		*(fam ? &copy->sin6_addr.s6_addr[15]
+		      : (uint8_t *)&((struct sockaddr_in *)(void *)copy)->sin_addr + 3) =
+			(uint8_t)(20 + now->neighbours++ % 70);
 	copy->sin6_port = htons(port); /* where sin_port is, too */
 	return (struct sockaddr *)copy;
 }

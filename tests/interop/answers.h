@@ -97,7 +97,8 @@ extern const size_t n_free_calls;
 struct progress {
 	char key[100];
 	unsigned number;
-	uint32_t qpn; /* of the next connection */
+	uint32_t qpn;	     /* of the next connection */
+	uint32_t neighbours; /* so many were looked for */
 	bool answered;
 };
 extern struct progress *now;
