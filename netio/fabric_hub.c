@@ -155,18 +155,23 @@ struct urxe_fmap *urxe_fmap_ref(struct urxe_fmap *map)
 	return map;
 }
 
-void urxe_fmap_put(struct urxe_fmap *map, bool child)
+/* A child does not touch the lock: its registry is an empty page, and it has no other thread. More
+ * than clang follows. */
+static unsigned drop(struct urxe_fmap *map, bool child) URXE_UNCHECKED
 {
 	unsigned left;
 
-	if (!map)
-		return;
-	if (!child)
-		urxe_mutex_lock(&registry->lock);
+	if (child)
+		return --map->refs;
+	urxe_mutex_lock(&registry->lock);
 	left = --map->refs;
-	if (!child)
-		urxe_mutex_unlock(&registry->lock);
-	if (left)
+	urxe_mutex_unlock(&registry->lock);
+	return left;
+}
+
+void urxe_fmap_put(struct urxe_fmap *map, bool child)
+{
+	if (!map || drop(map, child))
 		return;
 	munmap(map->table, sizeof(*map->table));
 	if (!child)
