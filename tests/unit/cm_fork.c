@@ -17,6 +17,8 @@
 
 #include <rdma/rdma_cma.h>
 
+#include "fork_leaks.h"
+
 #define TRY(x)                                                                          \
 	do {                                                                            \
 		if (!(x)) {                                                             \

@@ -3,6 +3,7 @@
  * The calls of urxe_cm.h on a device without a wire, in one process: run by `urxe run --port loop`
  * with 10.0.0.1/24 and 10.0.1.1/24.
  */
+#include "fork_leaks.h"
 #include "harness.h"
 
 #include <dirent.h>

@@ -4,6 +4,7 @@
  * the calls have brought about; a killed process leaves nothing, a child takes nothing away.
  */
 #include "cm_rdma.h"
+#include "fork_leaks.h"
 
 #include <ctype.h>
 #include <poll.h>

@@ -106,12 +106,8 @@ done
 is 0 '^one$' run --port mine0 --eal '-d librte_mine.so' echo one
 if command -v ibv_devinfo >/dev/null; then
 	printf '[a]\nport = foo\n[b]\nport = loop\n' >"$tmp/two"
-	vars=$("$urxe" env --port loop)
-	(
-		eval "$vars"
-		unset URXE_CONFIG_TEXT
-		URXE_CONFIG=$tmp/two ibv_devinfo -l
-	) >"$tmp/out" 2>&1
+	two=$tmp/two "$urxe" run --port loop sh -c \
+		'unset URXE_CONFIG_TEXT; URXE_CONFIG=$two exec ibv_devinfo -l' >"$tmp/out" 2>&1
 	if ! grep -q "err: configuration: a: port: found 'foo', accepted" "$tmp/out" ||
 		grep -qw a "$tmp/out" && ! grep -qw b "$tmp/out"; then
 		echo "FAIL a port of the file that is none:"
