@@ -370,7 +370,8 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 /** urxe_cm_destroy_all - free the CM and every id left, saying nothing to anyone. */
 void urxe_cm_destroy_all(struct urxe_cm *cm);
 
-/** urxe_cm_goodbye - for process exit: destroys every id, which sends each peer a DREQ or REJ. */
+/** urxe_cm_goodbye - for process exit: destroys every id, which sends each peer a DREQ or REJ; a
+ * DREP of the last second is sent once more. */
 void urxe_cm_goodbye(struct urxe_cm *cm);
 
 /** urxe_cm_counters - live counters. */

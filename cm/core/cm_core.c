@@ -631,7 +631,11 @@ void urxe_cm_goodbye(struct urxe_cm *cm)
 		return;
 	while ((node = urxe_hash_next(&cm->by_local, node)))
 		ids[n++] = caa_container_of(node, struct urxe_cm_id, by_local);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		/* Should it have been lost, nobody will be here to send it again. */
+		if (cm->ops->now(cm->arg) < ids[i]->drep_until)
+			urxe_cm_issue_drep(ids[i], NULL, 0);
 		urxe_cm_destroy(ids[i]);
+	}
 	free(ids);
 }

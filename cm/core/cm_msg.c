@@ -5,6 +5,9 @@
 #include "cm/core/cm_priv.h"
 #include "cm/core/trace.h"
 
+/* Within this a peer that missed a DREP may still ask for it. */
+#define DREP_NEWS_NS 1000000000ull
+
 #define PUT(mad, field, value) urxe_mad_put(mad, URXE_##field, value)
 
 void urxe_cm_send_mad(struct urxe_cm *cm, const struct urxe_cm_path *path, const uint8_t *mad)
@@ -219,6 +222,7 @@ void urxe_cm_issue_drep(struct urxe_cm_id *id, const void *data, uint8_t len)
 	init_pair(m, URXE_MAD_DREP, id->dreq_tid, id->local_comm_id, id->remote_comm_id);
 	urxe_cm_put_private(m, URXE_DREP_PRIVATE_DATA, data, len);
 	urxe_cm_send_mad(id->cm, &id->path, m);
+	id->drep_until = id->cm->ops->now(id->cm->arg) + DREP_NEWS_NS;
 }
 
 void urxe_cm_issue_mra(struct urxe_cm_id *id, enum urxe_cm_answered what, uint8_t service,

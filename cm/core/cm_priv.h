@@ -70,6 +70,7 @@ struct urxe_cm_id {
 	uint64_t service_id, service_mask;
 	uint64_t tid; /* of the REQ or SIDR_REQ */
 	uint64_t dreq_tid;
+	uint64_t drep_until; /* a process that ends before sends its DREP once more */
 	struct urxe_cm_path path;
 	struct urxe_cm_alt *alt; /* NULL: none so far */
 	enum ibv_qp_type qp_type;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The end of a peer's process (urxe_cm_gone()): what an id in each state is told at once, that
- * others' are told nothing, and that requests without an answer ask again.
+ * others' are told nothing, and that requests without an answer ask again; and that of our own
+ * (urxe_cm_goodbye()).
  */
 #include "cm_rig.h"
 
@@ -117,4 +118,27 @@ static void in_handlers(void)
 	rig_close(&r);
 }
 
-URXE_TEST_MAIN("cm_gone", T(each_state), T(asks_others), T(in_handlers))
+/* Our own end: a DREP that may have been lost is sent again, since nobody can ask for it later. */
+static void our_end(void)
+{
+	for (unsigned late = 0; late < 2; late++) {
+		struct rig r;
+		unsigned n;
+
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, URXE_CM_ESTABLISHED);
+		peer_says(&r, URXE_CM_IN_DREQ);
+		CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_DREP), 0);
+		CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_DREP);
+		CU_ASSERT_EQUAL(row(r.id), URXE_CM_TIMEWAIT);
+		n = r.n_sent;
+		r.now += late * 1000000000ull;
+		urxe_cm_goodbye(r.cm);
+		CU_ASSERT_EQUAL(r.n_sent, n + !late);
+		CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_DREP);
+		r.listener = NULL;
+		rig_close(&r);
+	}
+}
+
+URXE_TEST_MAIN("cm_gone", T(each_state), T(asks_others), T(in_handlers), T(our_end))
