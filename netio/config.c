@@ -383,7 +383,7 @@ static void print_device(FILE *f, const struct urxe_port_config *d)
 
 char *urxe_config_print(const struct urxe_config *cfg)
 {
-	static const char *const levels[] = {"none", "err", "warn", "info", "debug"};
+	static const char *const levels[] = {"none", "err", "warn", "info", "debug", "trace"};
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);

@@ -98,6 +98,15 @@ static void print_and_read_again(void)
 	CU_ASSERT_EQUAL(from_text(text), 0);
 	CU_ASSERT_EQUAL(memcmp(&first, &cfg, sizeof(cfg)), 0);
 	free(text);
+	/* Each level. */
+	for (int level = URXE_LOG_NONE; level <= URXE_LOG_TRACE; level++) {
+		cfg.log = (enum urxe_log_level)level;
+		text = urxe_config_print(&cfg);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+		CU_ASSERT_EQUAL(from_text(text), 0);
+		CU_ASSERT_EQUAL((int)cfg.log, level);
+		free(text);
+	}
 }
 
 /* A fabric has the host's addresses, unless it is given some, and carries the largest path MTU. */
