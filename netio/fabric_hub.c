@@ -372,19 +372,32 @@ void urxe_fhub_last(struct urxe_fhub *hub)
 	urxe_fhub_gate(hub, F_UNLCK);
 }
 
+/* The slots of this process. False: whoever has the lock may never give it back. */
+static bool held_now(struct urxe_fhub *hub, uint64_t slots[URXE_FABRIC_SLOTS / 64])
+{
+	if (!urxe_mutex_trylock(&hub->lock))
+		return false;
+	memcpy(slots, hub->held, sizeof(hub->held));
+	urxe_mutex_unlock(&hub->lock);
+	return true;
+}
+
 /*
  * A program that ends without closing its devices: the kernel sees to the locks and the memory, but
- * not to the files. Threads of ours may be running still.
+ * not to the files. Threads of ours may be running still. What is not removed here is by the next
+ * one that joins.
  */
 __attribute__((destructor)) static void at_exit(void)
 {
+	uint64_t slots[URXE_FABRIC_SLOTS / 64];
+
 	if (!registry || !urxe_mutex_trylock(&registry->lock))
 		return;
 	for (struct urxe_fhub *hub = registry->list; hub; hub = hub->next) {
-		if (hub->members < 0)
+		if (hub->members < 0 || !held_now(hub, slots))
 			continue;
 		for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++) {
-			if (hub->held[s / 64] >> s % 64 & 1)
+			if (slots[s / 64] >> s % 64 & 1)
 				urxe_fhub_unlink(hub, s);
 		}
 		urxe_fhub_last(hub);

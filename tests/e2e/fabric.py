@@ -167,12 +167,14 @@ def many(report, timeout):
         return
     with Fabric() as fabric:
         file = fabric.folder + '/ready'
-        server = fabric.start("sh -c 'while :; do rping -s -P -a 127.0.0.1 -p 7399; done'", 's', URXE_READY_FILE=file)
+        again = ['sh', '-c', 'while :; do "$@"; done', 'sh']
+        server = fabric.start('rping -s -P -a 127.0.0.1 -p 7399', 's', again, URXE_READY_FILE=file)
         if not until(lambda: os.path.exists(file), server, timeout):
             told(report, title, 'the server does not listen', fabric.said('s'))
             return
-        ping = "sh -c 'i=0; until timeout -s KILL %d rping -c -a 127.0.0.1 -p 7399 -V -C 5; do i=$((i+1)); [ $i -lt 60 ] || exit 1; done'"
-        clients = [fabric.start(ping % (timeout // 10), 'c%d' % i) for i in range(50)]
+        until_served = ['sh', '-c', 'i=0; until timeout -s KILL %d "$@"; do i=$((i+1)); [ $i -lt 60 ] || exit 1; done'
+                        % (timeout // 10), 'sh']
+        clients = [fabric.start('rping -c -a 127.0.0.1 -p 7399 -V -C 5', 'c%d' % i, until_served) for i in range(50)]
         end = time.monotonic() + 3 * timeout
         bad = []
         for i, client in enumerate(clients):
