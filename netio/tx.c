@@ -97,15 +97,15 @@ void urxe_lane_flush(struct urxe_lane *lane)
 	struct urxe_frame *f = lane->txq + lane->tx_head;
 	uint32_t len[TX_QUEUE];
 	uint64_t bytes = 0;
-	unsigned k;
+	unsigned n = lane->tx_count, k;
 
-	if (!lane->tx_count && !lane->placed)
+	if (!n && !lane->placed)
 		return;
 	/* The frames are the link's once it has taken them. */
-	for (unsigned i = 0; i < lane->tx_count; i++)
+	for (unsigned i = 0; i < n; i++)
 		len[i] = f[i].len;
-	k = port->ops->tx(port->link, lane->index, f, lane->tx_count);
-	for (unsigned i = 0; i < k; i++)
+	k = port->ops->tx(port->link, lane->index, f, n);
+	for (unsigned i = 0; i < k && i < n; i++)
 		bytes += len[i];
 	urxe_count(lane, URXE_CNT_tx_frames, k + lane->placed);
 	urxe_count(lane, URXE_CNT_tx_bytes, bytes + lane->placed_bytes);

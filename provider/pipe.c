@@ -49,7 +49,7 @@ static int make(int fds[2])
 int urxe_pipe_open(struct urxe_pipe *p, const struct urxe_device *dev, bool own)
 {
 	int fds[2], err = make(fds);
-	struct stat st;
+	struct stat st = {0};
 
 	*p = (struct urxe_pipe){.rfd = -1, .wfd = -1, .own_rfd = -1, .dev = dev};
 	if (err)
@@ -93,7 +93,7 @@ void urxe_pipe_close(struct urxe_pipe *p, bool keep_rfd)
 /* A program that closes all descriptors may have other files under our numbers by now. */
 static bool is_ours(const struct urxe_pipe *p, int fd)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	return fd >= 0 && !fstat(fd, &st) && st.st_dev == p->st_dev && st.st_ino == p->st_ino;
 }
@@ -113,7 +113,7 @@ static void put_in_place(const struct urxe_pipe *p, int from, int fd)
 static void renew(struct urxe_pipe *p)
 {
 	int fds[2], own = -1;
-	struct stat st;
+	struct stat st = {0};
 
 	if (make(fds))
 		return;

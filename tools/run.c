@@ -59,12 +59,13 @@ int tool_run_vars(const struct urxe_config *cfg, struct tool_run_var vars[TOOL_R
 
 static int set_environment(const struct urxe_config *cfg)
 {
-	struct tool_run_var vars[TOOL_RUN_VARS];
+	struct tool_run_var vars[TOOL_RUN_VARS] = {{0}};
 	int ret = tool_run_vars(cfg, vars);
 
-	for (unsigned i = 0; !ret && i < TOOL_RUN_VARS; i++) {
-		if (vars[i].path ? prepend(vars[i].name, vars[i].value)
-				 : setenv(vars[i].name, vars[i].value, 1))
+	for (unsigned i = 0; i < TOOL_RUN_VARS; i++) {
+		if (!ret && vars[i].value &&
+		    (vars[i].path ? prepend(vars[i].name, vars[i].value)
+				  : setenv(vars[i].name, vars[i].value, 1)))
 			ret = tool_fail("cannot set the environment: %s", strerror(errno));
 		free(vars[i].value);
 	}
