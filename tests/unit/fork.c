@@ -386,8 +386,8 @@ static void under_traffic(void)
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 	/*
-	 * TSan takes a child's threads for the parent's, whose stacks they have; of ASan's allocator
-	 * a child inherits the lock, taken if another thread had it.
+	 * TSan takes a child's threads for the parent's, whose stacks they have; of ASan's
+	 * allocator a child inherits the lock, taken if another thread had it.
 	 */
 	return;
 #endif
