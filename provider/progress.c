@@ -473,6 +473,17 @@ void urxe_progress_finish(struct urxe_device *dev)
 	urxe_lane_unlock(lane);
 }
 
+/* To a turn, soon: the caller may go away, and of room in the link nothing tells. */
+static void leave_over(struct urxe_qp *qp)
+{
+	struct urxe_device *dev = qp->dev;
+
+	urxe_progress_defer(qp);
+	/* urxe_service_by() looks, too: but the time need not be known to one that is awake. */
+	if (atomic_load(&dev->service.asleep))
+		urxe_service_by(dev, leftover_due(dev));
+}
+
 void urxe_progress_kick(struct urxe_qp *qp)
 {
 	struct urxe_device *dev = qp->dev;
@@ -490,11 +501,8 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	more = serve(qp, lane, urxe_port_now(dev->port), true).more;
 	urxe_rcu_read_unlock();
 	urxe_lane_unlock(lane);
-	if (more) {
-		urxe_progress_defer(qp);
-		/* The caller may go away, and of room in the link nothing tells. */
-		urxe_service_by(dev, leftover_due(dev));
-	}
+	if (more)
+		leave_over(qp);
 	/*
 	 * Who waits for an event will not drive, and who found the lane taken meanwhile needs
 	 * somebody's turn. All others poll.
@@ -531,7 +539,5 @@ void urxe_progress_posted(struct urxe_qp *qp)
 		urxe_progress_kick(qp);
 		return;
 	}
-	urxe_progress_defer(qp);
-	if (atomic_load_explicit(&qp->dev->service.asleep, memory_order_relaxed))
-		urxe_service_by(qp->dev, leftover_due(qp->dev));
+	leave_over(qp);
 }
