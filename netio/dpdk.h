@@ -16,7 +16,7 @@
 #define URXE_DPDK_SHARED  "liburxe-dpdk.so"	   /* with the shared libraries of DPDK */
 #define URXE_DPDK_STATIC  "liburxe-dpdk-static.so" /* with a DPDK of its own in it */
 #define URXE_DPDK_SYMBOL  "urxe_dpdk_library"	   /* a struct urxe_dpdk */
-#define URXE_DPDK_VERSION 1 /* grows with any change of what is below, and of what it includes */
+#define URXE_DPDK_VERSION 2 /* grows with any change of what is below, and of what it includes */
 
 struct urxe_dpdk {
 	uint32_t version; /* URXE_DPDK_VERSION; the rest is another's if it differs */
@@ -33,10 +33,11 @@ struct urxe_dpdk {
 
 /**
  * urxe_dpdk_load - the library of DPDK ports, loaded unless it is
+ * @plugins: a driver is needed that may not be in URXE_DPDK_STATIC
  *
  * A program that has DPDK for itself but has not started it keeps it: the library then has its own
  * one. 0, or errno and a line in @err. One call at a time.
  */
-int urxe_dpdk_load(const struct urxe_dpdk **out, char *err, size_t errlen);
+int urxe_dpdk_load(bool plugins, const struct urxe_dpdk **out, char *err, size_t errlen);
 
 #endif

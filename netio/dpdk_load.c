@@ -2,12 +2,12 @@
 /*
  * Loads the library of DPDK ports, and DPDK with it, of which there are two.
  *
- * DPDK's shared libraries are for a program that has no DPDK, or one that no other library sees;
- * and for one whose shared DPDK is up, as then its ports and ours are of one EAL. Any other program
- * would find its own broken: EAL starts once for each copy of it in the process, and constructors
- * of a second DPDK call the functions that a program exports (-rdynamic), of the first one, which
- * end the process. For such a program there is a library with DPDK linked in, no symbol of which
- * is seen outside or looked for there (netio/README.md says what else was tried).
+ * DPDK's shared libraries are for drivers that need them; and for a program whose shared DPDK is
+ * up, as then its ports and ours are of one EAL. A program that has another DPDK would find its own
+ * broken: EAL starts once for each copy of it in the process, and constructors of a second DPDK
+ * call the functions that a program exports (-rdynamic), of the first one, which end the process.
+ * For such a program there is a library with DPDK linked in, no symbol of which is seen outside or
+ * looked for there (netio/README.md says what else was tried).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -137,12 +137,15 @@ static int why_not(char *err, size_t errlen)
 	return ret;
 }
 
-static int load(void **lib, char *err, size_t errlen)
+static int load(bool plugins, void **lib, char *err, size_t errlen)
 {
 	enum theirs theirs = look();
 	bool apart = theirs == THEIRS_DOWN || theirs == THEIRS_EXPORTS;
 	char path[PATH_MAX];
 
+	/* EAL loads each shared driver that is installed, some hundred, before it looks at any. */
+	if (theirs == THEIRS_NONE && !plugins)
+		apart = find_library(URXE_DPDK_STATIC, path, sizeof(path));
 	if (apart && !find_library(URXE_DPDK_STATIC, path, sizeof(path))) {
 		if (theirs == THEIRS_EXPORTS) {
 			snprintf(err, errlen,
@@ -164,14 +167,14 @@ static int load(void **lib, char *err, size_t errlen)
 	return *lib ? 0 : why_not(err, errlen);
 }
 
-int urxe_dpdk_load(const struct urxe_dpdk **out, char *err, size_t errlen)
+int urxe_dpdk_load(bool plugins, const struct urxe_dpdk **out, char *err, size_t errlen)
 {
 	const struct urxe_dpdk *table = &urxe_dpdk_library;
 	void *lib;
 	int ret;
 
 	if (!table) {
-		ret = load(&lib, err, errlen);
+		ret = load(plugins, &lib, err, errlen);
 		if (ret)
 			return ret;
 		table = dlsym(lib, URXE_DPDK_SYMBOL);

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * For liburxe-dpdk-static.so, whose DPDK has its drivers linked in, and calls this for dlopen().
+ * For liburxe-dpdk-static.so, whose DPDK has its drivers linked in, and calls these for dlopen(),
+ * nanosleep() and access().
  *
  * EAL looks whether a shared EAL is in the process, which here is the program's, and then loads all
  * the shared drivers: they would be the program's, too. So none of DPDK's shared libraries is there
  * or can be had.
  */
 #include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 void *__real_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags);
@@ -16,4 +22,56 @@ void *__wrap_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags)
 {
 	return path && strstr(path, "librte_") ? NULL : __real_dlopen(path, flags);
+}
+
+/*
+ * Where the processor does not tell the frequency of its TSC, as most virtual ones, EAL sleeps for
+ * 100 ms while it starts, and takes the next whole 10 MHz of what it then measures. 10 ms of which
+ * each end is 1 us wrong give the same.
+ */
+#define EAL_MEASURES 100000000
+#define WE_MEASURE   10000000
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	const struct timespec less = {.tv_nsec = WE_MEASURE};
+	bool measures = !time->tv_sec && time->tv_nsec == EAL_MEASURES;
+
+	return __real_nanosleep(measures ? &less : time, left);
+}
+
+/*
+ * Of each CPU that there might be EAL asks each NUMA node that there might be: 4,096 system calls,
+ * a third of its start. Nodes that are not there have no CPUs. Its start is one thread's.
+ */
+#define NODE	  "/sys/devices/system/node/node"
+#define MAX_NODES 64
+
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode);
+
+static bool is_node_missing(unsigned node)
+{
+	static signed char there[MAX_NODES]; /* 0: not known */
+	char path[sizeof(NODE) + 10];
+
+	if (!there[node]) {
+		snprintf(path, sizeof(path), NODE "%u", node);
+		there[node] = __real_access(path, F_OK) ? -1 : 1;
+	}
+	return there[node] < 0;
+}
+
+int __wrap_access(const char *path, int mode)
+{
+	unsigned node = MAX_NODES;
+
+	if (sscanf(path, NODE "%u/", &node) == 1 && node < MAX_NODES && is_node_missing(node)) {
+		errno = ENOENT;
+		return -1;
+	}
+	return __real_access(path, mode);
 }

@@ -29,6 +29,7 @@ void urxe_eal_want(const struct urxe_port_config *cfg, uint32_t l3_mtu)
 
 	urxe_mutex_lock(&want.lock);
 	w->mb += urxe_devargs_pool_mb(cfg, l3_mtu);
+	w->plugins |= !urxe_devargs_kind(cfg->port)->linked;
 	if (urxe_devargs_pci(cfg->port, pci, sizeof(pci))) {
 		w->pci = true;
 		if (w->allows < URXE_CONFIG_MAX_DEVICES)
@@ -41,6 +42,7 @@ void urxe_eal_set_args(const char *args)
 {
 	urxe_mutex_lock(&want.lock);
 	snprintf(want.all.args, sizeof(want.all.args), "%s", args);
+	want.all.plugins |= args[0] != '\0'; /* -d, perhaps */
 	urxe_mutex_unlock(&want.lock);
 }
 

@@ -14,6 +14,7 @@
 struct urxe_eal_wants {
 	unsigned mb; /* memory for EAL itself and for the frames of all devices */
 	bool pci;
+	bool plugins; /* a driver may be one that DPDK's shared libraries alone have */
 	unsigned allows;
 	char allow[URXE_CONFIG_MAX_DEVICES][32]; /* PCI addresses */
 	char args[256];				 /* the user's own, "" for none */

@@ -48,11 +48,12 @@ static int load(char *err, size_t errlen) URXE_REQUIRES(dpdk.lock)
 	if (dpdk.library)
 		return 0;
 	ret = urxe_eal_room(err, errlen);
-	if (!ret)
-		ret = urxe_dpdk_load(&library, err, errlen);
 	if (ret)
 		return ret;
 	urxe_eal_wants(&wants);
+	ret = urxe_dpdk_load(wants.plugins, &library, err, errlen);
+	if (ret)
+		return ret;
 	library->prepare(&wants, (enum urxe_log_level)atomic_load(&urxe_log_threshold));
 	take_functions(library->ops);
 	dpdk.library = library;
