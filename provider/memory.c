@@ -11,6 +11,9 @@
 
 #include "provider.h"
 
+#define LARGE	   (4u << 20) /* bytes, from which on it is asked for each page whether it is there */
+#define LOOK_PAGES 4096	      /* at a time */
+
 /* Do mappings with all of these properties cover a range without a gap? */
 static bool mapped(const void *addr, uint64_t length, bool write, bool shared_file)
 {
@@ -39,6 +42,39 @@ bool urxe_memory_of_file(const void *addr, uint64_t length)
 	return mapped(addr, length, true, true);
 }
 
+static bool populate(uintptr_t from, uintptr_t to, bool write)
+{
+	return !madvise((void *)from, to - from, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+}
+
+/*
+ * The pages that are not there. To populate those that are takes 80 ms a GiB, and to ask which they
+ * are takes 1. One that is there may be a file's, or one of zeros, that the first write copies:
+ * that is allowed, and so need not be done now. False: who looks at all of them knows why.
+ */
+static bool populate_missing(uintptr_t from, uintptr_t to, uintptr_t page, bool write)
+{
+	unsigned char there[LOOK_PAGES];
+	bool ok = mapped((void *)from, to - from, write, false);
+
+	while (ok && from < to) {
+		uintptr_t look = to - from < page * LOOK_PAGES ? to - from : page * LOOK_PAGES;
+		size_t n = look / page, i = 0, first;
+
+		ok = !mincore((void *)from, look, there);
+		while (ok && i < n) {
+			for (first = i; i < n && !(there[i] & 1); i++)
+				;
+			if (i > first)
+				ok = populate(from + first * page, from + i * page, write);
+			else
+				i++;
+		}
+		from += look;
+	}
+	return ok;
+}
+
 bool urxe_memory_fault_in(void *addr, uint64_t len, bool write)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1),
@@ -48,7 +84,8 @@ bool urxe_memory_fault_in(void *addr, uint64_t len, bool write)
 
 	if (!len)
 		return true;
-	ok = !madvise((void *)from, to - from, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+	ok = (len >= LARGE && from < to && populate_missing(from, to, page, write)) ||
+	     populate(from, to, write);
 	/* No such permission, or the memory of some device, or a kernel before 5.14. */
 	if (!ok && errno == EINVAL && from < to)
 		ok = mapped(addr, len, write, false);

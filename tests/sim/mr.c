@@ -104,6 +104,44 @@ static void test_access(void)
 	pair_close(&p);
 }
 
+/* Of a large one only the pages that are not there are asked for; and what is true of each is. */
+static void test_large(void)
+{
+	enum {
+		PAGE = 4096,
+		PAGES = 5000
+	};
+	static unsigned char there[PAGES];
+	unsigned present = 0;
+	struct ibv_mr *mr;
+	struct pair p;
+	uint8_t *mem;
+
+	pair_of(&p, 1);
+	mem = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CU_ASSERT_FATAL(mem != MAP_FAILED);
+	for (unsigned i = 0; i < PAGES; i++) {
+		if (i != 3 && (i < 4090 || i > 4100) && i != PAGES - 1)
+			mem[i * PAGE] = 1;
+	}
+	mr = ibv_reg_mr(p.b.pd, mem, PAGES * PAGE, LW);
+	CU_ASSERT_FATAL(mr != NULL);
+	CU_ASSERT_EQUAL(mincore(mem, PAGES * PAGE, there), 0);
+	for (unsigned i = 0; i < PAGES; i++)
+		present += there[i] & 1;
+	CU_ASSERT_EQUAL(present, PAGES);
+	CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+
+	CU_ASSERT_EQUAL(mprotect(mem + 4200 * PAGE, PAGE, PROT_READ), 0);
+	refuse(p.b.pd, mem, PAGES * PAGE, LW, EFAULT);
+	mr = ibv_reg_mr(p.b.pd, mem, PAGES * PAGE, RR);
+	CU_ASSERT(mr && !ibv_dereg_mr(mr));
+	munmap(mem + 4200 * PAGE, PAGE);
+	refuse(p.b.pd, mem, PAGES * PAGE, RR, EFAULT);
+	munmap(mem, PAGES * PAGE);
+	pair_close(&p);
+}
+
 static void test_zero_based(void)
 {
 	struct ibv_mr *mr;
@@ -728,7 +766,7 @@ static void test_parent_domain(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("mr", T(test_access), T(test_zero_based), T(test_rereg), T(test_null),
+URXE_TEST_MAIN("mr", T(test_access), T(test_large), T(test_zero_based), T(test_rereg), T(test_null),
 	       T(test_on_demand), T(test_device_memory), T(test_dmabuf), T(test_flush_persistent),
 	       T(test_flush_waits), T(test_flush_interrupted), T(test_flush_thread),
 	       T(test_parent_domain))
