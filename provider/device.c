@@ -192,12 +192,17 @@ void urxe_device_watch(struct urxe_device *dev, uint64_t now)
 	urxe_port_query(dev->port, &info);
 	if (info.dead) {
 		urxe_err("%s: the port is gone", dev->cfg.name);
-		atomic_store(&dev->dead, true);
 		/* What is posted from now on is refused, what was posted before is flushed. */
-		urxe_qp_flush_all(dev);
-		urxe_wq_flush_all(dev, NULL);
+		atomic_store(&dev->dead, true);
+		/*
+		 * Why comes first: a program whose work is flushed ends, and would not have heard
+		 * of the removal.
+		 */
 		urxe_event_device(dev, IBV_EVENT_DEVICE_FATAL);
 		urxe_service_gsi(dev);
+		urxe_service_run_gsi(dev, now, true);
+		urxe_qp_flush_all(dev);
+		urxe_wq_flush_all(dev, NULL);
 		return;
 	}
 	active = urxe_device_active(dev, &info);
