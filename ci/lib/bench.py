@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 
@@ -10,6 +11,12 @@ sys.dont_write_bytecode = True
 import figures  # noqa: E402
 
 MTU = 4096
+
+# Processes on a fabric, each of which writes to its partner, or to all others: name, title, tests/bench/crowd.c's arguments
+CROWDS = [('%s_%d_%d' % (how, size, n), '%s%d processes%s, %s WRITEs' % (
+    '' if n == 2 else '  ', n, '' if n == 2 else ' in pairs' if how == 'pairs' else ', all to all', text), how, n, size)
+          for size, text in ((64, '64 B'), (65536, '64 KiB')) for how in ('pairs', 'all')
+          for n in ((2, 4, 8, 32) if how == 'pairs' else (4, 8, 32))]
 
 # Each round measures all of these once, so that what the machine does meanwhile meets all alike.
 MEASURES = [
@@ -25,8 +32,24 @@ MEASURES = [
     ('tcp_lat', 'us', lambda: figures.tcp('lat')),
     ('tcp_spin', 'us', lambda: figures.tcp('spin')),
     ('tcp_bw', 'Gb/s', lambda: figures.tcp('bw')),
+    ('ring_lat', 'us', lambda: figures.ring('lat', 8, 50000)),
+    ('fab_lat', 'us', lambda: figures.latency('ib_write_lat', 2, MTU, link='fabric')),
+    ('ring_rate', 'M/s', lambda: figures.ring('rate', 64, 2000000)),
+    ('fab_rate', 'M/s', lambda: figures.rate('ib_send_bw', 64, MTU, 500000, 'fabric')),
+    ('ring_bw', 'Gb/s', lambda: figures.ring('bw', 4096, 400000)),
+    ('fab_bw', 'Gb/s', lambda: figures.bandwidth('ib_write_bw', 65536, MTU, 20000, 'fabric')),
+    ('fab_bare', None, None),
+    ('fab_open', 'ms', lambda: figures.crowd('open', 20)),
+    ('fab_attach', 'us', lambda: figures.ring('attach', 50)),
+    ('fab_claim', 'us', lambda: figures.ring('claim', 50)),
+    ('fab_death', 'ms', lambda: figures.ring('death', 20)),
+    ('fab_idle', '%', lambda: figures.crowd('idle', 2)),
+    *[(name, 'M/s', lambda how=how, n=n, size=size: figures.crowd(how, n, size, 1))
+      for name, _, how, n, size in CROWDS],
 ]
 GROUPS = {
+    'fab_bare': (('fab_bare_lat', 'fab_bare_rate', 'fab_bare_bw'),
+                 lambda: figures.bare(['lat 8 20000', 'rate 64 2000000', 'bw 4096 400000'], MTU, 'fabric')),
     'bare': (('bare_lat', 'bare_rate', 'bare_bw'),
              lambda: figures.bare(['lat 8 20000', 'rate 64 2000000', 'bw 4096 400000'], MTU)),
     'conn': (('conn_rate', 'conn_p50', 'conn_p99', 'conn_cqs', 'many_rate', 'many_p50', 'many_p99',
@@ -56,6 +79,21 @@ ROWS = [
     ('tcp_lat', 'kernel TCP, half a round trip, blocking', 'us'),
     ('tcp_spin', 'kernel TCP, half a round trip, spinning', 'us'),
     ('tcp_bw', 'kernel TCP, 64 KiB writes', 'Gb/s'),
+    ('ring_lat', 'bare ring of the fabric, half a round trip', 'us'),
+    ('ring_rate', 'bare ring, 64 B packets', 'M/s'),
+    ('ring_bw', 'bare ring, 4 KiB packets', 'Gb/s'),
+    ('fab_bare_lat', 'fabric, bare link, half a round trip', 'us'),
+    ('fab_bare_rate', 'fabric, bare link, 64 B packets', 'M/s'),
+    ('fab_bare_bw', 'fabric, bare link, 4 KiB packets', 'Gb/s'),
+    ('fab_lat', 'fabric, 2 B write latency', 'us'),
+    ('fab_rate', 'fabric, 64 B sends', 'M/s'),
+    ('fab_bw', 'fabric, 64 KiB writes', 'Gb/s'),
+    *[(name, 'fabric, ' + title.strip() if title[0] != ' ' else title, 'M/s') for name, title, _, _, _ in CROWDS],
+    ('fab_open', 'fabric, exec to ibv_open_device()', 'ms'),
+    ('fab_attach', 'fabric, attaching a peer', 'us'),
+    ('fab_claim', 'fabric, an RDMA port claimed and released', 'us'),
+    ('fab_death', 'fabric, kill -9 to the hook of a peer', 'ms'),
+    ('fab_idle', 'fabric, CPU of an idle process', '%'),
 ]
 
 # (what, value, 'at most' or 'at least', aim): from the medians m
@@ -69,8 +107,22 @@ AIMS = [
     ('connect p99, one after the other <= 1000 us', 'conn_p99', 'at most', lambda m: 1000.0),
     ('memory per idle RC QP <= 32 KiB', 'qp_memory', 'at most', lambda m: 32.0),
     ('64 B sends >= 2 M/s', 'send_rate', 'at least', lambda m: 2.0),
+    ('fabric: write latency <= 2.8 x bare ring', 'fab_lat', 'at most', lambda m: 2.8 * m['ring_lat']),
+    ('fabric: 64 B sends >= 10 M/s', 'fab_rate', 'at least', lambda m: 10.0),
+    ('fabric: 64 KiB writes >= 3 x kernel TCP', 'fab_bw', 'at least', lambda m: 3 * m['tcp_bw']),
+    ('fabric: exec to ibv_open_device() <= 5 ms', 'fab_open', 'at most', lambda m: 5.0),
+    ('fabric: attaching a peer <= 150 us', 'fab_attach', 'at most', lambda m: 150.0),
+    ('fabric: a port claimed <= 1 us', 'fab_claim', 'at most', lambda m: 1.0),
+    ('fabric: a death known <= 5 ms', 'fab_death', 'at most', lambda m: 5.0),
+    ('fabric: CPU of an idle process <= 0.1 %', 'fab_idle', 'at most', lambda m: 0.1),
+    *[('fabric: %s >= 0.7 x 2 processes' % title.strip(), name, 'at least', lambda m, size=size: 0.7 * m['pairs_%d_2' % size])
+      for name, title, _, n, size in CROWDS if n > 2],
 ]
-BESIDE = {'write_lat': 'bare_lat', 'send_rate': 'bare_rate', 'write_bw': 'bare_bw', 'read_bw': 'bare_bw'}
+# What a row's ratio is to: the bare link, or ring; of many processes, two.
+BESIDE = {'write_lat': 'bare_lat', 'send_rate': 'bare_rate', 'write_bw': 'bare_bw', 'read_bw': 'bare_bw',
+          'fab_bare_lat': 'ring_lat', 'fab_bare_rate': 'ring_rate', 'fab_bare_bw': 'ring_bw',
+          'fab_lat': 'ring_lat', 'fab_rate': 'ring_rate', 'fab_bw': 'ring_bw',
+          **{name: 'pairs_%d_2' % size for name, _, _, n, size in CROWDS if n > 2}}
 
 
 def measure(runs, note):
@@ -104,21 +156,21 @@ def judge(medians):
 
 
 def show(samples, medians, aims, errors, runs):
-    print('median of %d runs; vhost link, path MTU %d, one process per end, %d CPUs, load %.1f\n' % (
+    print('median of %d runs; vhost link or fabric, path MTU %d, one process per end, %d CPUs, load %.1f\n' % (
         runs, MTU, os.cpu_count(), os.getloadavg()[0]))
-    print('%-42s %10s %-5s %22s  %s' % ('', 'median', '', 'lowest .. highest', 'of the bare link'))
+    print('%-48s %10s %-5s %22s  %s' % ('', 'median', '', 'lowest .. highest', 'of the bare link, the ring, two'))
     for name, title, unit in ROWS:
         if name not in medians:
-            print('%-42s %10s' % (title, 'failed'))
+            print('%-48s %10s' % (title, 'failed'))
             continue
         beside = BESIDE.get(name)
         ratio = '%.2f' % (medians[name] / medians[beside]) if beside in medians else ''
-        print('%-42s %10.2f %-5s %10.2f .. %8.2f  %s' % (
+        print('%-48s %10.3g %-5s %10.3g .. %8.3g  %s' % (
             title, medians[name], unit, min(samples[name]), max(samples[name]), ratio))
-    print('\n%-44s %10s %18s' % ('aim', 'measured', ''))
+    print('\n%-64s %10s %18s' % ('aim', 'measured', ''))
     for a in aims:
         bound = ['%s %.2f' % (s, a[s]) for s in ('at most', 'at least') if s in a]
-        print('%-44s %10s %18s  %s' % (a['aim'], '%.2f' % a['value'] if 'value' in a else '-', ''.join(bound), a['result']))
+        print('%-64s %10s %18s  %s' % (a['aim'], '%.2f' % a['value'] if 'value' in a else '-', ''.join(bound), a['result']))
     for e in errors:
         print('\nfailed: ' + e)
 
@@ -128,7 +180,12 @@ def main():
                                 'kernel\'s TCP, beside the aims. Status 0 whatever comes out.')
     p.add_argument('-r', '--runs', type=int, default=5)
     p.add_argument('--json', action='store_true', help='print one JSON object instead of the table')
+    p.add_argument('--only', metavar='REGEX', default='', help='measure what has it in its name alone: fab|ring|tcp_bw')
     args = p.parse_args()
+    MEASURES[:] = [m for m in MEASURES if re.search(args.only, m[0])]
+    shown = [n for name, _, _ in MEASURES for n in (GROUPS[name][0] if name in GROUPS else [name])]
+    ROWS[:] = [r for r in ROWS if r[0] in shown]
+    AIMS[:] = [a for a in AIMS if a[1] in shown]
     tty = sys.stderr.isatty()
     samples, errors = measure(args.runs, lambda t: print('\r\033[K' + t, end='', file=sys.stderr) if tty else None)
     if tty:

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tempfile
 
 import node
 
@@ -14,29 +15,29 @@ def pair(server, client, mtu, options=(), link='vhost'):
     return result
 
 
-def perftest(prog, args, mtu, column):
+def perftest(prog, args, mtu, column, link='vhost'):
     """A column (from 0) of the last row of perftest's table at the client."""
     common = '%s -d urxe0 -p {p} -F %s' % (prog, args)
-    result = pair(common, common + ' 127.0.0.1', mtu)
+    result = pair(common, common + ' 127.0.0.1', mtu, link=link)
     rows = [l.split() for l in result.b.splitlines() if re.match(r'^ *\d+ +\d+ +[\d.]+', l)]
     if not rows:
         raise ValueError('%s: no figures in its output\n%s' % (prog, result.tail(4)))
     return float(rows[-1][column])
 
 
-def latency(prog, size, mtu, iters=20000):
+def latency(prog, size, mtu, iters=20000, link='vhost'):
     """Median of half a round trip, us."""
-    return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 4)
+    return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 4, link)
 
 
-def bandwidth(prog, size, mtu, iters):
+def bandwidth(prog, size, mtu, iters, link='vhost'):
     """Gb/s of payload."""
-    return perftest(prog, '--report_gbits -s %d -n %d' % (size, iters), mtu, 3)
+    return perftest(prog, '--report_gbits -s %d -n %d' % (size, iters), mtu, 3, link)
 
 
-def rate(prog, size, mtu, iters):
+def rate(prog, size, mtu, iters, link='vhost'):
     """Million messages a second."""
-    return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 4)
+    return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 4, link)
 
 
 def pings(mtu, link='vhost', count=2000):
@@ -54,11 +55,11 @@ def bench_program(name):
     return os.path.join(node.BUILD, 'tests', 'bench', name)
 
 
-def bare(wanted, mtu):
+def bare(wanted, mtu, link='vhost'):
     """The bare link: wanted is a list of "lat|rate|bw SIZE COUNT"; a number for each."""
     prog = bench_program('bare')
     client = ' && '.join('%s -c 10.0.0.1 %s' % (prog, w) for w in [*wanted, 'end'])
-    result = pair(': >"$URXE_READY_FILE"; exec %s -s' % prog, client, mtu)
+    result = pair(': >"$URXE_READY_FILE"; exec %s -s' % prog, client, mtu, link=link)
     numbers = re.findall(r'(?m)^[\d.]+$', result.b)
     if len(numbers) != len(wanted):
         raise ValueError('bare: not %d numbers\n%s' % (len(wanted), result.tail(4)))
@@ -93,11 +94,27 @@ def qp_memory(mtu, qps=2000):
     return float(found.group(1)) / 1024
 
 
-def tcp(mode, rounds=None):
-    """The kernel's TCP over loopback: 'lat' or 'spin' in us, 'bw' in Gb/s"""
-    argv = [bench_program('tcp'), mode] + ([str(rounds)] if rounds else [])
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+def number(argv, timeout=60):
+    """What a program prints, which is one number"""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
                           check=False)
     if done.returncode:
-        raise ValueError('tcp: ' + done.stderr.strip())
+        raise ValueError('%s: %s' % (' '.join(argv), done.stderr.strip()))
     return float(done.stdout)
+
+
+def tcp(mode, rounds=None):
+    """The kernel's TCP over loopback: 'lat' or 'spin' in us, 'bw' in Gb/s"""
+    return number([bench_program('tcp'), mode] + ([str(rounds)] if rounds else []))
+
+
+def ring(*args):
+    """The local fabric below ports and verbs: tests/bench/ring.c"""
+    return number([bench_program('ring'), *map(str, args)])
+
+
+def crowd(*args):
+    """Processes on a local fabric of their own: tests/bench/crowd.c"""
+    with tempfile.TemporaryDirectory(prefix='urxe-crowd-') as folder:
+        return number([os.path.join(node.BUILD, 'tools', 'urxe'), 'run', '--port', 'fabric,dir=' + folder, '--mtu', '4096',
+                       '--', bench_program('crowd'), *map(str, args)])
