@@ -3,6 +3,7 @@
  * The TSC as a clock: a system call's price is what a small packet costs.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,11 +24,17 @@ static uint64_t mono_ns(void)
 }
 
 #if defined(__x86_64__)
+#define CALIBRATE_NS 10000000u /* between two readings: some 5 ppm, for time-outs enough */
+#define AHEAD_NS     500u      /* the clock never goes back, by what a reading may be wrong */
+
 static struct {
 	pthread_once_t once;
+	bool trusted;
 	uint64_t base, base_ns;
-	uint64_t mult; /* ns per tick, 32.32; 0: use the system's clock */
-} tsc = {.once = PTHREAD_ONCE_INIT};
+	uint64_t from_ns; /* base_ns, and some */
+	atomic_flag busy;
+	_Atomic uint64_t mult; /* ns per tick, 32.32; 0: use the system's clock */
+} tsc = {.once = PTHREAD_ONCE_INIT, .busy = ATOMIC_FLAG_INIT};
 
 /* A reading of both clocks at one moment: the tightest of some tries. */
 static void tsc_pair(uint64_t *ticks, uint64_t *ns)
@@ -64,36 +71,40 @@ static bool tsc_trusted(void)
 	return !strcmp(name, "tsc\n");
 }
 
-static void tsc_calibrate(void)
+static void tsc_begin(void)
 {
-	uint64_t ticks, ns;
+	tsc.trusted = tsc_trusted();
+	if (tsc.trusted)
+		tsc_pair(&tsc.base, &tsc.base_ns);
+}
 
-	if (!tsc_trusted())
-		return;
-	tsc_pair(&tsc.base, &tsc.base_ns);
-	/* 2 ms give some 10 ppm: enough for time-outs, which is what this clock is for. */
-	do
-		tsc_pair(&ticks, &ns);
-	while (ns - tsc.base_ns < 2000000);
-	/* Pairs with urxe_clock_now(): the base is there with it. */
-	__atomic_store_n(
+/* Until it is known how fast the TSC is, the system's clock does: nobody waits for that. */
+static uint64_t tsc_unknown(void)
+{
+	uint64_t ticks, ns = mono_ns();
+
+	pthread_once(&tsc.once, tsc_begin);
+	if (!tsc.trusted || ns - tsc.base_ns < CALIBRATE_NS || ns < tsc.base_ns ||
+	    atomic_flag_test_and_set(&tsc.busy))
+		return ns;
+	tsc_pair(&ticks, &ns);
+	tsc.from_ns = tsc.base_ns + AHEAD_NS;
+	/* Pairs with urxe_clock_now(): the base is there with it. busy stays: once. */
+	atomic_store_explicit(
 		&tsc.mult,
 		(uint64_t)(((unsigned __int128)(ns - tsc.base_ns) << 32) / (ticks - tsc.base)),
-		__ATOMIC_RELEASE);
+		memory_order_release);
+	return ns;
 }
 
 uint64_t urxe_clock_now(void *unused)
 {
-	/* Pairs with tsc_calibrate(). */
-	uint64_t mult = __atomic_load_n(&tsc.mult, __ATOMIC_ACQUIRE);
+	/* Pairs with tsc_unknown(). */
+	uint64_t mult = atomic_load_explicit(&tsc.mult, memory_order_acquire);
 
-	if (__builtin_expect(!mult, 0)) {
-		pthread_once(&tsc.once, tsc_calibrate);
-		mult = tsc.mult;
-		if (!mult)
-			return mono_ns();
-	}
-	return tsc.base_ns + (uint64_t)((unsigned __int128)(__rdtsc() - tsc.base) * mult >> 32);
+	if (__builtin_expect(!mult, 0))
+		return tsc_unknown();
+	return tsc.from_ns + (uint64_t)((unsigned __int128)(__rdtsc() - tsc.base) * mult >> 32);
 }
 #else
 uint64_t urxe_clock_now(void *unused)
