@@ -26,7 +26,8 @@ struct fabric_rx {
 	struct urxe_ring_rx ring;
 	struct fabric_rx *next;
 	struct urxe_fabric_bell *writer;
-	uint32_t incarnation; /* of the writer */
+	unsigned slot;	      /* of the writer */
+	uint32_t incarnation; /* likewise */
 	bool last;	      /* the writer is gone: what is there now is all */
 };
 
@@ -58,6 +59,11 @@ struct fabric_peer {
 	struct urxe_frame *held; /* a queue of FABRIC_HELD frames of our own */
 	unsigned held_head, held_count;
 	struct fabric_rx *rx;
+	unsigned quiet; /* looks in a row that found nothing in rx */
+	bool fading;	/* its bit in our bell is clear again */
+	/* The word in rx that is read next; NULL: there is no rx. Written with the lane, NULL under
+	 * lock; read under lock by who is about to sleep. */
+	const _Atomic uint32_t *_Atomic at;
 	struct fabric_mail mail;
 };
 
@@ -70,18 +76,18 @@ struct fabric_slot {
 
 struct fabric_link {
 	struct urxe_fabric *fabric;
-	char name[32];		       /* of the device, for log lines */
-	unsigned own;		       /* slot */
-	struct urxe_fabric_bell *bell; /* ours */
-	uint32_t room;		       /* bytes of the longest frame */
-	uint64_t ready[FABRIC_WORDS];  /* peers whose rings may have something */
-	unsigned next;		       /* slot whose turn it is */
+	char name[32];				/* of the device, for log lines */
+	unsigned own;				/* slot */
+	struct urxe_fabric_bell *bell;		/* ours */
+	uint32_t room;				/* bytes of the longest frame */
+	_Atomic uint64_t watched[FABRIC_WORDS]; /* peers at whose rings we look; written with the
+						 * lane */
+	unsigned num_watched;
+	unsigned next; /* slot whose turn it is */
 	unsigned dirty_count;
 	uint8_t dirty[URXE_FABRIC_SLOTS];
 	uint64_t held[FABRIC_WORDS]; /* peers that frames of ours wait for */
-	unsigned empty;		     /* looks in a row that found nothing */
 	unsigned polls;		     /* that found nothing */
-	unsigned yield_at;	     /* when to let others run */
 	uint64_t tidied;	     /* when idle rings were last looked for */
 	struct urxe_buf_pool pool;
 	struct fabric_slot *slots, *free_slots;
@@ -98,11 +104,6 @@ struct fabric_link {
 	struct fabric_peer peer[URXE_FABRIC_SLOTS];
 };
 
-static inline bool fabric_bit(const uint64_t *set, unsigned slot)
-{
-	return set[slot / 64] >> slot % 64 & 1;
-}
-
 static inline void fabric_bit_set(uint64_t *set, unsigned slot)
 {
 	set[slot / 64] |= 1ull << slot % 64;
@@ -113,10 +114,27 @@ static inline void fabric_bit_clear(uint64_t *set, unsigned slot)
 	set[slot / 64] &= ~(1ull << slot % 64);
 }
 
+/** fabric_watched - the peers from 64 * @word on at whose rings we look: a bit each. */
+static inline uint64_t fabric_watched(const struct fabric_link *l, unsigned word)
+{
+	return atomic_load_explicit(&l->watched[word], memory_order_relaxed);
+}
+
 /* ---- fabric_peer.c ---- */
 
 extern const struct urxe_fabric_hooks urxe_fabric_link_hooks;
 
+/** fabric_peer_watch - look at its rings from now on. */
+void fabric_peer_watch(struct fabric_link *l, unsigned slot);
+/** fabric_peer_unwatch - and no more, until its bit in our bell is set. */
+void fabric_peer_unwatch(struct fabric_link *l, unsigned slot);
+/** fabric_peer_at - where its ring is read next has changed. */
+void fabric_peer_at(struct fabric_peer *p);
+/** fabric_peer_room - frames of @rx were given back, and its writer waits for that. */
+void fabric_peer_room(const struct fabric_rx *rx);
+/** fabric_peer_quiet - for who is about to sleep, without the lane: is there nothing to read, from
+ * anybody? */
+bool fabric_peer_quiet(struct fabric_link *l);
 /** fabric_peer_mail - what the fabric's thread has left for a peer, if anything. */
 void fabric_peer_mail(struct fabric_link *l, unsigned slot);
 /** fabric_peer_attach - 0: we may write to @slot, whose MAC is @mac; EINPROGRESS; EHOSTUNREACH. */

@@ -31,7 +31,7 @@ enum {
 static void post(struct fabric_link *l, unsigned slot)
 {
 	atomic_fetch_or(&l->mailed[slot / 64], 1ull << slot % 64);
-	/* Nobody but us has our own bit. */
+	/* Our own bit: there is no ring to watch. */
 	urxe_bell_set(l->bell, l->own);
 	urxe_bell_wake(l->bell);
 }
@@ -91,6 +91,7 @@ static int asked(void *arg, unsigned slot, uint32_t incarnation,
 		return err;
 	}
 	*close_fd = true;
+	rx->slot = slot;
 	rx->incarnation = incarnation;
 	rx->writer = urxe_fabric_bell(l->fabric, slot);
 	ans->w[WORD_SIZE] = req->w[WORD_SIZE];
@@ -155,6 +156,62 @@ static void gone(void *arg, unsigned slot, uint32_t incarnation)
 
 const struct urxe_fabric_hooks urxe_fabric_link_hooks = {
 	.asked = asked, .answered = answered, .gone = gone};
+
+/* ---- whose rings are looked at ---- */
+
+void fabric_peer_watch(struct fabric_link *l, unsigned slot)
+{
+	uint64_t was = fabric_watched(l, slot / 64), bit = 1ull << slot % 64;
+
+	l->peer[slot].quiet = 0;
+	l->peer[slot].fading = false;
+	l->num_watched += !(was & bit);
+	atomic_store_explicit(&l->watched[slot / 64], was | bit, memory_order_relaxed);
+}
+
+void fabric_peer_unwatch(struct fabric_link *l, unsigned slot)
+{
+	uint64_t was = fabric_watched(l, slot / 64), bit = 1ull << slot % 64;
+
+	l->num_watched -= !!(was & bit);
+	atomic_store_explicit(&l->watched[slot / 64], was & ~bit, memory_order_relaxed);
+}
+
+void fabric_peer_at(struct fabric_peer *p)
+{
+	if (p->rx)
+		atomic_store_explicit(&p->at, urxe_ring_at(&p->rx->ring), memory_order_relaxed);
+}
+
+void fabric_peer_room(const struct fabric_rx *rx)
+{
+	/* By its own bit, as its mail: that of our slot may be set because it watches our ring. */
+	urxe_bell_ring(rx->writer, rx->slot);
+}
+
+/* Whoever has the lane may read on meanwhile: then it looks, too, and we need not sleep. */
+static bool peek(struct fabric_peer *p)
+{
+	const _Atomic uint32_t *at = atomic_load(&p->at);
+
+	return !at || atomic_load(at) || atomic_load(&p->at) != at;
+}
+
+bool fabric_peer_quiet(struct fabric_link *l)
+{
+	bool news = false;
+
+	urxe_spin_lock(&l->lock);
+	for (unsigned w = 0; w < FABRIC_WORDS && !news; w++) {
+		uint64_t watched = fabric_watched(l, w);
+
+		news = urxe_bell_news(l->bell, w, watched);
+		for (; watched && !news; watched &= watched - 1)
+			news = peek(&l->peer[w * 64 + (unsigned)__builtin_ctzll(watched)]);
+	}
+	urxe_spin_unlock(&l->lock);
+	return !news;
+}
 
 /* ---- what waits for a peer ---- */
 
@@ -253,7 +310,7 @@ static void take_gone(struct fabric_link *l, unsigned slot, uint32_t incarnation
 		if (rx->incarnation == incarnation)
 			rx->last = true;
 	}
-	fabric_bit_set(l->ready, slot);
+	fabric_peer_watch(l, slot);
 }
 
 void fabric_peer_mail(struct fabric_link *l, unsigned slot)
@@ -277,8 +334,9 @@ void fabric_peer_mail(struct fabric_link *l, unsigned slot)
 	while (*end)
 		end = &(*end)->next;
 	*end = m.rx;
+	fabric_peer_at(p);
 	if (m.rx)
-		fabric_bit_set(l->ready, slot);
+		fabric_peer_watch(l, slot);
 	if (m.answer)
 		take_answer(l, slot, &m);
 	take_gone(l, slot, m.gone[0]);
@@ -452,9 +510,13 @@ int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p)
 	if (rx->ring.borrowed)
 		return EBUSY;
 	p->rx = rx->next;
+	/* Nobody looks at it from here on. */
+	urxe_spin_lock(&l->lock);
+	atomic_store(&p->at, p->rx ? urxe_ring_at(&p->rx->ring) : NULL);
+	p->mail.rings--;
+	urxe_spin_unlock(&l->lock);
 	urxe_ring_unmap(rx->ring.mem, rx->ring.size);
 	urxe_free(rx);
-	uncount_ring(l, p);
 	return 0;
 }
 

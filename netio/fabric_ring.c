@@ -15,10 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define FRAME_MIN 14u /* an Ethernet header */
-#define LEN_MASK  0xffffffu
-#define FLAGS_AT  24
+#define SEALS	   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define FRAME_MIN  14u /* an Ethernet header */
+#define LEN_MASK   0xffffffu
+#define FLAGS_AT   24
+#define NEXT_LINES 2 /* that a small record has behind its first */
 
 /* The reader's line, and the writer's, a pair of cache lines each. */
 struct control {
@@ -146,6 +147,24 @@ uint8_t *urxe_ring_reserve(struct urxe_ring_tx *tx, uint32_t len)
 	return record(tx->mem, tx->size, tx->pos + tx->skip) + URXE_RING_HEAD;
 }
 
+/*
+ * The record that comes next: its reader has the lines, from the last time around. Not the first
+ * one, at whose word it is looking.
+ */
+static void fetch_next(const struct urxe_ring_tx *tx)
+{
+	for (uint32_t i = 1; i <= NEXT_LINES; i++) {
+		const uint8_t *p = record(tx->mem, tx->size, tx->pos + i * URXE_RING_UNIT);
+#if defined(__x86_64__)
+		/* The compiler must not count on PREFETCHW: it would read, and the line stays
+		 * shared. */
+		__asm__ volatile("prefetchw %0" : : "m"(*p));
+#else
+		__builtin_prefetch(p, 1);
+#endif
+	}
+}
+
 /* A record of @len bytes in all; the next one's word says that there is none yet. */
 static void put(struct urxe_ring_tx *tx, uint32_t len, uint32_t word)
 {
@@ -165,6 +184,7 @@ void urxe_ring_commit(struct urxe_ring_tx *tx, uint32_t len, uint32_t flags)
 		put(tx, tx->skip, tx->skip | URXE_RING_PAD << FLAGS_AT);
 	put(tx, record_len(len), len | flags << FLAGS_AT);
 	tx->open = false;
+	fetch_next(tx);
 }
 
 bool urxe_ring_publish(struct urxe_ring_tx *tx)
@@ -235,6 +255,11 @@ enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_fr
 	return URXE_RING_FRAME;
 }
 
+const _Atomic uint32_t *urxe_ring_at(const struct urxe_ring_rx *rx)
+{
+	return word_at(rx->mem, rx->size, rx->read);
+}
+
 bool urxe_ring_return(struct urxe_ring_rx *rx)
 {
 	struct control *c = control(rx->mem);
@@ -258,15 +283,14 @@ void urxe_bell_wake(struct urxe_fabric_bell *bell)
 	syscall(SYS_futex, &bell->futex, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-bool urxe_bell_doze(struct urxe_fabric_bell *bell, uint32_t *futex)
+uint32_t urxe_bell_doze(struct urxe_fabric_bell *bell)
 {
 	/* First: who wakes us from here on changes it. */
-	*futex = atomic_load(&bell->futex);
+	uint32_t futex = atomic_load(&bell->futex);
+
 	atomic_store(&bell->asleep, 1);
-	if (!urxe_bell_any(bell))
-		return true;
-	urxe_bell_up(bell);
-	return false;
+	urxe_bell_fence();
+	return futex;
 }
 
 void urxe_bell_sleep(struct urxe_fabric_bell *bell, uint32_t futex, uint64_t ns)

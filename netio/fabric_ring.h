@@ -129,6 +129,8 @@ bool urxe_ring_progress(struct urxe_ring_tx *tx);
 
 /** urxe_ring_next - the next record; a frame is borrowed until urxe_ring_release(). */
 enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_frame *f);
+/** urxe_ring_at - the word of the next record: 0 while there is none. Good as long as the ring. */
+const _Atomic uint32_t *urxe_ring_at(const struct urxe_ring_rx *rx);
 /** urxe_ring_release - one borrowed frame less. */
 static inline void urxe_ring_release(struct urxe_ring_rx *rx)
 {
@@ -141,9 +143,14 @@ bool urxe_ring_return(struct urxe_ring_rx *rx);
 /* ---- bells: who has news ---- */
 
 /*
+ * A reader leaves the bit of a ring set while it watches it: it looks at the ring itself, and its
+ * writer, who finds the bit set, writes nothing else than the ring. Only what is silent for long is
+ * left to the bell.
+ *
  * Order: the writer publishes, then looks whether its bit is set; the reader clears the bit, then
- * reads the ring. The writer sets the bit, then looks whether the reader sleeps; the reader says
- * that it sleeps, then looks for bits. All in the one order of seq_cst.
+ * reads the ring once more. The writer sets the bit, or has found it set, then looks whether the
+ * reader sleeps; the reader says that it sleeps, then looks for bits, and at the rings that it
+ * watches. All in the one order of seq_cst.
  */
 
 /** urxe_bell_fence - between publishing and looking at bells; one is enough for several. */
@@ -189,29 +196,30 @@ static inline void urxe_bell_ring(struct urxe_fabric_bell *bell, unsigned slot)
 		urxe_bell_wake(bell);
 }
 
-/** urxe_bell_take - whose news are there among the slots from 64 * @word on? A bit each. */
-static inline uint64_t urxe_bell_take(struct urxe_fabric_bell *bell, unsigned word)
+/** urxe_bell_news - which of the slots from 64 * @word on have news, without those that the owner
+ * watches? A bit each. */
+static inline uint64_t urxe_bell_news(struct urxe_fabric_bell *bell, unsigned word,
+				      uint64_t watched)
 {
-	if (!atomic_load_explicit(&bell->from[word], memory_order_relaxed))
-		return 0;
-	return atomic_exchange(&bell->from[word], 0);
+	/* Pairs with urxe_bell_set(): the ring has what it was set for. */
+	return atomic_load_explicit(&bell->from[word], memory_order_acquire) & ~watched;
 }
 
-/** urxe_bell_any - are there any? */
-static inline bool urxe_bell_any(struct urxe_fabric_bell *bell)
+/** urxe_bell_clear - by the owner: @slot has none, or is not watched any more. Its ring must be
+ * looked at after that. */
+static inline void urxe_bell_clear(struct urxe_fabric_bell *bell, unsigned slot)
 {
-	uint64_t any = 0;
-
-	for (unsigned i = 0; i < URXE_FABRIC_SLOTS / 64; i++)
-		any |= atomic_load(&bell->from[i]);
-	return any;
+	atomic_fetch_and(&bell->from[slot / 64], ~(1ull << slot % 64));
+	urxe_bell_fence();
 }
 
 /**
- * urxe_bell_doze - the owner sleeps from now on, unless there are news: then false
- * @futex: out, for urxe_bell_sleep()
+ * urxe_bell_doze - the owner sleeps from now on; then it must look for news, and if there are any
+ * say urxe_bell_up()
+ *
+ * Returns what urxe_bell_sleep() needs.
  */
-bool urxe_bell_doze(struct urxe_fabric_bell *bell, uint32_t *futex);
+uint32_t urxe_bell_doze(struct urxe_fabric_bell *bell);
 /** urxe_bell_sleep - until somebody wakes the owner, or @ns passed. */
 void urxe_bell_sleep(struct urxe_fabric_bell *bell, uint32_t futex, uint64_t ns);
 /** urxe_bell_up - the owner is awake. */

@@ -9,29 +9,20 @@
 
 #include "netio/stack.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "netio/clock.h"
 #include "netio/fabric_link.h"
 #include "urxe/free.h"
 #include "urxe/log.h"
 
-#define TIDY_NS	      URXE_SEC
-#define MAX_DEAD      8	 /* that are buried for one question */
-#define VISIT	      4	 /* a quarter of a ring is borrowed at a time */
-#define YIELD_FIRST   20 /* looks that found nothing before others are let run, if there are any */
-#define YIELD_MOST    2560
-#define YIELD_CROWDED 3000u /* ns: who is away for longer was not alone */
-
-static uint64_t clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * URXE_SEC + (uint64_t)ts.tv_nsec;
-}
+#define TIDY_NS	   URXE_SEC
+#define MAX_DEAD   8	/* that are buried for one question */
+#define VISIT	   4	/* a quarter of a ring is borrowed at a time */
+#define PATIENCE   4096 /* looks at a silent ring, of one; fewer where more are watched */
+#define TIDY_POLLS 0x10000
 
 /* A forked child has the parent's link, and not its memory. */
 static bool ours(const struct fabric_link *l)
@@ -61,7 +52,7 @@ static void give_back(struct fabric_link *l, struct fabric_slot *s)
 
 	urxe_ring_release(&rx->ring);
 	if (urxe_ring_return(&rx->ring))
-		urxe_bell_ring(rx->writer, l->own);
+		fabric_peer_room(rx);
 	slot_put(l, s);
 }
 
@@ -238,58 +229,83 @@ static bool take(struct fabric_link *l, struct fabric_rx *rx, const struct urxe_
 	return true;
 }
 
+/* Nothing there. Who is silent for long is left to the bell: looks cost something. */
+static void grow_quiet(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	if (p->fading)
+		fabric_peer_unwatch(l, slot);
+	else if (++p->quiet >= PATIENCE / (l->num_watched * l->num_watched)) {
+		/* One look more, with the bit clear. */
+		urxe_bell_clear(l->bell, slot);
+		p->fading = true;
+	}
+}
+
 /* The first ring of a peer has nothing more for us: true when there is another one to look at. */
 static bool go_on(struct fabric_link *l, unsigned slot, enum urxe_ring_found found)
 {
 	struct fabric_peer *p = &l->peer[slot];
 
-	if (found == URXE_RING_NOTHING && !p->rx->last) {
-		fabric_bit_clear(l->ready, slot);
+	if (found == URXE_RING_NOTHING && !p->rx->last)
 		return false;
-	}
 	if (found == URXE_RING_BAD)
 		urxe_warn("%s: what the process in slot %u sends makes no sense: it is not heard",
 			  l->name, slot);
 	return !fabric_peer_retire(l, p);
 }
 
+/* A part of the first ring of a peer: *@got frames more. */
+static enum urxe_ring_found read_some(struct fabric_link *l, struct fabric_peer *p,
+				      struct urxe_frame *f, unsigned n, unsigned *got)
+{
+	struct fabric_rx *rx = p->rx;
+	enum urxe_ring_found found = URXE_RING_FRAME;
+	struct urxe_ring_frame rec;
+	uint32_t from = rx->ring.read;
+
+	while (*got < n && l->free_slots && rx->ring.read - from < rx->ring.size / VISIT) {
+		found = urxe_ring_next(&rx->ring, &rec);
+		if (found != URXE_RING_FRAME)
+			break;
+		*got += take(l, rx, &rec, &f[*got]);
+	}
+	if (rx->ring.read != from) {
+		p->quiet = 0;
+		p->fading = false;
+		fabric_peer_at(p);
+	}
+	return found;
+}
+
 static unsigned visit(struct fabric_link *l, unsigned slot, struct urxe_frame *f, unsigned n)
 {
 	struct fabric_peer *p = &l->peer[slot];
-	struct urxe_ring_frame rec;
 	enum urxe_ring_found found;
-	struct fabric_rx *rx;
-	uint32_t from;
 	unsigned got = 0;
 
-	if (atomic_load_explicit(&l->mailed[slot / 64], memory_order_relaxed) >> slot % 64 & 1)
-		fabric_peer_mail(l, slot);
-	rx = p->rx;
-	if (!rx) {
-		fabric_bit_clear(l->ready, slot);
-		return 0;
-	}
-	from = rx->ring.read;
-	while (got < n && l->free_slots && rx->ring.read - from < rx->ring.size / VISIT) {
-		found = urxe_ring_next(&rx->ring, &rec);
-		if (found != URXE_RING_FRAME) {
-			if (go_on(l, slot, found))
-				return got;
-			break;
+	do {
+		if (!p->rx) {
+			urxe_bell_clear(l->bell, slot);
+			fabric_peer_unwatch(l, slot);
+			return got;
 		}
-		got += take(l, rx, &rec, &f[got]);
-	}
-	if (urxe_ring_return(&rx->ring))
-		urxe_bell_ring(rx->writer, l->own);
+		found = read_some(l, p, f, n, &got);
+	} while (found != URXE_RING_FRAME && go_on(l, slot, found));
+	if (urxe_ring_return(&p->rx->ring))
+		fabric_peer_room(p->rx);
+	if (found == URXE_RING_NOTHING && !got)
+		grow_quiet(l, slot);
 	return got;
 }
 
-/* The next slot from @from on, around, that may have something; SLOTS: none. */
-static unsigned next_ready(const struct fabric_link *l, unsigned from)
+/* The next slot from @from on, around, that is watched; SLOTS: none. */
+static unsigned next_watched(const struct fabric_link *l, unsigned from)
 {
 	for (unsigned i = 0; i <= FABRIC_WORDS; i++) {
 		unsigned w = (from / 64 + i) % FABRIC_WORDS;
-		uint64_t left = l->ready[w];
+		uint64_t left = fabric_watched(l, w);
 
 		if (!i)
 			left &= ~0ull << from % 64;
@@ -299,7 +315,7 @@ static unsigned next_ready(const struct fabric_link *l, unsigned from)
 	return URXE_FABRIC_SLOTS;
 }
 
-/* Mail for several; our own bit in our bell says so. */
+/* Mail for several, or room in a ring; our own bit in our bell says so. */
 static void fetch_mail(struct fabric_link *l)
 {
 	for (unsigned w = 0; w < FABRIC_WORDS; w++) {
@@ -310,26 +326,28 @@ static void fetch_mail(struct fabric_link *l)
 	}
 }
 
-static bool look_around(struct fabric_link *l)
+/* Who has news, and was not watched, is. Its bit stays set. */
+static void look_around(struct fabric_link *l)
 {
-	uint64_t any = 0;
-
 	for (unsigned w = 0; w < FABRIC_WORDS; w++) {
-		l->ready[w] |= urxe_bell_take(l->bell, w);
-		any |= l->ready[w];
+		uint64_t news = urxe_bell_news(l->bell, w, fabric_watched(l, w));
+
+		for (; news; news &= news - 1) {
+			unsigned slot = w * 64 + (unsigned)__builtin_ctzll(news);
+
+			if (slot == l->own) {
+				urxe_bell_clear(l->bell, slot);
+				fetch_mail(l);
+			} else {
+				fabric_peer_watch(l, slot);
+			}
+		}
 	}
-	if (!any)
-		return false;
-	if (fabric_bit(l->ready, l->own)) {
-		fabric_bit_clear(l->ready, l->own);
-		fetch_mail(l);
-	}
-	return true;
 }
 
 static void tidy(struct fabric_link *l)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = urxe_clock_now(NULL);
 
 	atomic_store_explicit(&l->look, false, memory_order_relaxed);
 	if (now - l->tidied < TIDY_NS)
@@ -338,51 +356,27 @@ static void tidy(struct fabric_link *l)
 	fabric_peer_tidy(l);
 }
 
-/*
- * Nothing there. Where more processes poll than there are processors, others must run before
- * there can be: seldom where nobody takes the place that is offered.
- */
-static void found_nothing(struct fabric_link *l)
-{
-	uint64_t was;
-
-	if (atomic_load_explicit(&l->look, memory_order_relaxed) || !(++l->polls & 0xffff))
-		tidy(l);
-	if (++l->empty < l->yield_at)
-		return;
-	l->empty = 0;
-	was = clock_ns();
-	sched_yield();
-	if (clock_ns() - was > YIELD_CROWDED)
-		l->yield_at = YIELD_FIRST;
-	else if (l->yield_at < YIELD_MOST)
-		l->yield_at *= 2;
-}
-
+/* No yield here, under the lane's lock: whoever polls does that when it has let go of it. */
 static unsigned fabric_rx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
 {
 	struct fabric_link *l = link;
-	unsigned got = 0, slot, visits = 0;
+	unsigned got = 0, slot;
 
 	if (!ours(l))
 		return 0;
-	if (!look_around(l)) {
-		found_nothing(l);
-		return 0;
-	}
+	look_around(l);
 	fabric_peer_retry(l);
-	while (got < n && visits++ < URXE_FABRIC_SLOTS) {
-		slot = next_ready(l, l->next);
+	for (unsigned left = l->num_watched; left && got < n && l->free_slots; left--) {
+		slot = next_watched(l, l->next);
 		if (slot == URXE_FABRIC_SLOTS)
 			break;
 		got += visit(l, slot, f + got, n - got);
 		l->next = (slot + 1) % URXE_FABRIC_SLOTS;
-		if (!l->free_slots)
-			break;
 	}
 	fabric_peer_publish(l);
-	if (got)
-		l->empty = 0;
+	if (!got &&
+	    (atomic_load_explicit(&l->look, memory_order_relaxed) || !(++l->polls % TIDY_POLLS)))
+		tidy(l);
 	return got;
 }
 
@@ -414,8 +408,11 @@ static void fabric_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
 	}
 	futex = atomic_load(&l->bell->futex);
 	atomic_store(&l->waiting, true);
-	if (arm && !urxe_bell_doze(l->bell, &futex))
-		atomic_store(&l->kicked, true);
+	if (arm) {
+		futex = urxe_bell_doze(l->bell);
+		if (!fabric_peer_quiet(l))
+			atomic_store(&l->kicked, true);
+	}
 	if (!atomic_load(&l->kicked))
 		urxe_bell_sleep(l->bell, futex, ns);
 	if (arm)
@@ -538,7 +535,6 @@ static int fabric_open(void *arg, const struct urxe_port_config *cfg, const uint
 	l->fabric = arg;
 	l->room = l3_mtu + ETH_LEN + VLAN_LEN;
 	l->pool.room = l->room;
-	l->yield_at = YIELD_FIRST;
 	urxe_spin_init(&l->lock);
 	err = start(l, info);
 	if (err) {
@@ -584,4 +580,5 @@ const struct urxe_link_ops urxe_link_fabric_ops = {
 	.resolve = fabric_resolve,
 	.steer = fabric_steer_own,
 	.on_gone = fabric_on_gone,
+	.now = urxe_clock_now,
 };

@@ -125,9 +125,13 @@ static void step(struct world *w, struct fuzz_in *in)
 		break;
 	case 7:
 		atomic_store(&w->bell.from[what >> 3 & 3], fuzz_u32(in));
-		for (unsigned i = 0; i < URXE_FABRIC_SLOTS / 64; i++)
-			urxe_bell_take(&w->bell, i);
-		FUZZ_CHECK(!urxe_bell_any(&w->bell));
+		for (unsigned i = 0; i < URXE_FABRIC_SLOTS / 64; i++) {
+			uint64_t news = urxe_bell_news(&w->bell, i, 0);
+
+			for (; news; news &= news - 1)
+				urxe_bell_clear(&w->bell, i * 64 + (unsigned)__builtin_ctzll(news));
+			FUZZ_CHECK(!urxe_bell_news(&w->bell, i, 0));
+		}
 		break;
 	}
 }

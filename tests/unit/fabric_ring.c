@@ -44,8 +44,9 @@ enum writer {
 };
 
 enum reader {
-	R_TAKE,
+	R_NEWS,
 	R_NEXT,
+	R_CLEAR, /* the bit; then one look more */
 	R_RELEASE,
 	R_RETURN,
 	R_FUTEX,
@@ -63,10 +64,10 @@ struct world {
 	struct urxe_ring_rx rx;
 	enum writer w;
 	enum reader r;
-	unsigned begun, committed, published, seen, held;
+	unsigned begun, committed, published, seen, before, held;
 	uint32_t futex;		   /* what the reader goes to sleep with */
 	uint32_t last_at, held_at; /* where frames are: the last one, one that is still looked at */
-	bool ready, ended, last;
+	bool watched, fading, ended, last;
 };
 
 static uint64_t *visited;
@@ -227,18 +228,23 @@ static void release_all(struct world *m)
 		urxe_ring_release(&m->rx);
 }
 
-static void read_next(struct world *m)
+static void read_next(struct world *m, bool choice)
 {
 	struct urxe_ring_frame f;
 
 	switch (urxe_ring_next(&m->rx, &f)) {
 	case URXE_RING_FRAME:
 		check_frame(m, &f);
+		m->fading = false;
 		m->r = R_RELEASE;
 		break;
 	case URXE_RING_NOTHING:
-		m->ready = false;
-		m->r = R_RETURN;
+		/* It was silent for long enough, or not. */
+		if (m->fading)
+			m->watched = m->fading = false;
+		else if (choice)
+			m->fading = true;
+		m->r = m->fading ? R_CLEAR : R_RETURN;
 		break;
 	case URXE_RING_ENDED:
 		m->r = R_DONE;
@@ -255,16 +261,35 @@ static bool reader_can(const struct world *m)
 	return m->r != R_DONE && (m->r != R_SLEEP || m->bell.futex != m->futex);
 }
 
-/* @choice: keep the frame for a while. The doze is urxe_bell_doze(), step by step. */
+/* Whose bit is set is watched from then on, and the bit stays set. */
+static void look_for_news(struct world *m)
+{
+	if (urxe_bell_news(&m->bell, 0, m->watched ? 1ull << WRITER : 0))
+		m->watched = true;
+	m->r = m->watched || m->last ? R_NEXT : m->rx.borrowed ? R_RELEASE : R_FUTEX;
+}
+
+/* Of a ring that is watched the bell says nothing. */
+static bool anything(struct world *m)
+{
+	return urxe_bell_news(&m->bell, 0, m->watched ? 1ull << WRITER : 0) ||
+	       (m->watched && atomic_load(urxe_ring_at(&m->rx)));
+}
+
+/* @choice: keep the frame for a while; watch the ring no longer. The doze is urxe_bell_doze(), step
+ * by step. */
 static void reader_step(struct world *m, bool choice)
 {
 	switch (m->r) {
-	case R_TAKE:
-		m->ready |= urxe_bell_take(&m->bell, 0) >> WRITER & 1;
-		m->r = m->ready || m->last ? R_NEXT : m->rx.borrowed ? R_RELEASE : R_FUTEX;
+	case R_NEWS:
+		look_for_news(m);
 		break;
 	case R_NEXT:
-		read_next(m);
+		read_next(m, choice);
+		break;
+	case R_CLEAR:
+		urxe_bell_clear(&m->bell, WRITER);
+		m->r = R_NEXT;
 		break;
 	case R_RELEASE:
 		/* It is looked at while the writer goes on; no more than one at a time. */
@@ -278,10 +303,13 @@ static void reader_step(struct world *m, bool choice)
 		break;
 	case R_RETURN:
 		urxe_ring_return(&m->rx);
-		if (!m->ready && m->last)
+		if (m->last && !m->watched)
 			m->r = R_DONE;
+		else if (m->watched && !m->rx.borrowed && m->seen == m->before)
+			m->r = R_FUTEX; /* nothing, and it goes on being watched */
 		else
-			m->r = R_TAKE;
+			m->r = R_NEWS;
+		m->before = m->seen;
 		break;
 	case R_FUTEX:
 		m->futex = m->bell.futex;
@@ -292,14 +320,14 @@ static void reader_step(struct world *m, bool choice)
 		m->r = R_LOOK;
 		break;
 	case R_LOOK:
-		m->r = urxe_bell_any(&m->bell) ? R_UP : R_SLEEP;
+		m->r = anything(m) ? R_UP : R_SLEEP;
 		break;
 	case R_SLEEP:
 		m->r = R_UP;
 		break;
 	case R_UP:
 		urxe_bell_up(&m->bell);
-		m->r = R_TAKE;
+		m->r = R_NEWS;
 		break;
 	case R_DONE:
 		break;
@@ -309,13 +337,14 @@ static void reader_step(struct world *m, bool choice)
 /* The fabric's thread says that the writer is gone: what is there is read, once. */
 static void sweep(struct world *m)
 {
-	m->last = m->ready = true;
+	m->last = m->watched = true;
+	m->fading = false;
 	m->w = W_DEAD;
 	m->bell.futex++;
-	if (m->r == R_DONE || m->r == R_TAKE || m->r == R_FUTEX)
-		m->r = m->r == R_DONE ? R_DONE : R_TAKE;
+	if (m->r == R_FUTEX)
+		m->r = R_NEWS;
 	for (unsigned i = 0; i < 200 && m->r != R_DONE; i++)
-		reader_step(m, false);
+		reader_step(m, m->r == R_NEXT);
 	if (m->r != R_DONE)
 		wrong(m, "the reader does not end");
 	if (m->seen != m->published)
@@ -338,7 +367,7 @@ static void explore(const struct world *at)
 				explore(&m);
 			}
 		}
-		if (reader_can(at) && (!choice || at->r == R_RELEASE)) {
+		if (reader_can(at) && (!choice || at->r == R_RELEASE || at->r == R_NEXT)) {
 			copy_world(&m, at);
 			reader_step(&m, choice);
 			any = true;
@@ -439,22 +468,28 @@ static void *write_all(void *arg)
 	return NULL;
 }
 
-/* The reader sleeps without a time-out whenever there is nothing: a wake that is lost is the end.
+/*
+ * The reader sleeps without a time-out whenever there is nothing: a wake that is lost is the end.
+ * Half of the time it watches the ring, and leaves the bit set.
  */
 static unsigned read_all(struct two *t)
 {
 	unsigned bad = 0, n = 0;
 	struct urxe_ring_frame f;
 	enum urxe_ring_found found;
+	bool watch;
 	uint32_t futex;
 
 	do {
-		if (!urxe_bell_take(&t->bell, 0)) {
-			if (urxe_bell_doze(&t->bell, &futex)) {
+		watch = n % 512 < 256;
+		if (!watch)
+			urxe_bell_clear(&t->bell, WRITER);
+		else if (!atomic_load(urxe_ring_at(&t->rx))) {
+			futex = urxe_bell_doze(&t->bell);
+			if (!urxe_bell_news(&t->bell, 0, 1ull << WRITER) &&
+			    !atomic_load(urxe_ring_at(&t->rx)))
 				urxe_bell_sleep(&t->bell, futex, UINT64_MAX);
-				urxe_bell_up(&t->bell);
-			}
-			continue;
+			urxe_bell_up(&t->bell);
 		}
 		while ((found = urxe_ring_next(&t->rx, &f)) == URXE_RING_FRAME) {
 			bad += f.len != length_of(n) || f.data[0] != (uint8_t)n ||
@@ -467,6 +502,12 @@ static unsigned read_all(struct two *t)
 			return 1;
 		if (found == URXE_RING_ENDED)
 			return bad + (n != FRAMES);
+		if (watch)
+			continue;
+		futex = urxe_bell_doze(&t->bell);
+		if (!urxe_bell_news(&t->bell, 0, 0))
+			urxe_bell_sleep(&t->bell, futex, UINT64_MAX);
+		urxe_bell_up(&t->bell);
 	} while (true);
 }
 
