@@ -29,8 +29,13 @@
 #define URXE_WINDOW	     256 /* packets in flight of one RC QP at most */
 #define URXE_WINDOW_START    64
 #define URXE_WINDOW_MIN	     2
+#define URXE_OVERTAKEN	     3 /* packets that pass another: it is lost, until seen to be wrong */
+#define URXE_KEEP_AHEAD	     4096	   /* PSNs; what is further ahead may be anybody's */
+#define URXE_KEEP_PER_QP     512	   /* packets that came before others, of one QP */
+#define URXE_KEEP_BUFFERS    4096	   /* of all QPs of a device */
 #define URXE_ACK_EVERY	     32		   /* AckReq at least this often within a long message */
-#define URXE_ACK_WITHIN	     1000000u	   /* ns: and in it, which is less than any silence */
+#define URXE_ACK_WITHIN	     50000u	   /* ns: and in it, which is less than any silence */
+#define URXE_TIMER_SLACK     1000000u	   /* ns: callers that drive see to their timers first */
 #define URXE_PEERS	     64		   /* destinations that are told apart, about */
 #define URXE_UD_PATIENCE     2000000000ull /* ns that a datagram waits for its neighbour */
 #define URXE_GSI_PATIENCE    50000000ull   /* MADs come again: others must not wait for one */

@@ -31,6 +31,8 @@ struct urxe_cc_ops {
 	void (*start)(struct urxe_cc *cc);
 	/** acked - @packets more are acknowledged, and were not when they were sent again. */
 	void (*acked)(struct urxe_cc *cc, uint32_t packets, uint64_t now);
+	/** missing - @packets are missing, which alone are sent again. */
+	void (*missing)(struct urxe_cc *cc, uint32_t packets, uint64_t now);
 	/** lost - a gap was reported: the QP goes back to it. */
 	void (*lost)(struct urxe_cc *cc, uint64_t now);
 	/**
@@ -54,6 +56,8 @@ struct urxe_cc_window {
 	uint32_t cwnd;	   /* that may be out: shrinks by loss, grows by progress */
 	uint32_t ssthresh; /* below it cwnd grows quickly */
 	uint32_t grown;	   /* acknowledged since cwnd last grew */
+	uint32_t round;	   /* acknowledged of a window's worth */
+	uint32_t missed;   /* and missing meanwhile */
 	uint32_t heeded;   /* to be acknowledged before a mark is news */
 	uint32_t saved_cwnd, saved_ssthresh; /* what they were before the time-out */
 };

@@ -6,6 +6,8 @@
 #include "caps.h"
 #include "cc.h"
 
+#define WINDOW_LUCK 3 /* packets that may be missing of any window */
+
 static void window_start(struct urxe_cc *cc)
 {
 	cc->window.cwnd = URXE_WINDOW_START;
@@ -18,6 +20,9 @@ static void window_acked(struct urxe_cc *cc, uint32_t packets, uint64_t now)
 
 	(void)now;
 	w->heeded -= packets < w->heeded ? packets : w->heeded;
+	w->round += packets;
+	if (w->round >= w->cwnd)
+		w->round = w->missed = 0;
 	if (w->cwnd >= URXE_WINDOW)
 		return;
 	if (w->cwnd < w->ssthresh) {
@@ -41,6 +46,21 @@ static void window_lost(struct urxe_cc *cc, uint64_t now)
 	w->ssthresh = w->cwnd / 2 > URXE_WINDOW_MIN ? w->cwnd / 2 : URXE_WINDOW_MIN;
 	w->cwnd = w->ssthresh;
 	w->grown = 0;
+}
+
+/*
+ * A link loses packets now and then, and a smaller window would lose as many. An eighth of what is
+ * out, or more, has met a queue that is full.
+ */
+static void window_missing(struct urxe_cc *cc, uint32_t packets, uint64_t now)
+{
+	struct urxe_cc_window *w = &cc->window;
+
+	w->missed += packets;
+	if (w->missed <= w->cwnd / 8 || w->missed <= WINDOW_LUCK)
+		return;
+	window_lost(cc, now);
+	w->round = w->missed = 0;
 }
 
 /* As a loss, once for all that was under way together (RFC 3168 6.1.2). */
@@ -79,6 +99,7 @@ const struct urxe_cc_ops urxe_cc_window_ops = {
 	.name = "window",
 	.start = window_start,
 	.acked = window_acked,
+	.missing = window_missing,
 	.lost = window_lost,
 	.marked = window_marked,
 	.timeout = window_timeout,

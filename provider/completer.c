@@ -6,8 +6,10 @@
 #include "provider.h"
 #include "apm.h"
 #include "completer.h"
+#include "early.h"
 #include "progress.h"
 #include "quirks.h"
+#include "recover.h"
 #include "requester.h"
 #include "responder.h"
 #include "retry.h"
@@ -55,11 +57,38 @@ static void implied_nak(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock
 	struct urxe_requester *r = &qp->req;
 
 	urxe_stat_inc(qp->dev, URXE_STAT_RX_OUT_OF_SEQUENCE);
+	if (r->psn == r->max_psn) {
+		urxe_recover_hole(qp, now);
+		return;
+	}
 	if (r->gone_back)
 		return;
 	r->gone_back = true;
 	urxe_requester_lost(r, now);
 	urxe_requester_go_back(qp, r->una);
+}
+
+/* What has come early, and is due now, is done with; and with it what is before it. */
+static void take_early(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_requester *r = &qp->req;
+	struct urxe_swqe *wqe;
+
+	r->overtaken = r->nearly;
+	while (r->nearly && (wqe = oldest(qp))) {
+		uint32_t end = urxe_psn_add(wqe->psn, wqe->npsn), una = urxe_psn_add(r->una, 1);
+
+		if (!urxe_requester_answered(wqe))
+			una = end;
+		else if (!urxe_early_take(qp))
+			break;
+		if (una == end)
+			urxe_requester_complete(qp, IBV_WC_SUCCESS);
+		progress(qp, una, now);
+		r->overtaken = r->nearly;
+	}
+	if (r->overtaken >= URXE_OVERTAKEN && r->psn == r->max_psn)
+		urxe_recover_hole(qp, now);
 }
 
 /*
@@ -86,8 +115,12 @@ static bool ack_before(struct urxe_qp *qp, uint32_t psn, uint64_t now) URXE_REQU
 		una = end;
 		urxe_requester_complete(qp, IBV_WC_SUCCESS);
 	}
-	if (una != qp->req.una)
+	if (una != qp->req.una) {
 		progress(qp, una, now);
+		take_early(qp, now);
+		if (qp->req.una != una && urxe_psn_diff(psn, qp->req.una) > 0)
+			return ack_before(qp, psn, now);
+	}
 	if (!clear)
 		implied_nak(qp, now);
 	return clear;
@@ -130,19 +163,25 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 	struct urxe_requester *r = &qp->req;
 	uint32_t una = r->una;
 
-	if (!ack_before(qp, psn, now) || qp->state == IBV_QPS_ERR)
+	if (urxe_recover_answered(qp, psn, now))
+		return;
+	if (!ack_before(qp, psn, now)) {
+		if (code == URXE_NAK_PSN_SEQ)
+			urxe_recover_also(qp, psn);
+		return;
+	}
+	if (qp->state == IBV_QPS_ERR)
 		return;
 	urxe_trace_nak_rx(qp, psn, code);
 	switch (code) {
 	case URXE_NAK_PSN_SEQ:
-		if (r->una == una) {
+		if (r->una == una && !urxe_recover_free(qp, psn)) {
 			if (!urxe_requester_retry(qp)) {
 				fail(qp, IBV_WC_RETRY_EXC_ERR);
 				return;
 			}
 		}
-		urxe_requester_lost(r, now);
-		urxe_requester_go_back(qp, psn);
+		urxe_recover_gap(qp, psn, now);
 		urxe_requester_arm(qp, now);
 		return;
 	case URXE_NAK_INVALID_REQ:
@@ -192,7 +231,7 @@ static void acknowledge(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint
 	}
 }
 
-/* The oldest WQE, if the response of PSN @psn is the next one due for it. */
+/* The oldest WQE with a response, when the response of PSN @psn has come. */
 static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	URXE_REQUIRES(qp->lock)
 {
@@ -212,10 +251,6 @@ static struct urxe_swqe *expect_response(struct urxe_qp *qp, uint32_t psn, uint6
 		urxe_requester_complete(qp, IBV_WC_SUCCESS);
 		progress(qp, urxe_psn_add(wqe->psn, wqe->npsn), now);
 	}
-	if (psn != qp->req.una) {
-		implied_nak(qp, now);
-		return NULL;
-	}
 	return wqe;
 }
 
@@ -228,6 +263,10 @@ static void read_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, ui
 
 	if (!wqe)
 		return;
+	if (psn != qp->req.una) {
+		urxe_early_receive(qp, pkt, now);
+		return;
+	}
 	if (wqe->opcode == IBV_WR_ATOMIC_WRITE || wqe->opcode == URXEDV_WR_FLUSH) {
 		/* Answered as a READ of nothing (IBTA A19). */
 		if (payload || !(pkt->what & URXE_OPF_FIRST && pkt->what & URXE_OPF_LAST)) {
@@ -238,6 +277,7 @@ static void read_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, ui
 			urxe_quirk_flush_answered(qp, psn);
 		urxe_requester_complete(qp, IBV_WC_SUCCESS);
 		progress(qp, urxe_psn_add(psn, 1), now);
+		take_early(qp, now);
 		return;
 	}
 	if (wqe->opcode != IBV_WR_RDMA_READ) {
@@ -259,6 +299,7 @@ static void read_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, ui
 	if (left <= qp->mtu)
 		urxe_requester_complete(qp, IBV_WC_SUCCESS);
 	progress(qp, urxe_psn_add(psn, 1), now);
+	take_early(qp, now);
 }
 
 static void atomic_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
@@ -268,6 +309,10 @@ static void atomic_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 
 	if (!wqe)
 		return;
+	if (pkt->psn != qp->req.una) {
+		urxe_early_receive(qp, pkt, now);
+		return;
+	}
 	if (wqe->opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
 	    wqe->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		fail(qp, IBV_WC_BAD_RESP_ERR);
@@ -280,6 +325,7 @@ static void atomic_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 	}
 	urxe_requester_complete(qp, IBV_WC_SUCCESS);
 	progress(qp, urxe_psn_add(pkt->psn, 1), now);
+	take_early(qp, now);
 }
 
 void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)

@@ -72,6 +72,13 @@ struct urxe_rtt {
 	_Atomic uint64_t srtt, var;
 };
 
+/** What a peer does with packets behind a gap (recover.c). */
+enum urxe_peer_way {
+	URXE_PEER_UNKNOWN,
+	URXE_PEER_KEEPS,
+	URXE_PEER_DROPS, /* it goes back N */
+};
+
 /**
  * What all QPs together know of a peer (retry.c). By a hash of its GID: two that share one only
  * know less well. Written under any lane's lock.
@@ -81,6 +88,7 @@ struct urxe_peer {
 	_Atomic uint64_t since;	 /* when it began to send, never silent for long after */
 	_Atomic uint64_t probed; /* when a QP sent a probe, last */
 	struct urxe_rtt rtt;
+	_Atomic uint8_t way; /* enum urxe_peer_way */
 };
 
 /** The service thread of a device (service.c). */
@@ -123,6 +131,13 @@ struct urxe_flusher {
 	bool running, stop;
 };
 
+/** Buffers for packets that came before what is before them (keep.c). */
+struct urxe_keep {
+	struct urxe_spin lock;	   /* innermost */
+	struct cds_list_head free; /* those in use are their QPs' */
+	unsigned made;		   /* how many there are: URXE_KEEP_BUFFERS at the most */
+};
+
 /** Provider-level counters; written under a lane's lock, read by anybody. */
 enum urxe_stat {
 	URXE_STAT_RX_PACKETS,
@@ -136,7 +151,8 @@ enum urxe_stat {
 	URXE_STAT_RX_BAD_STATE,
 	URXE_STAT_RX_WRONG_PEER,
 	URXE_STAT_RX_DUPLICATE,
-	URXE_STAT_RX_OUT_OF_SEQUENCE,
+	URXE_STAT_RX_OUT_OF_SEQUENCE, /* and not kept */
+	URXE_STAT_RX_EARLY,	      /* kept until what is before it has come */
 	URXE_STAT_RX_GHOST_ACK,
 	URXE_STAT_RX_NAK, /* a sequence error, or an error of the request */
 	URXE_STAT_RX_RNR_NAK,
@@ -210,6 +226,7 @@ struct urxe_device {
 	struct urxe_gsi_errors gsi_errors;
 	struct urxe_peers_gone gone;
 	struct urxe_flusher flusher;
+	struct urxe_keep keep;
 	bool threaded; /* has threads of its own; else (tests) its creator does their work */
 	_Atomic uint64_t stats[URXE_NUM_STATS];
 	atomic_int num_event_cq; /* of num_cq, those with a completion channel */

@@ -203,6 +203,8 @@ bool urxe_flush_finish(struct urxe_qp *qp, uint64_t now)
 	for (const struct held *h = f->first; h; h = h->next)
 		urxe_responder_receive(qp, &h->pkt, now);
 	flush_free(f);
+	if (qp->resp.gap)
+		urxe_responder_settle(qp, now);
 	return true;
 }
 

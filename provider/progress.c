@@ -58,8 +58,8 @@ void urxe_progress_timer(struct urxe_qp *qp, uint64_t when)
 		atomic_store(&s->next_timer, urxe_timer_first(&s->timers)->when);
 	}
 	urxe_spin_unlock(&s->lock);
-	/* The caller may never come back to look. */
-	urxe_service_by(qp->dev, when);
+	/* The caller may never come back to look. If it does, there is no hurry. */
+	urxe_service_by(qp->dev, when + URXE_TIMER_SLACK);
 }
 
 void urxe_progress_forget(struct urxe_qp *qp)
@@ -332,6 +332,8 @@ static void run_qp_timer(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t no
 	qp->timer_at = 0;
 	if (!qp->destroyed && urxe_qp_acked(qp))
 		urxe_requester_timeout(qp, lane, now);
+	if (!qp->destroyed)
+		urxe_responder_timeout(qp, now);
 	urxe_spin_unlock(&qp->lock);
 	serve_locked(qp, lane, now);
 }

@@ -7,10 +7,13 @@
 #include <string.h>
 
 #include "provider.h"
+#include "early.h"
 #include "flush.h"
+#include "keep.h"
 #include "mcast.h"
 #include "progress.h"
 #include "raw.h"
+#include "recover.h"
 #include "requester.h"
 #include "responder.h"
 #include "trace.h"
@@ -100,6 +103,7 @@ static void qp_free_parts(struct urxe_qp *qp)
 	urxe_rss_free(qp->rss);
 	free(qp->resp.res);
 	free(qp->resp.rwqe);
+	free(qp->req.early);
 	urxe_rq_fini(&qp->own_rq);
 	urxe_ring_fini(&qp->sq.ring);
 }
@@ -206,6 +210,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 	CDS_INIT_LIST_HEAD(&qp->mcast);
 	CDS_INIT_LIST_HEAD(&qp->windows);
 	CDS_INIT_LIST_HEAD(&qp->opens);
+	CDS_INIT_LIST_HEAD(&qp->resp.kept);
 	err = qp_init_queues(qp, attr);
 	if (err)
 		goto fail;
@@ -405,6 +410,8 @@ static void flush_sq(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	while (sq->done != sq->post)
 		urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);
 	sq->cur = sq->post;
+	urxe_recover_stop(&qp->req);
+	urxe_early_forget(qp);
 	qp->req.rd_out = 0;
 	qp->req.deadline = URXE_NEVER;
 }
@@ -462,6 +469,7 @@ void urxe_qp_error(struct urxe_qp *qp)
 	urxe_qp_enter(qp, IBV_QPS_ERR);
 	qp->sq_draining = false;
 	urxe_flush_cancel(qp);
+	urxe_responder_forget(qp);
 	qp->resp.state = URXE_RESP_EXPECT_FIRST;
 	qp->resp.ack_due = URXE_ACK_NONE;
 	qp->resp.nak_due = false;
@@ -566,6 +574,7 @@ void urxe_qp_release_wqes(struct urxe_qp *qp)
 		urxe_wqe_drop(urxe_sq_at(sq, i));
 	sq->post = sq->cur = sq->done = 0;
 	urxe_flush_cancel(qp);
+	urxe_responder_forget(qp);
 	if (!qp->srq) {
 		urxe_spin_lock(&qp->own_rq.lock);
 		qp->own_rq.head = qp->own_rq.tail = 0;

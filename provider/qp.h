@@ -159,6 +159,28 @@ enum urxe_flush_form {
 	URXE_FLUSH_TWICE,
 };
 
+#define URXE_AGAIN_MAX 4
+
+/** What is sent again alone, and what became of the last gap (recover.c). */
+struct urxe_again {
+	struct {
+		uint32_t psn, n; /* PSNs */
+		bool part;	 /* of a READ that was executed */
+	} at[URXE_AGAIN_MAX];
+	uint8_t left;	 /* entries of at, to be sent */
+	uint8_t way;	 /* enum urxe_peer_way, as this QP knows */
+	uint8_t naks;	 /* of what was sent again alone */
+	uint8_t strikes; /* the peer seems to have dropped what came behind a gap: in a row */
+	bool asked;	 /* responses before asked_end were asked for again */
+	uint32_t asked_end;
+	uint32_t gaps;
+	uint32_t run;	     /* packets, */
+	uint32_t psn, count; /* and PSNs, that were sent again alone at the last gap; 0: all is told
+				of that */
+	uint32_t high;	     /* max_psn then */
+	uint64_t when;
+};
+
 struct urxe_requester {
 	uint32_t psn;	   /* PSN of the next packet to send */
 	uint32_t una;	   /* oldest PSN not acknowledged */
@@ -172,6 +194,7 @@ struct urxe_requester {
 	bool rnr_wait;
 	bool gone_back;	       /* went back because of a gap; no more until there is progress */
 	bool peer_gone;	       /* the peer's process died, on a link that tells */
+	bool tail;	       /* asked after a silence, and has not gone back */
 	bool probed;	       /* went back because of silence, which may mean nothing yet */
 	uint32_t recover;      /* max_psn then */
 	uint64_t deadline;     /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */
@@ -184,7 +207,11 @@ struct urxe_requester {
 	bool flush_tried; /* it was changed at PSN flush_from; what is older went out in both */
 	uint32_t flush_from;
 	struct urxe_rtt rtt;
-	uint8_t last_nak; /* syndrome of the last NAK that came; 0: none has */
+	struct urxe_again again;
+	struct urxe_early *early; /* which responses have come before others; NULL: none ever */
+	uint32_t nearly;	  /* how many have */
+	uint32_t overtaken;	  /* and passed the one that is expected */
+	uint8_t last_nak;	  /* syndrome of the last NAK that came; 0: none has */
 	uint32_t last_nak_psn;
 	uint64_t last_nak_at;
 };
@@ -222,6 +249,8 @@ struct urxe_resource {
 	bool first;   /* the next response packet is the first of an answer */
 	uint32_t psn, npsn, cur;
 	uint32_t end, stop; /* of the answer: PSNs of the request, and READ: bytes of it */
+	uint32_t rest, rest_end,
+		rest_stop; /* a part was asked for again: then goes on; end 0: none */
 	uint32_t rkey, length;
 	uint64_t va;
 	struct urxe_pd *pd; /* of the rkey */
@@ -255,6 +284,17 @@ struct urxe_responder {
 	uint8_t fatal_status;	/* enum ibv_event_type that goes with a fatal NAK */
 	struct urxe_rwqe *rwqe; /* copy of the receive WQE in use */
 	uint32_t rwqe_length;
+	bool gap;	    /* packets have come before what is before them: what follows counts */
+	bool told;	    /* the packet at nak_psn came after its NAK */
+	bool passed;	    /* since the NAK the peer has sent again what is before the gap */
+	bool repeating;	    /* the last packet was one that is kept */
+	uint32_t repeated;  /* its PSN, when a NAK was sent again for it */
+	uint32_t reach;	    /* one past the newest the peer has sent since it went back */
+	uint32_t overtaken; /* packets that came before the one expected */
+	uint32_t patience;  /* so many of them are taken for a loss */
+	uint64_t nak_at;    /* fewer are, at this time; 0: there is no gap, or it was told */
+	struct cds_list_head kept; /* by PSN (keep.c) */
+	uint32_t nkept;
 	struct urxe_flush *flush; /* to persistence, under way: nothing behind it is executed */
 	struct urxe_resource *res;
 	uint32_t res_size, res_head, res_pending; /* res_head: the oldest, the next to be used */

@@ -9,8 +9,10 @@
 
 #include "provider.h"
 #include "apm.h"
+#include "early.h"
 #include "progress.h"
 #include "rate.h"
+#include "responder.h"
 #include "retry.h"
 
 enum qp_class {
@@ -253,11 +255,20 @@ static void take(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
 		q->en_sqd_async_notify = a->en_sqd_async_notify;
 }
 
+static void clear_requester(struct urxe_qp *qp)
+{
+	struct urxe_early *early = qp->req.early;
+
+	urxe_early_forget(qp);
+	memset(&qp->req, 0, sizeof(qp->req));
+	qp->req.early = early;
+}
+
 static void start_requester(struct urxe_qp *qp)
 {
 	struct urxe_requester *r = &qp->req;
 
-	memset(r, 0, sizeof(*r));
+	clear_requester(qp);
 	r->psn = r->una = r->max_psn = r->next_psn = qp->attr.sq_psn;
 	r->ack_psn = urxe_psn_add(r->psn, URXE_PSN_MASK);
 	r->retries = qp->attr.retry_cnt;
@@ -266,7 +277,7 @@ static void start_requester(struct urxe_qp *qp)
 	urxe_cc_start(&r->cc, qp->dev->cc);
 }
 
-static void start_responder(struct urxe_qp *qp)
+static void start_responder(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 
@@ -275,6 +286,8 @@ static void start_responder(struct urxe_qp *qp)
 	r->state = r->resume = URXE_RESP_EXPECT_FIRST;
 	r->ack_due = URXE_ACK_NONE;
 	r->nak_due = r->in_recv = r->established = r->got = r->replies = false;
+	urxe_responder_forget(qp);
+	r->patience = URXE_OVERTAKEN;
 	r->nak_syndrome = 0;
 	r->res_head = r->res_pending = 0;
 	if (r->res)
@@ -308,7 +321,7 @@ static void reset_qp(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	qp->path = qp->alt_path = NULL;
 	memset(&qp->pace, 0, sizeof(qp->pace));
 	memset(&qp->attr, 0, sizeof(qp->attr));
-	memset(&qp->req, 0, sizeof(qp->req));
+	clear_requester(qp);
 	qp->req.deadline = URXE_NEVER;
 	start_responder(qp);
 	qp->last_wqe_reached = false;

@@ -9,6 +9,7 @@
 #include "provider.h"
 #include "apm.h"
 #include "rate.h"
+#include "recover.h"
 #include "requester.h"
 #include "retry.h"
 #include "trace.h"
@@ -157,16 +158,19 @@ struct request {
 	uint32_t offset, payload;
 	uint32_t ack_every; /* packets within a message that ask for an ACK */
 	bool first, last;
+	bool again; /* alone: it asks for an ACK */
 	uint8_t op;
 };
 
-static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, struct request *rq)
+/* The packet of PSN @psn; of a READ it asks for @most PSNs. */
+static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, uint32_t psn,
+			uint32_t most, struct request *rq)
 {
 	const struct wr_ops *ops = &wr_ops[wqe->opcode];
-	uint32_t at = (qp->req.psn - wqe->psn) & URXE_PSN_MASK;
+	uint32_t at = (psn - wqe->psn) & URXE_PSN_MASK;
 	uint32_t left;
 
-	rq->psn = qp->req.psn;
+	rq->psn = psn;
 	rq->npsn = 1;
 	rq->offset = at << qp->mtu_shift;
 	left = wqe->length - rq->offset;
@@ -182,6 +186,8 @@ static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, s
 			uint32_t part = RD_CHUNK - at % RD_CHUNK;
 
 			rq->npsn = wqe->npsn - at < part ? wqe->npsn - at : part;
+			if (rq->npsn > most)
+				rq->npsn = most;
 		}
 		rq->first = true;
 	}
@@ -200,6 +206,8 @@ static uint32_t ack_every(const struct urxe_qp *qp, const struct urxe_cc_allowed
 
 static bool wants_ack(struct urxe_qp *qp, const struct request *rq)
 {
+	if (rq->again)
+		return true;
 	if (!rq->last && ((rq->psn - qp->req.ack_psn) & URXE_PSN_MASK) < rq->ack_every)
 		return false;
 	qp->req.ack_psn = rq->psn;
@@ -369,19 +377,60 @@ static bool run_local(struct urxe_qp *qp, struct urxe_swqe *wqe) URXE_REQUIRES(q
 	return true;
 }
 
+/* What is missing goes before all else (recover.c). False: there is no room. */
+static bool send_again(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now,
+		       struct urxe_sent *sent) URXE_REQUIRES(qp->lock, lane)
+{
+	struct urxe_requester *r = &qp->req;
+	struct urxe_again *g = &r->again;
+	uint32_t kbps = urxe_cc_allowed(&r->cc).kbps;
+	struct request rq = {.again = true};
+
+	for (unsigned i = 0; i < g->left; i++) {
+		while (g->at[i].n) {
+			uint32_t psn = g->at[i].psn;
+			const struct urxe_swqe *wqe = urxe_requester_find(qp, psn);
+			int err;
+
+			rq.npsn = 1;
+			if (wqe) { /* else it is acknowledged */
+				plan_packet(qp, wqe, psn, g->at[i].part ? g->at[i].n : UINT32_MAX,
+					    &rq);
+				err = send_packet(qp, lane, wqe, &rq, sent);
+				if (err == EAGAIN) {
+					sent->more = true;
+					return false;
+				}
+				if (err) { /* it is found out, and told, in its turn */
+					urxe_requester_go_back(qp, r->una);
+					return true;
+				}
+				urxe_pace_sent(qp, kbps, now, rq.payload + URXE_PACE_HEADERS);
+				urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
+			}
+			g->at[i].psn = urxe_psn_add(psn, rq.npsn);
+			g->at[i].n -= rq.npsn < g->at[i].n ? rq.npsn : g->at[i].n;
+		}
+	}
+	g->left = 0;
+	return true;
+}
+
 struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
 	struct urxe_sq *sq = &qp->sq;
 	struct urxe_sent sent = {0};
 	struct urxe_cc_allowed can;
-	struct request rq;
+	struct request rq = {0};
 	bool advanced = false;
 
 	if (r->peer_gone)
 		urxe_requester_check_peer(qp);
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_wait ||
-	    sq->cur == sq->post)
+	    (sq->cur == sq->post && !r->again.left))
+		return sent;
+	if (r->again.left && !send_again(qp, lane, now, &sent))
 		return sent;
 	can = urxe_cc_allowed(&r->cc);
 	rq.ack_every = ack_every(qp, &can);
@@ -406,7 +455,7 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 			break;
 		if (urxe_pace_wait(qp, can.kbps, now))
 			break;
-		plan_packet(qp, wqe, &rq);
+		plan_packet(qp, wqe, r->psn, UINT32_MAX, &rq);
 		err = send_packet(qp, lane, wqe, &rq, &sent);
 		if (err == EAGAIN) {
 			sent.more = true;
@@ -427,23 +476,51 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 	return sent;
 }
 
-void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
+/* *@i: its place in the queue. False: none has it. */
+static bool find(const struct urxe_qp *qp, uint32_t psn, uint32_t *i)
 {
-	struct urxe_sq *sq = &qp->sq;
+	const struct urxe_sq *sq = &qp->sq;
 
-	for (uint32_t i = sq->done; i != sq->post; i++) {
-		struct urxe_swqe *wqe = urxe_sq_at(sq, i);
+	for (*i = sq->done; *i != sq->post; ++*i) {
+		const struct urxe_swqe *wqe = urxe_sq_at(sq, *i);
 
 		if (!(wqe->flags & URXE_WQE_STARTED))
 			break;
-		if (((psn - wqe->psn) & URXE_PSN_MASK) < wqe->npsn) {
-			urxe_trace_go_back(qp, psn);
-			sq->cur = i;
-			qp->req.psn = psn;
-			qp->req.ack_psn = urxe_psn_add(psn, URXE_PSN_MASK);
-			qp->req.rtt_since = 0;
-			urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
-			return;
-		}
+		if (((psn - wqe->psn) & URXE_PSN_MASK) < wqe->npsn)
+			return true;
 	}
+	return false;
+}
+
+struct urxe_swqe *urxe_requester_find(const struct urxe_qp *qp, uint32_t psn)
+{
+	uint32_t i;
+
+	return find(qp, psn, &i) ? urxe_sq_at(&qp->sq, i) : NULL;
+}
+
+uint32_t urxe_requester_span(const struct urxe_qp *qp, uint32_t psn)
+{
+	const struct urxe_swqe *wqe = urxe_requester_find(qp, psn);
+	struct request rq;
+
+	if (!wqe)
+		return 1;
+	plan_packet(qp, wqe, psn, UINT32_MAX, &rq);
+	return rq.npsn;
+}
+
+void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
+{
+	uint32_t i;
+
+	if (!find(qp, psn, &i))
+		return;
+	urxe_trace_go_back(qp, psn);
+	urxe_recover_stop(&qp->req);
+	qp->sq.cur = i;
+	qp->req.psn = psn;
+	qp->req.ack_psn = urxe_psn_add(psn, URXE_PSN_MASK);
+	qp->req.rtt_since = 0;
+	urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
 }

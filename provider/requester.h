@@ -11,6 +11,11 @@
 /** urxe_requester_run - a connected QP sends what requests it may. */
 struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
 	URXE_REQUIRES(qp->lock, lane);
+/** urxe_requester_find - the WQE that has PSN @psn and is not complete, or NULL. */
+struct urxe_swqe *urxe_requester_find(const struct urxe_qp *qp, uint32_t psn)
+	URXE_REQUIRES(qp->lock);
+/** urxe_requester_span - how many PSNs the request at PSN @psn takes, from there on. */
+uint32_t urxe_requester_span(const struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
 /** urxe_requester_go_back - begin again at a PSN that was sent before. */
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
 /** urxe_requester_complete - complete the oldest WQE. */

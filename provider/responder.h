@@ -12,6 +12,12 @@
 
 void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 	URXE_REQUIRES(qp->lock);
+/** urxe_responder_timeout - the timer of the QP has come: is there a gap to tell of? */
+void urxe_responder_timeout(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
+/** urxe_responder_settle - execute what was kept and is due now, and look at what is missing. */
+void urxe_responder_settle(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
+/** urxe_responder_forget - nothing that came early is waited for any more. */
+void urxe_responder_forget(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_responder_run - send responses that are due. */
 struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
 	URXE_REQUIRES(qp->lock, lane);

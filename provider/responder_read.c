@@ -45,8 +45,10 @@ static struct urxe_resource *resource_get(struct urxe_responder *r)
 static void resource_answer(struct urxe_responder *r, struct urxe_resource *res, uint32_t from,
 			    uint32_t n, uint32_t stop)
 {
-	if (!res->pending)
+	if (!res->pending) {
 		r->res_pending++;
+		res->rest_end = 0;
+	}
 	res->pending = true;
 	res->first = true;
 	res->cur = from;
@@ -258,6 +260,42 @@ void urxe_responder_execute_read(struct urxe_qp *qp, const struct urxe_decoded *
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 }
 
+/*
+ * A part of a READ is asked for while another part is being answered: both are. False: what was
+ * under way comes behind, and the new one is to be begun.
+ */
+static bool join_answers(struct urxe_resource *res, uint32_t psn, uint32_t end, uint32_t stop)
+{
+	uint32_t at = (psn - res->psn) & URXE_PSN_MASK, cur = (res->cur - res->psn) & URXE_PSN_MASK;
+
+	if (at >= cur && end <= res->end)
+		return true;
+	if (at <= cur && end >= cur) {
+		res->first |= at < cur;
+		res->cur = psn;
+		res->end = end > res->end ? end : res->end;
+		res->stop = stop > res->stop ? stop : res->stop;
+		return true;
+	}
+	if (res->rest_end) {
+		if (urxe_psn_diff(psn, res->rest) < 0)
+			res->rest = psn;
+		res->rest_end = end > res->rest_end ? end : res->rest_end;
+		res->rest_stop = stop > res->rest_stop ? stop : res->rest_stop;
+		return true;
+	}
+	if (at > cur) {
+		res->rest = psn;
+		res->rest_end = end;
+		res->rest_stop = stop;
+		return true;
+	}
+	res->rest = res->cur;
+	res->rest_end = res->end;
+	res->rest_stop = res->stop;
+	return false;
+}
+
 void urxe_responder_duplicate_read(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	uint32_t psn = pkt->psn;
@@ -285,5 +323,6 @@ void urxe_responder_duplicate_read(struct urxe_qp *qp, const struct urxe_decoded
 		return;
 	}
 	stop = (uint32_t)at + len;
-	resource_answer(&qp->resp, res, psn, read_packets(qp, stop), stop);
+	if (!res->pending || !join_answers(res, psn, read_packets(qp, stop), stop))
+		resource_answer(&qp->resp, res, psn, read_packets(qp, stop), stop);
 }

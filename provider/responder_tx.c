@@ -174,6 +174,15 @@ static int send_resources(struct urxe_qp *qp, struct urxe_lane *lane, unsigned *
 		}
 		if (err)
 			return err;
+		if (res->rest_end) {
+			res->cur = res->rest;
+			res->end = res->rest_end;
+			res->stop = res->rest_stop;
+			res->rest_end = 0;
+			res->first = true;
+			i--;
+			continue;
+		}
 		res->pending = false;
 		res->sent = true;
 		r->res_pending--;
@@ -194,6 +203,8 @@ static void nak_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 
 	r->nak_due = false;
 	r->ack_due = URXE_ACK_NONE;
+	if (r->nak_syndrome == (URXE_AETH_NAK | URXE_NAK_PSN_SEQ))
+		urxe_stat_inc(qp->dev, URXE_STAT_TX_NAK_SEQ);
 	if (r->state == URXE_RESP_FATAL)
 		urxe_qp_fatal(qp, (enum ibv_event_type)r->fatal_status);
 }

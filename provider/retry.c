@@ -18,6 +18,7 @@
 #include "apm.h"
 #include "progress.h"
 #include "quirks.h"
+#include "recover.h"
 #include "requester.h"
 #include "retry.h"
 #include "trace.h"
@@ -25,7 +26,8 @@
 
 #define PATIENCE	1000000000u /* ns: longer ACK time-outs are not made longer */
 #define MIN_ACK_TIMEOUT 2000000u    /* ns: below this, scheduling alone would look like loss */
-#define MIN_SILENCE	2000000u    /* ns: likewise, before a probe */
+#define MIN_SILENCE	100000u	    /* ns: before a probe, which costs little */
+#define MIN_AWAY	1000000u    /* ns: so long nobody is away who is there */
 #define BACKOFF_MAX	10
 
 /* ---- the peer ---- */
@@ -56,8 +58,10 @@ static uint64_t patience_of(const struct urxe_rtt *t)
 /* It says nothing to anybody for so long that it, or we, do not run. */
 static bool is_away(const struct urxe_peer *p, uint64_t now)
 {
+	uint64_t ns = patience_of(&p->rtt) / 2;
+
 	/* Another lane's clock may be ahead. */
-	return now >= load(&p->heard) + patience_of(&p->rtt) / 2;
+	return now >= load(&p->heard) + (ns < MIN_AWAY ? MIN_AWAY : ns);
 }
 
 void urxe_peer_heard(struct urxe_peer *p, uint64_t now)
@@ -191,6 +195,8 @@ void urxe_requester_progress(struct urxe_qp *qp, uint32_t una, uint64_t now)
 
 	if (!late)
 		r->cc.ops->acked(&r->cc, (una - r->una) & URXE_PSN_MASK, now);
+	urxe_recover_progress(qp, una);
+	r->tail = false;
 	if (r->rtt_since && urxe_psn_diff(una, r->rtt_psn) > 0)
 		measured(qp, now);
 	if (!r->probed || urxe_psn_diff(una, r->recover) < 0)
@@ -222,10 +228,14 @@ static void probe(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 	}
 	urxe_stat_inc(qp->dev, URXE_STAT_PROBES);
 	urxe_trace_probe(qp, now - r->silent_since);
-	begin_again(qp, r->probed, now);
-	if (!r->probed) {
-		r->probed = true;
-		r->recover = r->max_psn;
+	if (!r->tail && !r->probed && urxe_recover_tail(qp)) {
+		r->tail = true;
+	} else {
+		begin_again(qp, r->probed, now);
+		if (!r->probed) {
+			r->probed = true;
+			r->recover = r->max_psn;
+		}
 	}
 	if (r->backoff < BACKOFF_MAX)
 		r->backoff++;

@@ -107,6 +107,7 @@ struct service_state {
 	bool no_interrupt;   /* nor will it */
 	bool prompt;	     /* it can, however short the pause */
 	bool wanted;	     /* and should: nobody drives */
+	uint64_t slack;	     /* that timers have: callers drive, and look at them */
 	bool others;	     /* have all lanes: they run the timers */
 	/* Does a frame at a time wake us? */
 	bool gather;	  /* that is over */
@@ -255,8 +256,9 @@ static uint64_t pause_until(const struct service_state *st, const struct service
 static uint64_t pause_timer(struct urxe_device *dev, const struct service_state *st,
 			    const struct service_look *l)
 {
-	return pause_until(st, l,
-			   atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed));
+	uint64_t next = atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed);
+
+	return pause_until(st, l, next == URXE_NEVER ? next : next + st->slack);
 }
 
 static uint64_t pause_tick(struct urxe_device *dev, const struct service_state *st,
@@ -292,6 +294,7 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 		if (!st->prompt)
 			return NAP_NS;
 	}
+	st->slack = l.driven ? URXE_TIMER_SLACK : 0;
 	ns = next_pause(dev, st, &l);
 	for (unsigned i = 0; i < sizeof(pause_reasons) / sizeof(pause_reasons[0]); i++) {
 		uint64_t most = pause_reasons[i](dev, st, &l);
@@ -312,7 +315,7 @@ static void service_sleep(struct urxe_device *dev, struct service_state *st, uin
 	/* Who asked before it could see that we sleep (urxe_service_nudge()). */
 	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop) &&
 	    (ns < 10 * SLACK_NS || st->others ||
-	     (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS &&
+	     (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS - st->slack &&
 	      urxe_service_gsi_next(dev) >= until - SLACK_NS))) {
 		st->interrupt = st->wanted;
 		urxe_port_wait(dev->port, ns, &st->interrupt);

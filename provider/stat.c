@@ -20,6 +20,7 @@ static const char *const stat_names[URXE_NUM_STATS] = {
 	[URXE_STAT_RX_WRONG_PEER] = "rx_wrong_peer",
 	[URXE_STAT_RX_DUPLICATE] = "rx_duplicate",
 	[URXE_STAT_RX_OUT_OF_SEQUENCE] = "rx_out_of_sequence",
+	[URXE_STAT_RX_EARLY] = "rx_early",
 	[URXE_STAT_RX_GHOST_ACK] = "rx_ghost_ack",
 	[URXE_STAT_RX_NAK] = "rx_nak",
 	[URXE_STAT_RX_RNR_NAK] = "rx_rnr_nak",

@@ -299,13 +299,16 @@ static void test_sequence_nak(void)
 	post(&r, IBV_WR_RDMA_WRITE, 1, 5000);
 	CU_ASSERT_EQUAL(r.log.n, 5);
 	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
-	/* From the third packet on, at once. */
-	CU_ASSERT_EQUAL(r.log.n, 8);
+	/* The third packet and the last, at once. */
+	CU_ASSERT_EQUAL(r.log.n, 7);
 	CU_ASSERT_EQUAL(r.log.v[5].psn, urxe_psn_add(r.psn, 2));
 	CU_ASSERT_EQUAL(r.log.v[5].opcode, RC(WRITE_MIDDLE));
-	CU_ASSERT_EQUAL(r.log.v[7].opcode, RC(WRITE_LAST));
-	CU_ASSERT_EQUAL(r.log.v[7].payload, 5000 - 4096);
-	/* The same again without progress counts. */
+	CU_ASSERT_EQUAL(r.log.v[6].opcode, RC(WRITE_LAST));
+	CU_ASSERT_EQUAL(r.log.v[6].payload, 5000 - 4096);
+	/* The same again without progress counts, but for a few that may be lost again. */
+	for (unsigned i = 0; i < 16; i++)
+		answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	CU_ASSERT_EQUAL(r.log.n, 7 + 16 * 2);
 	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
 	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
 	CU_ASSERT(no_wc(&r));
@@ -440,10 +443,10 @@ static void test_implied_nak(void)
 	post(&r, IBV_WR_RDMA_WRITE, 2, 8);
 	CU_ASSERT_EQUAL(r.log.n, 2);
 	answer(&r, ACK, r.psn + 1, OK_AETH, 0);
-	CU_ASSERT_EQUAL(r.log.n, 4);
+	CU_ASSERT_EQUAL(r.log.n, 3);
 	CU_ASSERT_EQUAL(r.log.v[2].opcode, RC(READ_REQUEST));
 	answer(&r, ACK, r.psn + 1, OK_AETH, 0);
-	CU_ASSERT_EQUAL(r.log.n, 4);
+	CU_ASSERT_EQUAL(r.log.n, 3);
 	CU_ASSERT(no_wc(&r));
 	answer(&r, RC(READ_RESPONSE_ONLY), r.psn, OK_AETH, 8);
 	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));

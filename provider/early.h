@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Responses that come before others which are before them (early.c). The caller holds the lane and
+ * qp->lock, within an RCU read-side section.
+ */
+#ifndef URXE_PROVIDER_EARLY_H
+#define URXE_PROVIDER_EARLY_H
+
+#include "decode.h"
+#include "qp.h"
+
+/**
+ * urxe_early_receive - a response to a PSN behind the oldest that has none
+ *
+ * What a READ or an ATOMIC brings is put where it belongs, and noted. All else is dropped: it comes
+ * again, and what is wrong with it is found then.
+ */
+void urxe_early_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock);
+/** urxe_early_take - did the response to the oldest PSN come early? Then it is noted no more. */
+bool urxe_early_take(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+/** urxe_early_missing - how many PSNs from the oldest on are to be asked for: of one request. */
+uint32_t urxe_early_missing(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+/** urxe_early_forget - nothing is noted any more. */
+void urxe_early_forget(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Requests that came before what is before them, kept until it has come (keep.c). They are copies:
+ * the frames of a link are few. A device has a bounded number of buffers for all its QPs.
+ */
+#ifndef URXE_PROVIDER_KEEP_H
+#define URXE_PROVIDER_KEEP_H
+
+#include "decode.h"
+#include "qp.h"
+
+/** A kept request; pkt.payload is its own. */
+struct urxe_kept {
+	struct cds_list_head node;
+	struct urxe_decoded pkt;
+	uint8_t payload[];
+};
+
+enum urxe_keep_result {
+	URXE_KEEP_NEW,	 /* it is kept now */
+	URXE_KEEP_AGAIN, /* it was there */
+	URXE_KEEP_FULL,	 /* no room: it is lost */
+};
+
+void urxe_keep_init(struct urxe_device *dev);
+/** urxe_keep_fini - free the buffers; no QP has one. */
+void urxe_keep_fini(struct urxe_device *dev);
+/** urxe_keep_add - keep a copy of @pkt, which is ahead of the expected PSN, and not too far. */
+enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock);
+/**
+ * urxe_keep_take - the request of PSN @psn, or NULL; what was kept before that is forgotten
+ *
+ * To be given to urxe_keep_put().
+ */
+struct urxe_kept *urxe_keep_take(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
+/** urxe_keep_pass - what was kept before PSN @psn is forgotten. */
+void urxe_keep_pass(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
+/** urxe_keep_put - give a buffer back; any lock may be held. */
+void urxe_keep_put(struct urxe_device *dev, struct urxe_kept *k);
+/** urxe_keep_clear - forget all that a QP keeps. */
+void urxe_keep_clear(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+
+#endif

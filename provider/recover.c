@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What is sent again when something is missing. Many a responder (ours, cards of today) keeps what
+ * came behind a gap, and needs nothing but what is missing: that is sent alone, and with it the
+ * newest packet. When that arrives the responder sees that nothing in between will come again, and
+ * answers for all it has. If it is there and the missing one is not, the NAK comes again.
+ *
+ * A responder that goes back N (IBTA asks for no more; the kernel's Soft-RoCE) has thrown away what
+ * came behind the gap: its next NAK is of the PSN right behind what was sent again. That may be a
+ * second loss. So all is sent again from there, as ever; when it happens twice in a row, the peer
+ * is known, and things are done its way, but for a try now and then. Where the peer is known to
+ * keep packets, a NAK like that tells of a burst that was lost, and twice as many packets are sent.
+ */
+#include "provider.h"
+#include "early.h"
+#include "recover.h"
+#include "requester.h"
+#include "retry.h"
+
+#define STRIKES	  2  /* in a row: the peer goes back N */
+#define FREE_NAKS 16 /* of one packet */
+#define TRY_EVERY 64 /* gaps: does it still? */
+
+static enum urxe_peer_way way_of(const struct urxe_qp *qp)
+{
+	if (qp->req.again.way != URXE_PEER_UNKNOWN)
+		return (enum urxe_peer_way)qp->req.again.way;
+	return (enum urxe_peer_way)atomic_load_explicit(&qp->peer->way, memory_order_relaxed);
+}
+
+static void learned(struct urxe_qp *qp, enum urxe_peer_way way)
+{
+	struct urxe_again *g = &qp->req.again;
+
+	g->strikes = 0;
+	if (g->way == way)
+		return;
+	g->way = (uint8_t)way;
+	atomic_store_explicit(&qp->peer->way, (uint8_t)way, memory_order_relaxed);
+	urxe_debug("QP %06x: the peer %s what comes behind a gap", qp->qpn,
+		   way == URXE_PEER_KEEPS ? "keeps" : "drops");
+}
+
+/* @part: the peer has executed it, and of a READ no more than this is wanted. */
+static void again(struct urxe_again *g, uint32_t psn, uint32_t n, bool part)
+{
+	if (g->left == URXE_AGAIN_MAX)
+		return;
+	g->at[g->left].psn = psn;
+	g->at[g->left].part = part;
+	g->at[g->left++].n = n;
+}
+
+/* How many PSNs the @n packets from PSN @psn on take. */
+static uint32_t span(const struct urxe_qp *qp, uint32_t psn, uint32_t n)
+{
+	uint32_t sum = 0;
+
+	while (n-- && urxe_psn_diff(qp->req.max_psn, urxe_psn_add(psn, sum)) > 0)
+		sum += urxe_requester_span(qp, urxe_psn_add(psn, sum));
+	return sum;
+}
+
+/* The newest, if it is not among the @n packets from @psn on. */
+static void newest(struct urxe_requester *r, uint32_t psn, uint32_t n)
+{
+	uint32_t last = urxe_psn_add(r->max_psn, URXE_PSN_MASK);
+
+	if (((last - psn) & URXE_PSN_MASK) >= n)
+		again(&r->again, last, 1, true); /* no READ begins there that was not executed */
+	/* If that is lost, another one asks. */
+	r->ack_psn = urxe_psn_add(r->psn, URXE_PSN_MASK + 1 - URXE_ACK_EVERY);
+}
+
+static void go_back(struct urxe_qp *qp, uint32_t psn, uint64_t now) URXE_REQUIRES(qp->lock)
+{
+	urxe_requester_lost(&qp->req, now);
+	urxe_requester_go_back(qp, psn);
+}
+
+bool urxe_recover_answered(const struct urxe_qp *qp, uint32_t psn, uint64_t now)
+{
+	const struct urxe_again *g = &qp->req.again;
+
+	return g->count && psn == g->psn &&
+	       now < g->when + atomic_load_explicit(&qp->req.rtt.srtt, memory_order_relaxed) / 4;
+}
+
+bool urxe_recover_free(struct urxe_qp *qp, uint32_t psn)
+{
+	struct urxe_again *g = &qp->req.again;
+
+	return g->count && psn == g->psn && g->naks++ < FREE_NAKS;
+}
+
+void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+	struct urxe_again *g = &r->again;
+	enum urxe_peer_way way = way_of(qp);
+	uint32_t end = urxe_psn_add(g->psn, g->count), n = 1;
+	bool follows = g->count && psn == end && urxe_psn_diff(psn, g->high) < 0;
+
+	g->gaps++;
+	if (r->psn != r->max_psn || (way == URXE_PEER_DROPS && g->gaps % TRY_EVERY)) {
+		go_back(qp, psn, now);
+		return;
+	}
+	if (follows && way != URXE_PEER_KEEPS) {
+		if (++g->strikes >= STRIKES)
+			learned(qp, URXE_PEER_DROPS);
+		go_back(qp, psn, now);
+		return;
+	}
+	if (follows)
+		n = 2 * g->run;
+	r->cc.ops->missing(&r->cc, n, now);
+	r->rtt_since = 0;
+	if (psn != g->psn || !g->count)
+		g->naks = 0;
+	g->left = 0;
+	g->psn = psn;
+	g->run = n;
+	g->count = span(qp, psn, n);
+	g->high = r->max_psn;
+	g->when = now;
+	again(g, psn, g->count, false);
+	newest(r, psn, g->count);
+}
+
+void urxe_recover_also(struct urxe_qp *qp, uint32_t psn)
+{
+	struct urxe_requester *r = &qp->req;
+
+	if (r->psn != r->max_psn || !r->again.left)
+		return;
+	again(&r->again, psn, 1, false);
+	newest(r, psn, 1);
+}
+
+void urxe_recover_hole(struct urxe_qp *qp, uint64_t now)
+{
+	struct urxe_requester *r = &qp->req;
+	struct urxe_again *g = &r->again;
+	uint32_t n;
+
+	if (g->asked && urxe_psn_diff(r->una, g->asked_end) < 0)
+		return;
+	n = urxe_early_missing(qp);
+	r->cc.ops->missing(&r->cc, n, now);
+	r->rtt_since = 0;
+	r->silent_since = now;
+	g->asked = true;
+	g->asked_end = urxe_psn_add(r->una, n);
+	again(g, r->una, n, true);
+}
+
+bool urxe_recover_tail(struct urxe_qp *qp)
+{
+	struct urxe_requester *r = &qp->req;
+	uint32_t n = urxe_early_missing(qp);
+
+	if (r->psn != r->max_psn || r->una == r->max_psn)
+		return false;
+	r->rtt_since = 0;
+	urxe_recover_stop(r);
+	again(&r->again, r->una, n, r->nearly);
+	newest(r, r->una, n);
+	return true;
+}
+
+void urxe_recover_progress(struct urxe_qp *qp, uint32_t una)
+{
+	struct urxe_again *g = &qp->req.again;
+
+	if (g->asked && urxe_psn_diff(una, g->asked_end) >= 0)
+		g->asked = false;
+	if (!g->count)
+		return;
+	/* The newest was sent again, too: what stands between them tells. */
+	if (urxe_psn_diff(g->high, urxe_psn_add(g->psn, g->count)) >= 2 &&
+	    urxe_psn_diff(una, urxe_psn_add(g->psn, g->count)) > 0) {
+		learned(qp, URXE_PEER_KEEPS);
+		g->count = 0;
+	} else if (urxe_psn_diff(una, g->high) >= 0) {
+		g->count = 0;
+	}
+}
