@@ -14,7 +14,7 @@
 #define ONES  8
 #define CHUNK 1024 /* copied and summed at a time: 117-134 ns against 292-540 per cold 4 KiB */
 
-uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len)
+uint32_t urxe_icrc_plain(const uint8_t *l3, bool ipv4, uint32_t len)
 {
 	uint8_t b[ONES + IPV6_LEN + UDP_LEN + URXE_ICRC_SHORT];
 	uint32_t l3_len = ipv4 ? IPV4_LEN : IPV6_LEN;
@@ -41,6 +41,17 @@ uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len)
 	if (len > head)
 		crc = crc32_gzip_refl(crc, l3 + l3_len + UDP_LEN + head, len - head);
 	return crc;
+}
+
+uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len)
+{
+	uint32_t l3_len = ipv4 ? IPV4_LEN : IPV6_LEN, crc;
+
+	if (len <= URXE_ICRC_SHORT)
+		return urxe_icrc_fold(l3, ipv4, len, &crc) ? crc : urxe_icrc_plain(l3, ipv4, len);
+	if (!urxe_icrc_fold(l3, ipv4, URXE_BTH_LEN, &crc))
+		return urxe_icrc_plain(l3, ipv4, len);
+	return crc32_gzip_refl(crc, l3 + l3_len + UDP_LEN + URXE_BTH_LEN, len - URXE_BTH_LEN);
 }
 
 uint32_t urxe_icrc_twice(const uint8_t *l3, bool ipv4, uint32_t len)

@@ -496,7 +496,15 @@ void urxe_tx_fini(struct urxe_lane *lane);
 /** urxe_icrc - IBTA A17 ICRC of IP and UDP header at @l3 and the first @len (>= 12) bytes behind.
  */
 uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len);
-/** urxe_icrc_twice - the same, carried on over the @len bytes once more, nothing masked. */
+/** urxe_icrc_plain - the same by ISA-L alone: for processors that cannot urxe_icrc_fold(). */
+uint32_t urxe_icrc_plain(const uint8_t *l3, bool ipv4, uint32_t len);
+/**
+ * urxe_icrc_fold - the same of up to URXE_ICRC_SHORT bytes, in a third of the time (icrc_fold.c)
+ *
+ * False: not on this processor, or not of so many bytes; @crc is not set.
+ */
+bool urxe_icrc_fold(const uint8_t *l3, bool ipv4, uint32_t len, uint32_t *crc);
+/** urxe_icrc_twice - urxe_icrc(), carried on over the @len bytes once more, nothing masked. */
 uint32_t urxe_icrc_twice(const uint8_t *l3, bool ipv4, uint32_t len);
 /** urxe_icrc_more - carry on over @len more bytes. */
 uint32_t urxe_icrc_more(uint32_t crc, const void *data, uint32_t len);

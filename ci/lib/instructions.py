@@ -54,6 +54,8 @@ DRIVER = ('hot.c', 'verbs.h')
 
 def layer(path, obj):
     name = os.path.basename(path)
+    if name.endswith('intrin.h'):
+        return 'ICRC'
     if name in DRIVER:
         return None
     for title, files in LAYERS.items():
