@@ -218,9 +218,9 @@ int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, u
 bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
 		    unsigned n, uint32_t offset, uint32_t len, unsigned access);
 /**
- * urxe_sge_gather - append checked bytes to a frame
+ * urxe_sge_gather - append bytes to a frame, checking that they are accessible
  *
- * false: their memory has gone, a local protection error; the frame is to be aborted.
+ * Within an RCU read-side section. false: a local protection error; the frame is to be aborted.
  */
 bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
 		     unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx);

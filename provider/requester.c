@@ -264,6 +264,13 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 	urxe_tx_headers(tx, op->hdr_len);
 }
 
+/* What put_payload() finds out by itself, of a packet that does not go out. */
+static bool can_read(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq)
+{
+	return !rq->payload || wqe->flags & URXE_WQE_INLINE ||
+	       urxe_sge_check(qp->dev, qp->pd, wqe->sge, wqe->num_sge, rq->offset, rq->payload, 0);
+}
+
 static bool put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
 			struct urxe_tx *tx)
 {
@@ -289,14 +296,11 @@ static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct 
 	struct urxe_tx tx;
 	int err;
 
-	if (rq->payload && !(wqe->flags & URXE_WQE_INLINE) &&
-	    !urxe_sge_check(qp->dev, qp->pd, wqe->sge, wqe->num_sge, rq->offset, rq->payload, 0))
-		return EFAULT;
 	err = urxe_tx_begin(lane, qp->path, qp->attr.dest_qp_num, &tx,
 			    op->hdr_len + ((rq->payload + 3) & ~3u));
 	if (err == EHOSTUNREACH) {
 		urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
-		return 0;
+		return can_read(qp, wqe, rq) ? 0 : EFAULT;
 	}
 	if (err)
 		return err == EMSGSIZE ? EMSGSIZE : EAGAIN;

@@ -53,6 +53,28 @@ bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ib
 	return w.left == 0;
 }
 
+/* All of the range lies in the first SGE, as nearly always. */
+static inline bool is_one(const struct ibv_sge *sge, unsigned n, uint32_t offset, uint32_t len)
+{
+	return n && (uint64_t)offset + len <= sge->length && len;
+}
+
+static bool gather_part(struct urxe_device *dev, struct urxe_pd *pd, uint32_t lkey, uint64_t va,
+			uint32_t len, struct urxe_tx *tx)
+{
+	const uint8_t *src = urxe_mr_access(dev, pd, lkey, va, len, 0);
+
+	if (!src) {
+		urxe_trace_lkey_denied(lkey, va, len, 0);
+		return false;
+	}
+	if (urxe_tx_append(tx, src == urxe_null_memory ? NULL : src, len)) {
+		urxe_lkey_gone(dev, lkey, va, len, 0);
+		return false;
+	}
+	return true;
+}
+
 bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
 		     unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx)
 {
@@ -60,15 +82,27 @@ bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct i
 	uint32_t part, lkey;
 	uint64_t va;
 
-	/* Checked just before, in the same read-side section; a region gone since reads as zeros.
-	 */
+	if (is_one(sge, n, offset, len))
+		return gather_part(dev, pd, sge->lkey, sge->addr + offset, len, tx);
 	while (sge_next(&w, &va, &part, &lkey)) {
-		const uint8_t *src = urxe_mr_access(dev, pd, lkey, va, part, 0);
-
-		if (urxe_tx_append(tx, src == urxe_null_memory ? NULL : src, part)) {
-			urxe_lkey_gone(dev, lkey, va, part, 0);
+		if (!gather_part(dev, pd, lkey, va, part, tx))
 			return false;
-		}
+	}
+	return w.left == 0;
+}
+
+static bool scatter_part(struct urxe_device *dev, struct urxe_pd *pd, uint32_t lkey, uint64_t va,
+			 const uint8_t *src, uint32_t len)
+{
+	uint8_t *dst = urxe_mr_access(dev, pd, lkey, va, len, IBV_ACCESS_LOCAL_WRITE);
+
+	if (!dst) {
+		urxe_trace_lkey_denied(lkey, va, len, IBV_ACCESS_LOCAL_WRITE);
+		return false;
+	}
+	if (dst != urxe_null_memory && urxe_guarded_copy(dst, src, len)) {
+		urxe_lkey_gone(dev, lkey, va, len, IBV_ACCESS_LOCAL_WRITE);
+		return false;
 	}
 	return true;
 }
@@ -80,17 +114,14 @@ bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct 
 	uint32_t part, lkey;
 	uint64_t va;
 
+	if (is_one(sge, n, offset, len))
+		return scatter_part(dev, pd, sge->lkey, sge->addr + offset, src, len);
+	/* All of it first, so that nothing is written when a part may not be. */
 	if (!urxe_sge_check(dev, pd, sge, n, offset, len, IBV_ACCESS_LOCAL_WRITE))
 		return false;
 	while (sge_next(&w, &va, &part, &lkey)) {
-		uint8_t *dst = urxe_mr_access(dev, pd, lkey, va, part, IBV_ACCESS_LOCAL_WRITE);
-
-		if (!dst)
+		if (!scatter_part(dev, pd, lkey, va, src, part))
 			return false;
-		if (dst != urxe_null_memory && urxe_guarded_copy(dst, src, part)) {
-			urxe_lkey_gone(dev, lkey, va, part, IBV_ACCESS_LOCAL_WRITE);
-			return false;
-		}
 		src += part;
 	}
 	return true;
