@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,6 +47,16 @@ void urxe_fabric_error(struct urxe_fabric *f, char *buf, size_t len)
 
 /* ---- the object ---- */
 
+/* What a membership has before the join, but for its name, addresses and groups. */
+static void begin_anew(struct urxe_fabric *f)
+{
+	urxe_mutex_init(&f->join_lock);
+	urxe_mutex_init(&f->lock);
+	urxe_mutex_init(&f->hook_lock);
+	f->call_at = UINT64_MAX;
+	f->epoll = f->wake = f->listener = f->pidfd = -1;
+}
+
 int urxe_fabric_create(struct urxe_fabric **out, const struct urxe_fabric_spec *spec, bool node,
 		       const uint8_t mac[6])
 {
@@ -63,11 +74,7 @@ int urxe_fabric_create(struct urxe_fabric **out, const struct urxe_fabric_spec *
 	f->node = node;
 	if (mac)
 		f->own_mac = urxe_ft_mac_number(mac);
-	urxe_mutex_init(&f->join_lock);
-	urxe_mutex_init(&f->lock);
-	urxe_mutex_init(&f->hook_lock);
-	f->call_at = UINT64_MAX;
-	f->epoll = f->wake = f->listener = f->pidfd = -1;
+	begin_anew(f);
 	*out = f;
 	return 0;
 }
@@ -464,6 +471,35 @@ static void leave(struct urxe_fabric *f)
 	close_all(f);
 }
 
+static void forget_folder(struct urxe_fabric *f, bool child)
+{
+	urxe_fmap_put(f->map, child);
+	if (f->hub) {
+		if (child && f->hub->map && atomic_load(&f->slot) && !--f->hub->count)
+			urxe_fmap_put(f->hub->map, true);
+		urxe_fhub_put(f->hub, child);
+	}
+}
+
+void urxe_fabric_inherit(struct urxe_fabric *f)
+{
+	if (urxe_fabric_ours(f))
+		return;
+	/* Descriptors stay open: their numbers may be other files' by now. */
+	forget_folder(f, true);
+	f->hub = NULL;
+	f->map = NULL;
+	atomic_store(&f->table, NULL);
+	atomic_store(&f->slot, 0);
+	f->described = 0;
+	memset(f->asking, 0, sizeof(f->asking));
+	memset(f->fresh, 0, sizeof(f->fresh));
+	memset(f->peer, 0, sizeof(f->peer));
+	f->listen_again = f->look = 0;
+	begin_anew(f);
+	f->generation = urxe_fhub_begin();
+}
+
 void urxe_fabric_put(struct urxe_fabric *f)
 {
 	bool child;
@@ -473,12 +509,7 @@ void urxe_fabric_put(struct urxe_fabric *f)
 	child = !urxe_fabric_ours(f);
 	if (!child && atomic_load(&f->slot))
 		leave(f);
-	urxe_fmap_put(f->map, child);
-	if (f->hub) {
-		if (child && f->hub->map && atomic_load(&f->slot) && !--f->hub->count)
-			urxe_fmap_put(f->hub->map, true);
-		urxe_fhub_put(f->hub, child);
-	}
+	forget_folder(f, child);
 	free(f->group);
 	free(f);
 }

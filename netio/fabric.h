@@ -118,6 +118,16 @@ int urxe_fabric_join(struct urxe_fabric *f);
 void urxe_fabric_error(struct urxe_fabric *f, char *buf, size_t len);
 
 /**
+ * urxe_fabric_inherit - in a forked child: what its parent had made, with no link on it, is the
+ * child's from now on, as it was before the join
+ *
+ * Addresses and groups stay. Nothing of the parent's is left or closed; ports that were claimed
+ * before the fork are the parent's. Does nothing in the process that made @f. By the child's only
+ * thread.
+ */
+void urxe_fabric_inherit(struct urxe_fabric *f);
+
+/**
  * urxe_fabric_hook - who is told from now on; NULL: nobody
  *
  * When it returns, no hook of the ones before runs any more. Not from a hook. Before it, requests

@@ -5,10 +5,12 @@
  */
 #include "netio/stack.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -186,6 +188,13 @@ static void fill_info(struct urxe_port *port)
 	atomic_store(&port->l3_mtu, info->l3_mtu);
 }
 
+static void locks_init(struct urxe_port *port)
+{
+	urxe_mutex_init(&port->host_lock);
+	urxe_mutex_init(&port->start_lock);
+	urxe_mutex_init(&port->mcast.filter_lock);
+}
+
 int urxe_port_create(struct urxe_port **out, const struct urxe_port_config *cfg,
 		     const struct urxe_link_ops *ops, void *link_arg)
 {
@@ -200,9 +209,7 @@ int urxe_port_create(struct urxe_port **out, const struct urxe_port_config *cfg,
 	port->ops = ops;
 	port->link_arg = link_arg;
 	port->wake_fd = -1;
-	urxe_mutex_init(&port->host_lock);
-	urxe_mutex_init(&port->start_lock);
-	urxe_mutex_init(&port->mcast.filter_lock);
+	locks_init(port);
 	atomic_store(&port->neigh.next_due, URXE_NEVER);
 	port->neigh.announce_due = URXE_NEVER;
 	port->mcast.due = URXE_NEVER;
@@ -232,6 +239,29 @@ int urxe_port_create(struct urxe_port **out, const struct urxe_port_config *cfg,
 fail:
 	urxe_port_destroy(port);
 	return err;
+}
+
+/* Under one number, a descriptor of our own: the parent's takes wakes from us, and we from it. */
+static void renew_wake_fd(struct urxe_port *port)
+{
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct stat old, new;
+
+	/* A program that closes all there is may have another file there. */
+	if (fd >= 0 && !fstat(port->wake_fd, &old) && !fstat(fd, &new) &&
+	    old.st_dev == new.st_dev && old.st_ino == new.st_ino)
+		dup3(fd, port->wake_fd, O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	atomic_store(&port->woken, false);
+}
+
+void urxe_port_inherit(struct urxe_port *port)
+{
+	locks_init(port);
+	renew_wake_fd(port);
+	if (port->fabric)
+		urxe_fabric_inherit(port->fabric);
 }
 
 static void stop(struct urxe_port *port)

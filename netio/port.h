@@ -69,6 +69,13 @@ struct urxe_gid_entry {
 int urxe_port_create(struct urxe_port **port, const struct urxe_port_config *cfg,
 		     const struct urxe_link_ops *ops, void *link_arg);
 
+/**
+ * urxe_port_inherit - in a forked child: a port that was not started is the child's own
+ *
+ * By the child's only thread, whatever other threads of the parent were about to do.
+ */
+void urxe_port_inherit(struct urxe_port *port);
+
 /** urxe_port_destroy - stop the link and free; no lane may be held, all paths destroyed. */
 void urxe_port_destroy(struct urxe_port *port);
 

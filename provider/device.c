@@ -253,6 +253,12 @@ void urxe_device_follow_host(struct urxe_device *dev)
 	urxe_port_follow_host(dev->port, host_changed, dev);
 }
 
+void urxe_device_adopt(struct urxe_device *dev)
+{
+	urxe_mutex_init(&dev->mutex);
+	urxe_port_inherit(dev->port);
+}
+
 void urxe_device_orphan(struct urxe_device *dev)
 {
 	struct urxe_cq *cq;

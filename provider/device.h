@@ -304,6 +304,10 @@ static inline bool urxe_device_inherited(const struct urxe_device *dev)
 	return __builtin_expect(dev->forked, 0);
 }
 
+/** urxe_device_adopt - in the child of a fork: a device that was not started is the child's own. By
+ * its only thread. */
+void urxe_device_adopt(struct urxe_device *dev);
+
 /**
  * urxe_device_orphan - in the child of a fork: the device is the parent's from now on
  *

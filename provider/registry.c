@@ -68,7 +68,7 @@ static void fork_child(void) URXE_UNCHECKED
 		if (atomic_load(&dev->started))
 			urxe_device_orphan(dev);
 		else
-			urxe_mutex_init(&dev->mutex);
+			urxe_device_adopt(dev);
 		urxe_mutex_unlock(&dev->flusher.lock);
 		urxe_mutex_unlock(&dev->cqs_lock);
 	}

@@ -54,6 +54,10 @@ struct urxe_fabric *urxe_fabric_ref(struct urxe_fabric *f)
 	return f;
 }
 
+void urxe_fabric_inherit(struct urxe_fabric *f)
+{
+}
+
 void urxe_fabric_put(struct urxe_fabric *f)
 {
 	if (!f || --f->refs)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * A program that opens its device and forks before it means to talk, as libfabric and pyverbs
- * do, and again when it has talked: parent and children each have a working CM. Run by `urxe run
- * --port loop`; without a configuration (argument "none") there is no device, and each call says
- * so.
+ * do, and again when it has talked: parent and children each have a working CM. Run by `urxe run`,
+ * with an own address as argument; without a configuration (argument "none") there is no device,
+ * and each call says so.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,6 +27,8 @@
 			return 1;                                                       \
 		}                                                                       \
 	} while (0)
+
+static const char *own_addr;
 
 static int expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type,
 		  struct rdma_cm_id **id)
@@ -55,7 +57,7 @@ static int talk_on(struct rdma_event_channel *sch)
 	struct rdma_cm_id *l, *c, *s;
 
 	TRY(cch);
-	sin.sin_addr.s_addr = inet_addr("10.0.0.1");
+	sin.sin_addr.s_addr = inet_addr(own_addr);
 	TRY(!rdma_create_id(sch, &l, NULL, RDMA_PS_TCP));
 	TRY(!rdma_bind_addr(l, (struct sockaddr *)&sin));
 	TRY(!rdma_listen(l, 1));
@@ -111,6 +113,43 @@ static int family(struct rdma_event_channel *sch)
 		failed |= status;
 	}
 	return failed;
+}
+
+/* An address is bound, which starts nothing, and the process forks. */
+static int bind_and_fork(void)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET};
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+	int status;
+	pid_t pid;
+
+	TRY(ch);
+	sin.sin_addr.s_addr = inet_addr(own_addr);
+	TRY(!rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	TRY(!rdma_bind_addr(id, (struct sockaddr *)&sin));
+	pid = fork();
+	TRY(pid >= 0);
+	if (!pid)
+		exit(talk() || rdma_destroy_id(id));
+	TRY(waitpid(pid, &status, 0) == pid && !status);
+	/* The port is the parent's still. */
+	TRY(!rdma_listen(id, 1));
+	TRY(!rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+	return talk();
+}
+
+static int bound(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	TRY(pid >= 0);
+	if (!pid)
+		exit(bind_and_fork());
+	TRY(waitpid(pid, &status, 0) == pid);
+	return status;
 }
 
 /* Of later headers. */
@@ -174,12 +213,14 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IONBF, 0);
 	if (argc > 1 && !strcmp(argv[1], "none"))
 		return no_device();
+	own_addr = argv[1];
 	list = rdma_get_devices(NULL);
 	TRY(list && list[0]);
 	rdma_free_devices(list);
+	failed = bound();
 	sch = rdma_create_event_channel();
 	TRY(sch);
-	failed = waiting_event(sch) || family(sch);
+	failed |= waiting_event(sch) || family(sch);
 	/* The CM is up now. */
 	failed |= family(NULL);
 	return failed ? 1 : 0;
