@@ -24,9 +24,7 @@ void urxe_peer_gone(void *arg, unsigned slot)
 
 	if (slot > 255)
 		return;
-	atomic_fetch_or(&dev->gone.cm[slot / 64], bit);
 	atomic_fetch_or(&dev->gone.qps[slot / 64], bit);
-	urxe_service_gsi(dev);
 	urxe_service_nudge(dev);
 }
 
@@ -78,6 +76,10 @@ void urxe_peer_gone_run(struct urxe_device *dev)
 	if (!take(dev->gone.qps, slots))
 		return;
 	last_words(dev);
+	/* The CM, too, comes behind them: a REJ, say, that says more than a death does. */
+	for (unsigned i = 0; i < 4; i++)
+		atomic_fetch_or(&dev->gone.cm[i], slots[i]);
+	urxe_service_gsi(dev);
 	urxe_rcu_read_lock();
 	for (unsigned i = 0; (qp = urxe_table_next(&dev->qps, &i)); i++) {
 		urxe_spin_lock(&qp->lock);

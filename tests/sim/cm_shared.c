@@ -184,6 +184,19 @@ static void b_rep(void)
 	urxe_cma_release();
 }
 
+/* Sent, and not yet received. */
+static void b_reject(const char *why)
+{
+	urxe_cma_hold();
+	CU_ASSERT_EQUAL(
+		urxe_cm_send_rej(b.id, URXE_CM_REJ_CONSUMER, NULL, 0, why, (uint8_t)strlen(why)),
+		0);
+	urxe_agent_kick(b.dev.agent);
+	urxe_cma_release();
+	urxe_gsi_drive(b.p.b.ctx);
+	urxe_sim_advance(b.p.sim, urxe_sim_now(b.p.sim) + 2000);
+}
+
 static void b_connect(uint16_t port)
 {
 	struct urxe_cm_req req = {
@@ -438,15 +451,15 @@ static void datagrams(void)
 }
 
 /*
- * The other process dies with a connection, a request of its own that waits for an answer, and one
- * that waits for its answer. Last, as it stays dead.
+ * The other process dies with a connection, a request of its own that waits for an answer, one
+ * that waits for its answer, and one that it has just rejected. Last, as it stays dead.
  */
 static void death(void)
 {
 	struct rdma_cm_event *ev;
-	struct rdma_cm_id *connected, *waits, *listener, *child;
+	struct rdma_cm_id *connected, *waits, *refused, *listener, *child;
 	struct rdma_conn_param param = {.qp_num = new_qpn(SLOT_A)};
-	bool seen[2] = {false};
+	bool seen[3] = {false};
 	unsigned ms = 0;
 
 	set_up();
@@ -465,17 +478,32 @@ static void death(void)
 	listener = a_listen(NULL, 7009);
 	b_connect(7009);
 	child = expect(10, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	refused = resolved(NULL, 7008, RDMA_PS_TCP);
+	a_connect(refused);
+	settle();
+	CU_ASSERT_EQUAL(b.event, URXE_CM_EV_REQ_RECEIVED);
+	urxe_cma_hold();
+	CU_ASSERT_EQUAL(urxe_cm_send_mra(b.id, 20, NULL, 0), 0);
+	urxe_cma_release();
+	settle();
+	b_reject("never");
 	sim_fabric_kill(b.hub, SLOT_B);
-	for (unsigned i = 0; i < 2; i++) {
+	/* Whoever looks first: its last words come before its death. */
+	urxe_service_run_gsi(b.p.a.dev, urxe_sim_now(b.p.sim), true);
+	for (unsigned i = 0; i < 3; i++) {
 		ms += drive(1000, &ev);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(ev);
 		if (ev->id == connected)
 			seen[0] = ev->event == RDMA_CM_EVENT_DISCONNECTED;
 		else if (ev->id == waits)
 			seen[1] = ev->event == RDMA_CM_EVENT_REJECTED;
+		else if (ev->id == refused)
+			seen[2] = ev->event == RDMA_CM_EVENT_REJECTED &&
+				  ev->status == URXE_CM_REJ_CONSUMER &&
+				  !memcmp(ev->param.conn.private_data, "never", 5);
 		rdma_ack_cm_event(ev);
 	}
-	CU_ASSERT(seen[0] && seen[1]);
+	CU_ASSERT(seen[0] && seen[1] && seen[2]);
 	CU_ASSERT(ms < 60);
 	/* Who asked is not there to be accepted. */
 	CU_ASSERT_EQUAL(rdma_accept(child, &param), -1);
@@ -484,6 +512,7 @@ static void death(void)
 	listener = a_listen("0.0.0.0", 7008);
 	CU_ASSERT_EQUAL(rdma_destroy_id(connected), 0);
 	CU_ASSERT_EQUAL(rdma_destroy_id(waits), 0);
+	CU_ASSERT_EQUAL(rdma_destroy_id(refused), 0);
 	CU_ASSERT_EQUAL(rdma_destroy_id(child), 0);
 	CU_ASSERT_EQUAL(rdma_destroy_id(listener), 0);
 }
