@@ -293,6 +293,15 @@ static void take_answer(struct fabric_link *l, unsigned slot, const struct fabri
 	p->bell = urxe_fabric_bell(l->fabric, slot);
 }
 
+static int ask(struct fabric_link *l, unsigned slot, uint32_t size)
+{
+	struct urxe_fabric_words req = {.w = {[WORD_SIZE] = size}, .fd = -1};
+	int err = urxe_fabric_ask(l->fabric, slot, &req);
+
+	l->peer[slot].asked = !err || err == EALREADY;
+	return l->peer[slot].asked ? 0 : EHOSTUNREACH;
+}
+
 /* ---- mail ---- */
 
 static void take_gone(struct fabric_link *l, unsigned slot, uint32_t incarnation)
@@ -341,6 +350,12 @@ void fabric_peer_mail(struct fabric_link *l, unsigned slot)
 		take_answer(l, slot, &m);
 	take_gone(l, slot, m.gone[0]);
 	take_gone(l, slot, m.gone[1]);
+	/*
+	 * What comes is mostly answered: the way back is made meanwhile. A process that answers and
+	 * ends at once, as one that rejects a connection, would take the answer along.
+	 */
+	if (m.rx && !p->on && !p->asked)
+		ask(l, slot, URXE_RING_FIRST);
 }
 
 static bool has_mail(struct fabric_link *l, unsigned slot)
@@ -356,15 +371,6 @@ static bool has_mac(struct fabric_link *l, unsigned slot, const uint8_t mac[6])
 	int node = urxe_fabric_mac_slot(l->fabric, mac);
 
 	return node > 0 ? (unsigned)node == slot : !node && fabric_steer_host(l, slot, mac);
-}
-
-static int ask(struct fabric_link *l, unsigned slot, uint32_t size)
-{
-	struct urxe_fabric_words req = {.w = {[WORD_SIZE] = size}, .fd = -1};
-	int err = urxe_fabric_ask(l->fabric, slot, &req);
-
-	l->peer[slot].asked = !err || err == EALREADY;
-	return l->peer[slot].asked ? 0 : EHOSTUNREACH;
 }
 
 int fabric_peer_attach(struct fabric_link *l, unsigned slot, const uint8_t mac[6])

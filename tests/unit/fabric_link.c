@@ -181,6 +181,8 @@ static void attach(struct end *from, struct end *to)
 	CU_ASSERT_EQUAL_FATAL(err, 0);
 	flush(from);
 	CU_ASSERT_EQUAL(drain(to, 1), 1);
+	/* The way back is there, or is being made. */
+	CU_ASSERT(inside(to)->peer[from->slot].on || inside(to)->peer[from->slot].asked);
 }
 
 /* As many as fit. */
