@@ -58,6 +58,7 @@ struct fabric_peer {
 	struct urxe_fabric_bell *bell;
 	struct urxe_frame *held; /* a queue of FABRIC_HELD frames of our own */
 	unsigned held_head, held_count;
+	bool coming; /* they wait for tx to be made */
 	struct fabric_rx *rx;
 	unsigned quiet; /* looks in a row that found nothing in rx */
 	bool fading;	/* its bit in our bell is clear again */
@@ -87,6 +88,7 @@ struct fabric_link {
 	unsigned dirty_count;
 	uint8_t dirty[URXE_FABRIC_SLOTS];
 	uint64_t held[FABRIC_WORDS]; /* peers that frames of ours wait for */
+	atomic_uint coming;	     /* how many of them are not there yet */
 	unsigned polls;		     /* that found nothing */
 	uint64_t tidied;	     /* when idle rings were last looked for */
 	struct urxe_buf_pool pool;

@@ -215,10 +215,19 @@ bool fabric_peer_quiet(struct fabric_link *l)
 
 /* ---- what waits for a peer ---- */
 
+static void set_coming(struct fabric_link *l, struct fabric_peer *p, bool coming)
+{
+	if (p->coming == coming)
+		return;
+	p->coming = coming;
+	atomic_fetch_add_explicit(&l->coming, coming ? 1u : -1u, memory_order_relaxed);
+}
+
 static void drop_held(struct fabric_link *l, unsigned slot)
 {
 	struct fabric_peer *p = &l->peer[slot];
 
+	set_coming(l, p, false);
 	atomic_fetch_add_explicit(&l->dropped, p->held_count, memory_order_relaxed);
 	for (; p->held_count; p->held_count--) {
 		urxe_buf_put(&l->pool, &p->held[p->held_head]);
@@ -248,6 +257,8 @@ static void hold(struct fabric_link *l, unsigned slot, const struct urxe_frame *
 	to->flags = f->flags;
 	p->held_count++;
 	fabric_bit_set(l->held, slot);
+	if (!p->on)
+		set_coming(l, p, true);
 }
 
 /* ---- rings that we write to ---- */

@@ -119,6 +119,9 @@ struct urxe_link_ops {
 	/** wake: end a wait() now, or the next one. Besides @wake_fd, for a link that does not look
 	 * at it. Thread-safe. NULL: it does. */
 	void (*wake)(void *link);
+	/** waits: do frames that tx() took wait for the way to a peer to be made? Thread-safe.
+	 * NULL: never. */
+	bool (*waits)(void *link);
 	/** on_gone: have @fn called when a process that was talked to is no more, with its slot,
 	 * when all that it sent can be received. @fn takes no lane and does not wait. Once, after
 	 * the open. NULL: nobody knows. */

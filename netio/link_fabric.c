@@ -436,6 +436,13 @@ static uint64_t fabric_dropped(void *link)
 	return atomic_load_explicit(&l->dropped, memory_order_relaxed);
 }
 
+static bool fabric_waits(void *link)
+{
+	struct fabric_link *l = link;
+
+	return ours(l) && atomic_load_explicit(&l->coming, memory_order_relaxed);
+}
+
 static int fabric_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])
 {
 	struct fabric_link *l = link;
@@ -578,6 +585,7 @@ const struct urxe_link_ops urxe_link_fabric_ops = {
 	.commit = fabric_commit,
 	.abort = fabric_abort,
 	.resolve = fabric_resolve,
+	.waits = fabric_waits,
 	.steer = fabric_steer_own,
 	.on_gone = fabric_on_gone,
 	.now = urxe_clock_now,

@@ -93,6 +93,11 @@ bool urxe_port_prompt(const struct urxe_port *port)
 	return port->ops->prompt;
 }
 
+bool urxe_port_waits(const struct urxe_port *port)
+{
+	return port->ops->waits && atomic_load(&port->started) && port->ops->waits(port->link);
+}
+
 bool urxe_port_shared(const struct urxe_port *port)
 {
 	return port->ops->steer;

@@ -186,6 +186,10 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt);
  */
 bool urxe_port_prompt(const struct urxe_port *port);
 
+/** urxe_port_waits - do frames that were sent wait in this process, for the way to a peer to be
+ * made? Whoever has a turn sends them. Thread-safe. */
+bool urxe_port_waits(const struct urxe_port *port);
+
 /** urxe_port_wired - is there anybody but ourselves that a frame may reach? Works before start. */
 bool urxe_port_wired(const struct urxe_port *port);
 

@@ -204,6 +204,11 @@ uint64_t urxe_gsi_random(struct ibv_context *ctx)
 	return urxe_port_random(to_urxe_dev(ctx)->port);
 }
 
+bool urxe_gsi_waits(struct ibv_context *ctx)
+{
+	return urxe_port_waits(to_urxe_dev(ctx)->port);
+}
+
 struct urxe_ident *urxe_gsi_ident(struct ibv_context *ctx)
 {
 	return urxe_port_ident(to_urxe_dev(ctx)->port);

@@ -149,6 +149,10 @@ uint64_t urxe_gsi_now(struct ibv_context *ctx);
 /** urxe_gsi_random - 64 random bits. Thread-safe. */
 uint64_t urxe_gsi_random(struct ibv_context *ctx);
 
+/** urxe_gsi_waits - do MADs that were sent wait in this process, for the way to a peer to be made?
+ * Turns (urxe_gsi_drive()) send them. Thread-safe. */
+bool urxe_gsi_waits(struct ibv_context *ctx);
+
 /** urxe_gsi_ident - allotment of comm ids and RDMA ports on this device (netio/identity.h). */
 struct urxe_ident *urxe_gsi_ident(struct ibv_context *ctx);
 

@@ -3,10 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cm/rdma/cma.h"
 #include "provider/gsi.h"
 #include "urxe/log.h"
+
+#define LET_OUT_NS    10000000 /* some way to a peer is made in a hundredth of that */
+#define LET_OUT_TURNS 100
 
 void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
 {
@@ -287,12 +291,31 @@ static int start_reject(struct urxe_cma_id *id, uint16_t reason, const void *dat
 	return err;
 }
 
+/*
+ * Who rejects may have nothing else to do, and end by _exit() in the next moment. A kernel would
+ * send the REJ nevertheless; ours is gone with the process if it waits for the way to its peer.
+ */
+static void let_out(struct ibv_context *verbs)
+{
+	const struct timespec pause = {.tv_nsec = LET_OUT_NS / LET_OUT_TURNS};
+
+	for (unsigned i = 0; i < LET_OUT_TURNS && urxe_gsi_waits(verbs); i++) {
+		nanosleep(&pause, NULL);
+		urxe_gsi_drive(verbs);
+	}
+}
+
 static int reject(struct rdma_cm_id *id, uint16_t reason, const void *data, uint8_t len)
 {
 	int err = urxe_cma_begin(id);
+	struct ibv_context *verbs;
 
+	if (err)
+		return urxe_cma_ret(err);
+	verbs = id->verbs;
+	err = urxe_cma_end(start_reject(to_cma_id(id), reason, data, len));
 	if (!err)
-		err = urxe_cma_end(start_reject(to_cma_id(id), reason, data, len));
+		let_out(verbs);
 	return urxe_cma_ret(err);
 }
 

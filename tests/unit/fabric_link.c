@@ -334,7 +334,9 @@ static void test_own_frames(void)
 	CU_ASSERT_EQUAL_FATAL(OPS->alloc(e[0].link, 0, f, 8), 8);
 	for (unsigned i = 0; i < 8; i++) {
 		if (i == 4) {
+			CU_ASSERT_FALSE(OPS->waits(e[0].link));
 			CU_ASSERT_EQUAL(OPS->tx(e[0].link, 0, f, 4), 4);
+			CU_ASSERT(OPS->waits(e[0].link));
 			CU_ASSERT_EQUAL(drain(&e[1], 0), 0);
 			while (!inside(&e[0])->peer[e[1].slot].on || poll_end(&e[1]) < 4) {
 				poll_end(&e[0]);
@@ -346,6 +348,8 @@ static void test_own_frames(void)
 		fill(&e[0], e[1].info.mac, e[1].slot << 16 | 5, f[i].data, 1000);
 	}
 	CU_ASSERT_EQUAL(OPS->tx(e[0].link, 0, f + 4, 4), 4);
+	/* For room, of which nobody knows when there will be any. */
+	CU_ASSERT_FALSE(OPS->waits(e[0].link));
 	CU_ASSERT_EQUAL(place(&e[0], &e[1], 100), EAGAIN);
 	CU_ASSERT_EQUAL(drain(&e[1], full), full);
 	flush(&e[0]);
