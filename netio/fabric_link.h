@@ -154,6 +154,9 @@ void fabric_peer_retry(struct fabric_link *l);
 /** fabric_peer_retire - the first ring of a peer is at its end: 0, or EBUSY while something of it
  * is borrowed. */
 int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p);
+/** fabric_peer_gone - a member is no more, and all that it sent has been received: tells those
+ * above (urxe_link_ops.on_gone()). */
+void fabric_peer_gone(struct fabric_link *l, unsigned slot);
 /** fabric_peer_tidy - give back rings that nobody has written to for long. Once a second. */
 void fabric_peer_tidy(struct fabric_link *l);
 /** fabric_peer_close - give back all. The hooks are not called any more. */

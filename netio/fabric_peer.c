@@ -136,22 +136,16 @@ static void answered(void *arg, unsigned slot, uint32_t incarnation, int err,
 static void gone(void *arg, unsigned slot, uint32_t incarnation)
 {
 	struct fabric_link *l = arg;
-	void (*fn)(void *arg, unsigned slot);
 	struct fabric_mail *m;
-	void *fn_arg;
 
 	if (slot >= URXE_FABRIC_SLOTS)
 		return;
 	m = &l->peer[slot].mail;
 	urxe_spin_lock(&l->lock);
 	m->gone[m->gone[0] != 0] = incarnation;
-	fn = l->gone;
-	fn_arg = l->gone_arg;
 	urxe_spin_unlock(&l->lock);
 	/* It writes no more: what it has sent is there. */
 	post(l, slot);
-	if (fn)
-		fn(fn_arg, slot);
 }
 
 const struct urxe_fabric_hooks urxe_fabric_link_hooks = {
@@ -261,6 +255,31 @@ static void hold(struct fabric_link *l, unsigned slot, const struct urxe_frame *
 		set_coming(l, p, true);
 }
 
+/* ---- the end of a peer ---- */
+
+void fabric_peer_gone(struct fabric_link *l, unsigned slot)
+{
+	void (*fn)(void *arg, unsigned slot);
+	void *arg;
+
+	urxe_spin_lock(&l->lock);
+	fn = l->gone;
+	arg = l->gone_arg;
+	urxe_spin_unlock(&l->lock);
+	if (fn)
+		fn(arg, slot);
+}
+
+/* Is there a ring of a writer that is gone, not read to its end? */
+static bool has_last(const struct fabric_peer *p)
+{
+	const struct fabric_rx *rx = p->rx;
+
+	while (rx && !rx->last)
+		rx = rx->next;
+	return rx;
+}
+
 /* ---- rings that we write to ---- */
 
 static void drop_tx(struct fabric_peer *p)
@@ -290,6 +309,9 @@ static void take_answer(struct fabric_link *l, unsigned slot, const struct fabri
 		/* One that does not answer is asked again, by whoever sends to it next. */
 		if (!p->on)
 			drop_held(l, slot);
+		/* It went before we knew each other. */
+		if (m->err == EHOSTUNREACH && !has_last(p))
+			fabric_peer_gone(l, slot);
 		return;
 	}
 	if (p->on && p->incarnation == m->incarnation)
@@ -330,6 +352,8 @@ static void take_gone(struct fabric_link *l, unsigned slot, uint32_t incarnation
 		if (rx->incarnation == incarnation)
 			rx->last = true;
 	}
+	if (!has_last(p))
+		fabric_peer_gone(l, slot);
 	fabric_peer_watch(l, slot);
 }
 
@@ -488,6 +512,7 @@ void fabric_peer_send(struct fabric_link *l, unsigned slot, const struct urxe_fr
 		if (slot == l->own || !urxe_fabric_incarnation(l->fabric, slot) ||
 		    (!p->asked && ask(l, slot, URXE_RING_FIRST))) {
 			atomic_fetch_add_explicit(&l->dropped, 1, memory_order_relaxed);
+			fabric_peer_gone(l, slot == l->own ? 0 : slot);
 			return;
 		}
 		hold(l, slot, f);
@@ -523,6 +548,7 @@ void fabric_peer_retry(struct fabric_link *l)
 int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p)
 {
 	struct fabric_rx *rx = p->rx;
+	bool last = rx->last;
 
 	if (rx->ring.borrowed)
 		return EBUSY;
@@ -534,6 +560,8 @@ int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p)
 	urxe_spin_unlock(&l->lock);
 	urxe_ring_unmap(rx->ring.mem, rx->ring.size);
 	urxe_free(rx);
+	if (last && !has_last(p))
+		fabric_peer_gone(l, (unsigned)(p - l->peer));
 	return 0;
 }
 
@@ -569,6 +597,7 @@ static void close_peer(struct fabric_link *l, unsigned slot)
 
 void fabric_peer_close(struct fabric_link *l)
 {
+	l->gone = NULL;
 	fabric_peer_publish(l);
 	for (unsigned slot = 0; slot < URXE_FABRIC_SLOTS; slot++) {
 		l->peer[slot].tx.open = false;

@@ -123,9 +123,11 @@ struct urxe_link_ops {
 	 * NULL: never. */
 	bool (*waits)(void *link);
 	/** on_gone: have @fn called when a process that was talked to is no more, with its slot,
-	 * when all that it sent can be received. @fn takes no lane and does not wait. Once, after
-	 * the open. NULL: nobody knows. */
+	 * when rx() has returned all that it sent; slot 0: of one that a frame was for, and is not
+	 * there. @fn takes no lane and does not wait. Once, after the open. NULL: nobody knows. */
 	void (*on_gone)(void *link, void (*fn)(void *arg, unsigned slot), void *arg);
+	/** nobody: has no process this slot, now? Thread-safe. NULL if on_gone is. */
+	bool (*nobody)(void *link, unsigned slot);
 	/* The clock and randomness work without an open link. NULL: the system's. */
 	uint64_t (*now)(void *arg);
 	uint64_t (*random)(void *arg);

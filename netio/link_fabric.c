@@ -160,6 +160,8 @@ static void send_one(struct fabric_link *l, const struct urxe_frame *f)
 		send_all(l, f);
 	else if (slot != FABRIC_NOBODY)
 		fabric_peer_send(l, slot, f);
+	else if (urxe_frame_roce(f))
+		fabric_peer_gone(l, 0);
 }
 
 /* Takes all: what has to wait does so for its own peer. */
@@ -463,6 +465,14 @@ static int fabric_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])
 	return EHOSTUNREACH;
 }
 
+static bool fabric_nobody(void *link, unsigned slot)
+{
+	struct fabric_link *l = link;
+
+	return ours(l) && slot >= URXE_FABRIC_FIRST && slot <= URXE_FABRIC_LAST &&
+	       !urxe_fabric_incarnation(l->fabric, slot);
+}
+
 static void fabric_on_gone(void *link, void (*fn)(void *arg, unsigned slot), void *arg)
 {
 	struct fabric_link *l = link;
@@ -588,5 +598,6 @@ const struct urxe_link_ops urxe_link_fabric_ops = {
 	.waits = fabric_waits,
 	.steer = fabric_steer_own,
 	.on_gone = fabric_on_gone,
+	.nobody = fabric_nobody,
 	.now = urxe_clock_now,
 };

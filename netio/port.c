@@ -109,6 +109,22 @@ void urxe_port_on_gone(struct urxe_port *port, urxe_gone_fn *fn, void *arg)
 	port->gone_arg = arg;
 }
 
+bool urxe_port_nobody(struct urxe_port *port, uint32_t qpn)
+{
+	return port->ops->nobody && atomic_load_explicit(&port->started, memory_order_acquire) &&
+	       port->ops->nobody(port->link, urxe_ident_qpn_slot(qpn));
+}
+
+/* Its address may be somebody else's by now. */
+static void somebody_gone(void *arg, unsigned slot)
+{
+	struct urxe_port *port = arg;
+
+	urxe_neigh_doubt(port);
+	if (port->gone_fn)
+		port->gone_fn(port->gone_arg, slot);
+}
+
 bool urxe_port_wired(const struct urxe_port *port)
 {
 	return !port->ops->no_wire;
@@ -396,8 +412,8 @@ static int start_locked(struct urxe_port *port) URXE_REQUIRES(port->start_lock)
 	atomic_store_explicit(&port->started, true, memory_order_release);
 	urxe_neigh_announce(port, UINT64_MAX);
 	urxe_mcast_start(port);
-	if (port->ops->on_gone && port->gone_fn)
-		port->ops->on_gone(port->link, port->gone_fn, port->gone_arg);
+	if (port->ops->on_gone)
+		port->ops->on_gone(port->link, somebody_gone, port);
 	return 0;
 }
 

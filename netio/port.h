@@ -452,12 +452,16 @@ void urxe_port_on_path_error(struct urxe_port *port, urxe_path_error_fn *fn, voi
  * which one they are (netio/identity.h). */
 bool urxe_port_shared(const struct urxe_port *port);
 
-/** A process that was talked to is no more. Called on a thread of the link's; it takes no lane, and
+/** A process that was talked to is no more; @slot 0: one that was to be talked to. All that it sent
+ * has been received: the lane is let go after that. Called on any thread; it takes no lane, and
  * does not wait. */
 typedef void urxe_gone_fn(void *arg, unsigned slot);
 
 /** urxe_port_on_gone - have @fn called when one dies; before the port is started. */
 void urxe_port_on_gone(struct urxe_port *port, urxe_gone_fn *fn, void *arg);
+/** urxe_port_nobody - is there no process now whose QPN this can be? False where a link does not
+ * know. Thread-safe. */
+bool urxe_port_nobody(struct urxe_port *port, uint32_t qpn);
 
 /* ---- multicast ---- */
 

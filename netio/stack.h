@@ -155,6 +155,9 @@ void urxe_neigh_ask(struct urxe_lane *lane, const uint8_t gid[16], unsigned sgid
 	URXE_REQUIRES(lane);
 /** urxe_neigh_suspect - ask everybody for the MAC, which stays in use; at a bounded rate. */
 void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n) URXE_REQUIRES(lane);
+/** urxe_neigh_doubt - where the link knows who has which address: it is asked again before any
+ * MAC is used. Thread-safe. */
+void urxe_neigh_doubt(struct urxe_port *port);
 void urxe_neigh_heard(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6],
 		      unsigned heard) URXE_REQUIRES(lane);
 /** urxe_neigh_answers - is a question of @gid, with @mac, answered? A flood is not, and counted;

@@ -416,6 +416,9 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
 				  &tx->flags);
 	else
 		err = take_frame(lane, &f, path->hdr_len + len + URXE_ICRC_LEN);
+	/* Its address may have gone over to another one. */
+	if (err == EHOSTUNREACH && path->kind == PATH_WIRE)
+		urxe_neigh_suspect(lane, path->neigh);
 	if (err)
 		return err;
 	tx->l2 = f.data;

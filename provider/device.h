@@ -118,8 +118,8 @@ struct urxe_gsi_errors {
 
 /** Processes that share the port's link and died (peer_gone.c): a bit for each slot. */
 struct urxe_peers_gone {
-	_Atomic uint64_t qps[4]; /* whose QPs are to be looked at, */
-	_Atomic uint64_t cm[4];	 /* whom the CM is to be told of */
+	_Atomic uint64_t slots[4]; /* not looked at yet */
+	_Atomic uint64_t cm[4];	   /* the CM is to be told of them, after their last MADs */
 };
 
 /** The flusher, which carries out FLUSHes to persistence (flush.c). */
@@ -366,6 +366,9 @@ struct urxe_port *urxe_context_port(struct ibv_context *ctx);
 
 /** urxe_peer_gone - the port's hook: notes that the process with @slot died. Takes no lock. */
 void urxe_peer_gone(void *dev, unsigned slot);
+/** urxe_peer_check - notes it if the QP's peer is no more, which was told before the QP knew of it.
+ * Takes no lock. */
+void urxe_peer_check(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 
 /**
  * urxe_peer_gone_run - RC QPs whose peer died: what they have outstanding, and what is posted from

@@ -24,8 +24,16 @@ void urxe_peer_gone(void *arg, unsigned slot)
 
 	if (slot > 255)
 		return;
-	atomic_fetch_or(&dev->gone.qps[slot / 64], bit);
+	atomic_fetch_or(&dev->gone.slots[slot / 64], bit);
 	urxe_service_nudge(dev);
+}
+
+void urxe_peer_check(struct urxe_qp *qp)
+{
+	uint32_t qpn = qp->attr.dest_qp_num;
+
+	if (urxe_qp_acked(qp) && urxe_port_nobody(qp->dev->port, qpn))
+		urxe_peer_gone(qp->dev, urxe_ident_qpn_slot(qpn));
 }
 
 static bool take(_Atomic uint64_t from[4], uint64_t slots[4])
@@ -50,7 +58,7 @@ static bool is_gone(const struct urxe_qp *qp, const uint64_t slots[4]) URXE_REQU
 {
 	unsigned slot = urxe_ident_qpn_slot(qp->attr.dest_qp_num);
 
-	return !qp->destroyed && urxe_qp_acked(qp) && qp->path &&
+	return !qp->destroyed && urxe_qp_acked(qp) && qp->path && slot &&
 	       (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
 	       slots[slot / 64] >> slot % 64 & 1;
 }
@@ -73,7 +81,7 @@ void urxe_peer_gone_run(struct urxe_device *dev)
 	uint64_t slots[4];
 	struct urxe_qp *qp;
 
-	if (!take(dev->gone.qps, slots))
+	if (!take(dev->gone.slots, slots))
 		return;
 	last_words(dev);
 	/* The CM, too, comes behind them: a REJ, say, that says more than a death does. */

@@ -440,8 +440,10 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 		install_resources(qp, p.res);
 	else if (mask & A(MAX_DEST_RD_ATOMIC))
 		qp->resp.res_size = a->max_dest_rd_atomic; /* they come with the first request */
-	if (to == S(RTS) && from == S(RTR))
+	if (to == S(RTS) && from == S(RTR)) {
 		start_requester(qp);
+		urxe_peer_check(qp);
+	}
 	if (to == S(RESET)) {
 		reset_qp(qp);
 	} else if (to == S(ERR)) {

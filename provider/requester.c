@@ -300,6 +300,7 @@ static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct 
 			    op->hdr_len + ((rq->payload + 3) & ~3u));
 	if (err == EHOSTUNREACH) {
 		urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
+		urxe_peer_check(qp);
 		return can_read(qp, wqe, rq) ? 0 : EFAULT;
 	}
 	if (err)

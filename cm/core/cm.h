@@ -58,6 +58,9 @@ struct urxe_cm_ops {
 	void (*suspect)(void *arg, const struct urxe_cm_path *path);
 	/** give back memory of malloc() */
 	void (*free)(void *block);
+	/** NULL, or: has nobody the address that the path leads to, any more? Asked when processes
+	 * are gone (urxe_cm_gone()) */
+	bool (*nobody)(void *arg, const struct urxe_cm_path *path);
 };
 
 /**

@@ -4,6 +4,7 @@
  * would have said, had it been able to, is taken as said: a kernel disconnects a dead process's
  * connections and rejects its requests.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "cm/core/cm_priv.h"
@@ -57,12 +58,19 @@ static void hear(struct urxe_cm_id *id, enum urxe_cm_input in)
 
 /*
  * Of a request without any answer nobody knows who had it. If it was the dead one it now finds
- * another listener, or none, and then that is known at once; if not, it is a duplicate.
+ * another listener, or none, or the address is nobody's any more: then that is known at once. If
+ * not, it is a duplicate.
  */
 static void ask_others(struct urxe_cm_id *id)
 {
-	if (id->cm->ops->own_gid(id->cm->arg, &id->path.dgid) < 0)
+	const struct urxe_cm_ops *ops = id->cm->ops;
+	const struct urxe_cm_unreachable u = {.err = EHOSTUNREACH};
+	struct urxe_cm_step s = {.param = &u};
+
+	if (ops->nobody && ops->nobody(id->cm->arg, &id->path)) {
+		urxe_cm_do(id, URXE_CM_IN_UNREACHABLE, &s);
 		return;
+	}
 	urxe_cm_count_retry(id, urxe_mad_get16(id->mad, URXE_HDR_ATTR_ID));
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
 }

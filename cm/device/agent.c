@@ -74,8 +74,14 @@ static void cm_suspect(void *arg, const struct urxe_cm_path *path)
 	urxe_gsi_suspect(((struct urxe_agent *)arg)->dev->verbs, path->sgid_index, &path->dgid);
 }
 
-static const struct urxe_cm_ops cm_ops = {urxe_agent_send, cm_now,     cm_random,    cm_comm_id,
-					  cm_own_gid,	   cm_suspect, urxe_gsi_free};
+static bool cm_nobody(void *arg, const struct urxe_cm_path *path)
+{
+	return !urxe_gsi_known(((struct urxe_agent *)arg)->dev->verbs, path->sgid_index,
+			       &path->dgid);
+}
+
+static const struct urxe_cm_ops cm_ops = {urxe_agent_send, cm_now,     cm_random,     cm_comm_id,
+					  cm_own_gid,	   cm_suspect, urxe_gsi_free, cm_nobody};
 
 void urxe_agent_readdress(struct urxe_agent *a)
 {

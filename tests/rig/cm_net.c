@@ -95,7 +95,7 @@ static int net_own_gid(void *arg, const union ibv_gid *gid)
 }
 
 static const struct urxe_cm_ops ops = {net_send,    net_now, net_random, net_comm_id,
-				       net_own_gid, NULL,    free};
+				       net_own_gid, NULL,    free,	 NULL};
 
 static void arrive(struct cm_net *n, const struct cm_net_mad *f)
 {

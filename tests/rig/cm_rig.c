@@ -36,8 +36,13 @@ static int rig_own_gid(void *arg, const union ibv_gid *gid)
 	return gid->raw[1] == 0x11 ? 0 : gid->raw[1] == 0x33 ? 1 : -1;
 }
 
+static bool rig_nobody(void *arg, const struct urxe_cm_path *path)
+{
+	return ((struct rig *)arg)->nobody;
+}
+
 static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now, rig_random, rig_comm_id,
-					   rig_own_gid, NULL,	 free};
+					   rig_own_gid, NULL,	 free,	     rig_nobody};
 
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
 {

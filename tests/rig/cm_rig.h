@@ -39,6 +39,7 @@ struct rig {
 	int verdict;		      /* what the handler returns */
 	struct urxe_cm_id *count_for; /* whose ends are counted */
 	unsigned n_ends;
+	bool nobody; /* has any address */
 };
 
 /** rig_handler - writes down what it is told; for ids of the test's own. @context: the rig. */

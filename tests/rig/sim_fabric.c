@@ -433,6 +433,13 @@ static unsigned sf_steer(void *link, uint32_t dqpn, const struct urxe_frame *f)
 	return slot && from->hub->member[slot] ? URXE_STEER_LINK : 0;
 }
 
+static bool sf_nobody(void *link, unsigned slot)
+{
+	const struct sim_fabric *hub = ((struct urxe_fabric *)link)->hub;
+
+	return slot && slot < SLOTS && !hub->member[slot];
+}
+
 static void sf_on_gone(void *link, void (*fn)(void *arg, unsigned slot), void *arg)
 {
 	struct urxe_fabric *f = link;
@@ -466,6 +473,7 @@ const struct urxe_link_ops urxe_link_sim_fabric_ops = {
 	.resolve = sf_resolve,
 	.steer = sf_steer,
 	.on_gone = sf_on_gone,
+	.nobody = sf_nobody,
 	.now = sf_now,
 	.random = sf_random,
 };

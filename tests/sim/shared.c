@@ -248,6 +248,55 @@ static void last_words(void)
 	end(&p);
 }
 
+/* From RESET to RTS, once more, with a time-out of hours. */
+static int reconnect(struct pair *p, const struct ibv_qp_attr *was)
+{
+	struct ibv_qp_attr a = *was;
+	int ret;
+
+	a.qp_state = IBV_QPS_RESET;
+	ret = ibv_modify_qp(p->a.qp, &a, IBV_QP_STATE);
+	a.qp_state = IBV_QPS_INIT;
+	if (!ret)
+		ret = ibv_modify_qp(p->a.qp, &a,
+				    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					    IBV_QP_ACCESS_FLAGS);
+	a.qp_state = IBV_QPS_RTR;
+	if (!ret)
+		ret = ibv_modify_qp(p->a.qp, &a,
+				    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					    IBV_QP_MIN_RNR_TIMER);
+	a.qp_state = IBV_QPS_RTS;
+	a.timeout = 31;
+	if (!ret)
+		ret = ibv_modify_qp(p->a.qp, &a,
+				    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					    IBV_QP_MAX_QP_RD_ATOMIC);
+	return ret;
+}
+
+/* A death that was told before the QP could send: it does not wait for an answer either. */
+static void death_before(void)
+{
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	CU_ASSERT_EQUAL(ibv_query_qp(p.a.qp, &attr, ~0, &init), 0);
+	sim_fabric_kill(hub, slot_of(2));
+	urxe_peer_gone_run(p.a.dev);
+	CU_ASSERT_EQUAL(reconnect(&p, &attr), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 4, 0, 32, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	urxe_peer_gone_run(p.a.dev);
+	CU_ASSERT_EQUAL(drain(&p.a, &status), 1);
+	CU_ASSERT_EQUAL(status, IBV_WC_RETRY_EXC_ERR);
+	end(&p);
+}
+
 /* Somebody else's death is none of ours. */
 static void death_of_others(void)
 {
@@ -267,4 +316,4 @@ static void death_of_others(void)
 }
 
 URXE_TEST_MAIN("shared", T(rc), T(rc6), T(own), T(lossy), T(nobody), T(groups), T(death),
-	       T(last_words), T(death_of_others))
+	       T(last_words), T(death_before), T(death_of_others))
