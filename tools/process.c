@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,6 +32,22 @@ static void refuse(struct tool_process *p, const char *why)
 {
 	tool_fail("%s: %s", p->path, why);
 	p->failed = true;
+}
+
+/* By SIGSTOP or a debugger: it would answer when it is let go on. */
+static bool is_stopped(int pid)
+{
+	char path[32], line[512] = "";
+	const char *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	state = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	return state && strlen(state) > 2 && strchr("Tt", state[2]);
 }
 
 /* By the folder's descriptor: its owner may put another one in its place meanwhile. */
@@ -66,8 +83,14 @@ static void clean_up(const struct tool_process *p)
 static int ask(struct tool_process *p, const char *request)
 {
 	char line[URXE_STATUS_REQUEST];
-	int fd = connect_to(p), len = snprintf(line, sizeof(line), "%s\n", request);
+	int fd, len = snprintf(line, sizeof(line), "%s\n", request);
 
+	/* Nobody waits for it, nor for a crowd of such. */
+	if (is_stopped(p->pid)) {
+		refuse(p, "is stopped");
+		return -1;
+	}
+	fd = connect_to(p);
 	if (fd < 0) {
 		if (errno == ECONNREFUSED)
 			clean_up(p);

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 
 import fabric
+import fabric_live
 import frames
 import node
 
@@ -609,4 +610,4 @@ def trace(report, _kind, _why_not):
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
          'address': address, 'icmp': icmp, 'status': status,
-         'trace': trace, 'fabric': fabric.fabric}
+         'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live}
