@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <infiniband/sa.h>
 
@@ -188,15 +189,25 @@ void urxe_cma_id_free(struct urxe_cma_id *id)
 	free(id);
 }
 
+/* In a child: its parent's stays, in the child's memory, too. But for the descriptor of a channel
+ * that nobody else knows: that is the child's own. */
+static int leave_to_parent(struct urxe_cma_id *id)
+{
+	if (id->sync && id->channel->channel.fd >= 0) {
+		close(id->channel->channel.fd);
+		id->channel->channel.fd = -1;
+	}
+	return 0;
+}
+
 URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	struct urxe_cma_id *p = to_cma_id(id), *child, *next;
 	CDS_LIST_HEAD(orphans);
 	int err = urxe_cma_begin(id);
 
-	/* A parent process's stays, in its child's memory, too. */
 	if (err)
-		return err == EIO ? 0 : urxe_cma_ret(err);
+		return err == EIO ? leave_to_parent(p) : urxe_cma_ret(err);
 	urxe_cma_id_end(p, &orphans);
 	/* Requests that nobody has seen: rejected with their listener. */
 	cds_list_for_each_entry_safe (child, next, &orphans, all) {

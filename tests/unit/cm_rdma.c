@@ -981,15 +981,23 @@ static bool refused(struct pair *p)
 /* The CM is up: a child has one of its own, and leaves its parent's alone. */
 static void forked_child(void)
 {
+	struct rdma_cm_id *sync;
 	struct pair p, own;
 	int status;
 	pid_t pid;
 
 	pair_open(&p, "10.0.0.1");
+	CU_ASSERT_EQUAL_FATAL(rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP), 0);
 	pid = fork();
 	CU_ASSERT_FATAL(pid >= 0);
 	if (!pid) {
-		bool ok = refused(&p);
+		int fd = sync->channel->fd;
+		bool ok = refused(&p) && fcntl(fd, F_GETFD) >= 0;
+
+		/* Twice, as libraries and their users do: the number may be another file's. */
+		ok = ok && !rdma_destroy_id(sync) && fcntl(fd, F_GETFD) < 0 && dup2(2, fd) == fd &&
+		     !rdma_destroy_id(sync) && fcntl(fd, F_GETFD) >= 0;
+		close(fd);
 
 		pair_open(&own, "10.0.0.1");
 		ok = ok && !rdma_disconnect(own.server) &&
@@ -1005,6 +1013,7 @@ static void forked_child(void)
 	CU_ASSERT_EQUAL(expect(p.cch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
 	CU_ASSERT_EQUAL(expect(p.sch, RDMA_CM_EVENT_DISCONNECTED, NULL), 0);
 	pair_close(&p);
+	CU_ASSERT_EQUAL(rdma_destroy_id(sync), 0);
 }
 
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
