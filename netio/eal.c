@@ -28,6 +28,7 @@
 #include "netio/devargs.h"
 #include "netio/eal.h"
 #include "netio/eal_want.h"
+#include "netio/fd_cloexec.h"
 #include "netio/pci.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
@@ -206,9 +207,11 @@ static int eal_init(struct eal_args *a)
 	bool had = getenv("RUNTIME_DIRECTORY") != NULL;
 	char dir[] = "/tmp/urxe-XXXXXX", *detour = had ? NULL : runtime_dir_detour(dir);
 	FILE *out = stdout, *err = stderr, *sink = NULL;
+	struct urxe_fds fds;
 	char path[4096];
 	int ret;
 
+	urxe_fds_note(&fds);
 	/* Only the user's own arguments can be wrong; EAL and getopt then print what we say better.
 	 */
 	if (a->users)
@@ -221,6 +224,7 @@ static int eal_init(struct eal_args *a)
 		stderr = err;
 		fclose(sink);
 	}
+	urxe_fds_cloexec(&fds);
 	if (ret >= 0)
 		rmdir(rte_eal_get_runtime_dir());
 	if (detour) {

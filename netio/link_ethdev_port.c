@@ -15,6 +15,7 @@
 #include <rte_ethdev.h>
 
 #include "netio/ethdev.h"
+#include "netio/fd_cloexec.h"
 #include "netio/port.h"
 #include "netio/trust.h"
 #include "urxe/log.h"
@@ -423,7 +424,7 @@ static int start_again(struct ethdev *e, char *err, size_t errlen)
 	return ret ? ret : start(e) ? ENOTCONN : 0;
 }
 
-int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
+static int plug(struct ethdev *e, char *err, size_t errlen)
 {
 	const char *step = "find";
 	int ret;
@@ -455,6 +456,17 @@ int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
 	ethdev_hold(e, false);
 	e->was_up = false;
 	return 0;
+}
+
+int ethdev_plug(struct ethdev *e, char *err, size_t errlen)
+{
+	struct urxe_fds fds;
+	int ret;
+
+	urxe_fds_note(&fds);
+	ret = plug(e, err, errlen);
+	urxe_fds_cloexec(&fds);
+	return ret;
 }
 
 static void stop(struct ethdev *e)
