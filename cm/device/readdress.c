@@ -124,7 +124,8 @@ static const char *why(int err)
 	case ENOSPC:
 		return "the GID table is full";
 	case EOPNOTSUPP:
-		return "the device has the host's addresses";
+		return "the device has the host's addresses, and follows them: change those, or "
+		       "start the program with an address of its own (--ip)";
 	case ENODEV:
 	case EIO:
 		return "the device is gone";
