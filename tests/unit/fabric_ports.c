@@ -455,5 +455,34 @@ static void numbers(void)
 	rig_end();
 }
 
-URXE_TEST_MAIN("fabric_ports", T(conflicts), T(listeners), T(nodes), T(ephemeral), T(crowded),
-	       T(services), T(groups), T(races), T(death), T(numbers))
+/* A service id has the space in it, as rdma_cma.h numbers them. */
+static void spaces(void)
+{
+	static const uint64_t service[URXE_IDENT_SPACES] = {0x01060000, 0x01110000, 0x013f0000,
+							    0x00020000};
+	struct urxe_fabric *f, *g;
+
+	rig_begin();
+	f = rig_join(false);
+	g = rig_join(false);
+	CU_ASSERT_EQUAL(urxe_fabric_addr_set(f, &a4, 1, NULL), 0);
+	for (unsigned s = 0; s < URXE_IDENT_SPACES; s++) {
+		urxe_fabric_claim c = 0;
+		uint16_t port = 7180;
+
+		CU_ASSERT_EQUAL(
+			urxe_fabric_port_claim(g, (enum urxe_ident_space)s, a4, V4, 0, &port, &c),
+			0);
+		CU_ASSERT_EQUAL(urxe_fabric_port_listen(g, c), 0);
+		for (unsigned other = 0; other < URXE_IDENT_SPACES; other++)
+			CU_ASSERT_EQUAL(urxe_fabric_listener(f, a4, service[other] | 7180),
+					other == s ? 2 : 0);
+		urxe_fabric_port_release(g, c);
+	}
+	urxe_fabric_put(g);
+	urxe_fabric_put(f);
+	rig_end();
+}
+
+URXE_TEST_MAIN("fabric_ports", T(conflicts), T(listeners), T(spaces), T(nodes), T(ephemeral),
+	       T(crowded), T(services), T(groups), T(races), T(death), T(numbers))
