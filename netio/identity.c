@@ -100,6 +100,14 @@ unsigned urxe_ident_qpn_index_bits(const struct urxe_ident *id)
 	return id->fabric ? URXE_IDENT_FABRIC_QPN_INDEX_BITS : URXE_IDENT_QPN_INDEX_BITS;
 }
 
+bool urxe_ident_is_others(const struct urxe_ident *id, uint32_t qpn)
+{
+	unsigned slot = urxe_ident_qpn_slot(qpn);
+
+	return id->fabric && slot != urxe_fabric_slot(id->fabric) &&
+	       urxe_fabric_incarnation(id->fabric, slot);
+}
+
 void urxe_ident_destroy(struct urxe_ident *id)
 {
 	if (!id)

@@ -63,6 +63,10 @@ static inline unsigned urxe_ident_comm_id_slot(uint32_t comm_id)
 	return comm_id >> 24;
 }
 
+/** urxe_ident_is_others - is @qpn of another member of the fabric, that is there now? False for a
+ * local identity. A load or two. */
+bool urxe_ident_is_others(const struct urxe_ident *ident, uint32_t qpn);
+
 /**
  * urxe_ident_qpn_alloc - a QPN that is free (never 0, 1 or 0xffffff)
  *

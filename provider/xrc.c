@@ -2,7 +2,9 @@
 /*
  * Extended reliable connections (IBTA A14): domains, the numbers of their SRQs, and target QPs
  * that several users of a domain may open. A domain is shared through the inode of a file,
- * as with a kernel device, but among the contexts of one process only.
+ * as with a kernel device, but among the contexts of one process only: a target QP is where its
+ * connection's requests are put in order, and the memory of a SRQ where they are executed. Both are
+ * the kernel's in the kernel; here they would be two processes' memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "netio/identity.h"
 #include "provider.h"
 #include "xrc.h"
 #include "rcu.h"
@@ -260,7 +263,9 @@ struct ibv_qp *urxe_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *at
 		return NULL;
 	}
 	x = to_urxe_xrcd(attr->xrcd);
-	errno = EINVAL;
+	/* It is answered for, with the PSNs of its connection, by the process that has made it. */
+	errno = urxe_ident_is_others(urxe_port_ident(dev->port), attr->qp_num) ? EOPNOTSUPP
+									       : EINVAL;
 	/* The mutex keeps the last open from going meanwhile. */
 	urxe_mutex_lock(&dev->mutex);
 	qp = urxe_table_get(&dev->qps, attr->qp_num & dev->qpn_mask);

@@ -22,6 +22,7 @@ PAIRS = [
     ('rping', 'rping -s -a {a} -p {p} -V -C 100', 'rping -c -a {a} -p {p} -V -v -C 100', 'any', None, r'ping data: rdma-ping-'),
     ('rping, wildcard', 'rping -s -p {p} -V -C 100', 'rping -c -a {a} -p {p} -V -v -C 100', '4', None, r'ping data: rdma-ping-'),
     ('ibv_rc_pingpong -g', 'ibv_rc_pingpong -g 0 -c -p {p}', 'ibv_rc_pingpong -g 0 -c -p {p} {a}', '4', None, r'iters in'),
+    ('ibv_xsrq_pingpong', 'ibv_xsrq_pingpong -g 0 -p {p}', 'ibv_xsrq_pingpong -g 0 -p {p} {a}', '4', None, r'success'),
     ('ib_write_bw', 'ib_write_bw -n 200 -p {p}', 'ib_write_bw -n 200 -p {p} {a}', '4', None, r'BW average'),
     ('ib_send_bw -R', 'ib_send_bw -R -n 200 -p {p}', 'ib_send_bw -R -n 200 -p {p} {a}', '4', None, r'BW average'),
     ('ucmatose', 'ucmatose -c 20 -C 100', 'ucmatose -s {a} -c 20 -C 100', '4', None, r'return status 0'),

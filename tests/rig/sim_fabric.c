@@ -77,6 +77,11 @@ unsigned urxe_fabric_slot(const struct urxe_fabric *f)
 	return f->slot;
 }
 
+uint32_t urxe_fabric_incarnation(const struct urxe_fabric *f, unsigned slot)
+{
+	return slot < SLOTS && f->hub->member[slot];
+}
+
 int urxe_fabric_addr_set(struct urxe_fabric *f, const uint8_t (*gids)[16], unsigned n,
 			 unsigned *other)
 {

@@ -315,5 +315,28 @@ static void death_of_others(void)
 	end(&p);
 }
 
+/* Of a target QP the other process answers for; one that nobody has is no QP. */
+static void xrc_qp_of_another(void)
+{
+	struct ibv_xrcd_init_attr xa = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
+	struct ibv_qp_open_attr oa = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						   IBV_QP_OPEN_ATTR_TYPE,
+				      .qp_type = IBV_QPT_XRC_RECV};
+	struct pair p;
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	oa.xrcd = ibv_open_xrcd(p.a.ctx, &xa);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(oa.xrcd);
+	oa.qp_num = p.b.qp->qp_num;
+	CU_ASSERT(!ibv_open_qp(p.a.ctx, &oa) && errno == EOPNOTSUPP);
+	oa.qp_num = p.a.qp->qp_num ^ 1;
+	CU_ASSERT(!ibv_open_qp(p.a.ctx, &oa) && errno == EINVAL);
+	oa.qp_num = slot_of(3) << 16 | 5;
+	CU_ASSERT(!ibv_open_qp(p.a.ctx, &oa) && errno == EINVAL);
+	CU_ASSERT_EQUAL(ibv_close_xrcd(oa.xrcd), 0);
+	end(&p);
+}
+
 URXE_TEST_MAIN("shared", T(rc), T(rc6), T(own), T(lossy), T(nobody), T(groups), T(death),
-	       T(last_words), T(death_before), T(death_of_others))
+	       T(last_words), T(death_before), T(death_of_others), T(xrc_qp_of_another))
