@@ -5,6 +5,8 @@
  *
  *	crowd pairs|all PROCESSES SIZE SECONDS	RDMA WRITEs of each to its partner, or to all others
  *						in turn, a batch at a time; of all together: M/s
+ *	crowd lat ROUNDS			2 B RDMA WRITEs to and fro, by who polls its CQ
+ *						meanwhile: half of a round trip, median: us
  *	crowd open COUNT			from exec to ibv_open_device(), median: ms
  *	crowd idle SECONDS			CPU of a process with a connected, idle QP: %
  *
@@ -89,6 +91,23 @@ static void nap(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
+/* Two that wait for each other have a processor each: the @which-th of those we may use. */
+static void pin(unsigned which)
+{
+	cpu_set_t may, one;
+
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof(may), &may) || CPU_COUNT(&may) < 2)
+		return;
+	for (unsigned i = 0; i < CPU_SETSIZE; i++) {
+		if (CPU_ISSET(i, &may) && !which--) {
+			CPU_SET(i, &one);
+			sched_setaffinity(0, sizeof(one), &one);
+			return;
+		}
+	}
+}
+
 /* Until all are here. */
 static void meet(unsigned which, unsigned all)
 {
@@ -124,7 +143,7 @@ static void make_memory(struct node *n)
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	need(p != MAP_FAILED, "memory");
-	memset(p, 0x5a, len);
+	memset(p, 0xff, len);
 	n->mr = ibv_reg_mr(n->pd, p, len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	need(n->mr, "MR");
 }
@@ -312,6 +331,59 @@ static int crowd(bool pairs, unsigned all, uint32_t size, double seconds)
 	return bad != 0;
 }
 
+/* ---- to and fro ---- */
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The last of its bytes is written by the peer. */
+static void await(struct node *n, uint8_t what)
+{
+	const volatile uint8_t *p = (const uint8_t *)n->mr->addr + n->size * 2 - 1;
+
+	while (*p != what)
+		reap(n);
+}
+
+static void say(struct node *n, uint8_t what)
+{
+	memset(n->mr->addr, what, n->size);
+	post_batch(n, !n->self);
+}
+
+static void to_and_fro(unsigned self, unsigned rounds)
+{
+	struct node *n = calloc(1, sizeof(*n));
+	uint64_t *t = calloc(rounds, sizeof(*t)), start;
+
+	need(n && t, "memory");
+	n->self = self;
+	n->all = 2;
+	n->size = 2;
+	n->batch = 1;
+	pin(self);
+	join(n, true);
+	for (unsigned i = 0; i < rounds; i++) {
+		start = now();
+		if (self)
+			await(n, (uint8_t)i);
+		say(n, (uint8_t)i);
+		if (!self)
+			await(n, (uint8_t)i);
+		t[i] = now() - start;
+	}
+	while (n->peer[!self].under_way)
+		reap(n);
+	qsort(t, rounds, sizeof(*t), by_value);
+	if (!self)
+		printf("%.3f\n", (double)t[rounds / 2] / 2e3);
+	exit(0);
+}
+
 /* ---- one that does nothing ---- */
 
 static double cpu(void)
@@ -323,7 +395,7 @@ static double cpu(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-static void idler(unsigned self, double seconds)
+static void idler(unsigned self, unsigned seconds)
 {
 	struct node *n = calloc(1, sizeof(*n));
 	double before;
@@ -340,15 +412,16 @@ static void idler(unsigned self, double seconds)
 	meet(2, 2);
 	nap(500000000);
 	before = cpu();
-	nap((uint64_t)(seconds * 1e9));
+	nap(seconds * 1000000000ull);
 	if (!self)
-		printf("%.3f\n", (cpu() - before) / seconds * 100);
+		printf("%.3f\n", (cpu() - before) / (double)seconds * 100);
 	fflush(stdout);
 	meet(3, 2);
 	exit(0);
 }
 
-static int idle(double seconds)
+/* Two that do the same. */
+static int two(void (*what)(unsigned self, unsigned arg), unsigned arg)
 {
 	int status, bad = 0;
 
@@ -357,7 +430,7 @@ static int idle(double seconds)
 
 		need(pid >= 0, "fork");
 		if (!pid)
-			idler(i, seconds);
+			what(i, arg);
 	}
 	while (wait(&status) > 0)
 		bad |= status;
@@ -375,13 +448,6 @@ static int opener(void)
 	at = now();
 	need(write(1, &at, sizeof(at)) == sizeof(at), "write");
 	_exit(0);
-}
-
-static int by_value(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
 }
 
 static uint64_t open_one(void)
@@ -431,7 +497,9 @@ int main(int argc, char **argv)
 		      0);
 	need(shared != MAP_FAILED, "memory");
 	if (!strcmp(what, "idle") && argc == 3)
-		return idle(atof(argv[2]));
+		return two(idler, (unsigned)atoi(argv[2]));
+	if (!strcmp(what, "lat") && argc == 3)
+		return two(to_and_fro, (unsigned)atoi(argv[2]));
 	if ((!strcmp(what, "pairs") || !strcmp(what, "all")) && argc == 5)
 		return crowd(*what == 'p', (unsigned)atoi(argv[2]), (uint32_t)atoi(argv[3]),
 			     atof(argv[4]));

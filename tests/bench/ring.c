@@ -76,6 +76,23 @@ static void *memory(size_t len, int flags)
 	return p;
 }
 
+/* Two that wait for each other have a processor each: the @which-th of those we may use. */
+static void pin(unsigned which)
+{
+	cpu_set_t may, one;
+
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof(may), &may) || CPU_COUNT(&may) < 2)
+		return;
+	for (unsigned i = 0; i < CPU_SETSIZE; i++) {
+		if (CPU_ISSET(i, &may) && !which--) {
+			CPU_SET(i, &one);
+			sched_setaffinity(0, sizeof(one), &one);
+			return;
+		}
+	}
+}
+
 /* ---- rings ---- */
 
 struct side {
@@ -242,6 +259,7 @@ static int rings(const char *what, uint32_t size, uint64_t count)
 	}
 	pid = fork();
 	need(pid >= 0, "fork");
+	pin(!pid);
 	take_side(&s, fd, !pid, bells);
 	if (!pid) {
 		send_one(&s, size);
