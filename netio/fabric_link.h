@@ -45,6 +45,7 @@ struct fabric_mail {
 /** A member, as we see it. */
 struct fabric_peer {
 	struct urxe_ring_tx tx;
+	struct urxe_ring_stage stage; /* tx's */
 	bool on; /* tx is mapped */
 	bool asked;
 	bool dirty; /* something was committed since it was last published */

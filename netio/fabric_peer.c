@@ -319,6 +319,7 @@ static void take_answer(struct fabric_link *l, unsigned slot, const struct fabri
 	else
 		drop_tx(p);
 	p->tx = m->tx;
+	p->tx.stage = &p->stage;
 	p->on = true;
 	p->used = true;
 	p->incarnation = m->incarnation;

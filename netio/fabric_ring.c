@@ -133,6 +133,12 @@ static bool fits(const struct urxe_ring_tx *tx, uint32_t len)
 	return tx->pos + len + URXE_RING_UNIT - tx->tail <= tx->size;
 }
 
+/* Is it at the record which the reader is looking at? */
+static bool may_wait(const struct urxe_ring_tx *tx)
+{
+	return tx->first == tx->pos && !tx->skip;
+}
+
 uint8_t *urxe_ring_reserve(struct urxe_ring_tx *tx, uint32_t len)
 {
 	uint32_t need = record_len(len), left = tx->size - (tx->pos & (tx->size - 1));
@@ -144,6 +150,11 @@ uint8_t *urxe_ring_reserve(struct urxe_ring_tx *tx, uint32_t len)
 	if (!fits(tx, tx->skip + need) && (!urxe_ring_progress(tx) || !fits(tx, tx->skip + need)))
 		return NULL;
 	tx->open = true;
+	tx->made = NULL;
+	if (tx->stage && len <= URXE_RING_STAGE)
+		tx->made = may_wait(tx) ? tx->stage->first : tx->stage->other;
+	if (tx->made)
+		return tx->made;
 	return record(tx->mem, tx->size, tx->pos + tx->skip) + URXE_RING_HEAD;
 }
 
@@ -180,6 +191,11 @@ static void put(struct urxe_ring_tx *tx, uint32_t len, uint32_t word)
 
 void urxe_ring_commit(struct urxe_ring_tx *tx, uint32_t len, uint32_t flags)
 {
+	if (tx->made && may_wait(tx))
+		tx->staged = len;
+	else if (tx->made)
+		memcpy(record(tx->mem, tx->size, tx->pos + tx->skip) + URXE_RING_HEAD, tx->made,
+		       len);
 	if (tx->skip)
 		put(tx, tx->skip, tx->skip | URXE_RING_PAD << FLAGS_AT);
 	put(tx, record_len(len), len | flags << FLAGS_AT);
@@ -191,6 +207,10 @@ bool urxe_ring_publish(struct urxe_ring_tx *tx)
 {
 	if (tx->first == tx->pos)
 		return false;
+	if (tx->staged)
+		memcpy(record(tx->mem, tx->size, tx->first) + URXE_RING_HEAD, tx->stage->first,
+		       tx->staged);
+	tx->staged = 0;
 	/* Pairs with urxe_ring_next(). */
 	atomic_store_explicit(word_at(tx->mem, tx->size, tx->first), tx->word,
 			      memory_order_release);
@@ -252,6 +272,8 @@ enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_fr
 	};
 	rx->read += need;
 	rx->borrowed++;
+	__builtin_prefetch(f->data + URXE_RING_UNIT);
+	__builtin_prefetch(record(rx->mem, rx->size, rx->read));
 	return URXE_RING_FRAME;
 }
 

@@ -33,9 +33,20 @@
 #define URXE_RING_LARGEST (1u << 20)
 #define URXE_RING_HEAD	  4u   /* bytes of the word before the frame */
 #define URXE_RING_CONTROL 256u /* bytes before the first record: two pairs of cache lines */
+#define URXE_RING_STAGE	  192u /* bytes of a frame that is made outside of it */
 #define URXE_RING_NO_ICRC 0x1  /* flags of a record: the frame has no ICRC */
 #define URXE_RING_PAD	  0x2  /* there is none up to the end of the ring */
 #define URXE_RING_END	  0x4  /* the writer will not write here again */
+
+/**
+ * Where the writer makes small frames before they go into the ring. The reader looks at the line of
+ * the next record all the time, and each look takes the line away from who is writing it: so the
+ * first frame of a burst is copied there when it is published, in one go.
+ */
+struct urxe_ring_stage {
+	uint8_t first[URXE_RING_STAGE];
+	uint8_t other[URXE_RING_STAGE]; /* while that one waits */
+};
 
 /** The writer's end. */
 struct urxe_ring_tx {
@@ -48,6 +59,9 @@ struct urxe_ring_tx {
 	uint32_t tail;	/* what the reader has given back, when last looked at */
 	uint32_t skip;	/* units passed over by the record that is being written, in bytes */
 	bool open;	/* a record is being written */
+	struct urxe_ring_stage *stage; /* NULL: frames are made in the ring, whatever their size */
+	uint8_t *made;	 /* where in it the open record's frame is made; NULL: nowhere */
+	uint32_t staged; /* bytes of the first frame that are still there */
 };
 
 /** The reader's end. */

@@ -60,6 +60,7 @@ enum reader {
 struct world {
 	_Alignas(128) uint8_t mem[URXE_RING_CONTROL + URXE_RING_MIN];
 	struct urxe_fabric_bell bell;
+	struct urxe_ring_stage stage;
 	struct urxe_ring_tx tx;
 	struct urxe_ring_rx rx;
 	enum writer w;
@@ -92,6 +93,10 @@ static void copy_world(struct world *to, const struct world *from)
 {
 	memcpy(to, from, sizeof(*to));
 	to->tx.mem = to->rx.mem = to->mem;
+	if (from->tx.stage)
+		to->tx.stage = &to->stage;
+	if (from->tx.made)
+		to->tx.made = to->stage.first + (from->tx.made - from->stage.first);
 }
 
 static uint64_t hash_of(const struct world *m)
@@ -101,7 +106,8 @@ static uint64_t hash_of(const struct world *m)
 	uint64_t h = 0xcbf29ce484222325ull;
 
 	copy_world(&c, m);
-	c.tx.mem = c.rx.mem = NULL;
+	c.tx.mem = c.rx.mem = c.tx.made = NULL;
+	c.tx.stage = NULL;
 	memcpy(p, &c, sizeof(p));
 	for (unsigned i = 0; i < sizeof(c) / 8; i++)
 		h = (h ^ p[i]) * 0x9e3779b97f4a7c15ull, h ^= h >> 29;
@@ -126,6 +132,8 @@ static void write_record(struct world *m)
 	uint8_t *to = m->mem + URXE_RING_CONTROL + ((m->tx.pos + m->tx.skip) & (m->tx.size - 1)) +
 		      URXE_RING_HEAD;
 
+	if (m->tx.made)
+		to = m->tx.made;
 	for (uint32_t i = 0; i < lengths[m->committed]; i++)
 		to[i] = content(m->committed, i);
 	urxe_ring_commit(&m->tx, lengths[m->committed], 0);
@@ -384,11 +392,14 @@ static void explore(const struct world *at)
 		wrong(at, "both wait");
 }
 
-static void test_model(void)
+static void try_all(bool staged)
 {
 	struct world m;
 
 	memset(&m, 0, sizeof(m));
+	if (staged)
+		m.tx.stage = &m.stage;
+	num_visited = ends = deaths = 0;
 	m.tx.size = m.rx.size = URXE_RING_MIN;
 	m.rx.max = 200;
 	m.tx.mem = m.rx.mem = m.mem;
@@ -400,6 +411,17 @@ static void test_model(void)
 	CU_ASSERT(ends > 0 && deaths > 1000);
 	printf("    %u states, %u deaths, ", num_visited, deaths);
 	free(visited);
+}
+
+static void test_model(void)
+{
+	try_all(false);
+}
+
+/* Frames are made outside of the ring; where one begins it changes when it is published. */
+static void test_model_staged(void)
+{
+	try_all(true);
 }
 
 /* ---- memory ---- */
@@ -511,8 +533,9 @@ static unsigned read_all(struct two *t)
 	} while (true);
 }
 
-static void test_threads(void)
+static void two_threads(bool staged)
 {
+	struct urxe_ring_stage stage;
 	struct two t;
 	pthread_t thread;
 	int fd;
@@ -521,11 +544,18 @@ static void test_threads(void)
 	CU_ASSERT_EQUAL_FATAL(urxe_ring_create(&t.rx, 8192, 2000, &fd), 0);
 	CU_ASSERT_EQUAL_FATAL(urxe_ring_map(&t.tx, 8192, fd), 0);
 	close(fd);
+	t.tx.stage = staged ? &stage : NULL;
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, write_all, &t), 0);
 	CU_ASSERT_EQUAL(read_all(&t), 0);
 	pthread_join(thread, NULL);
 	urxe_ring_unmap(t.tx.mem, t.tx.size);
 	urxe_ring_unmap(t.rx.mem, t.rx.size);
+}
+
+static void test_threads(void)
+{
+	two_threads(false);
+	two_threads(true);
 }
 
 /* ---- a hostile writer, and a hostile reader ---- */
@@ -627,5 +657,5 @@ static void test_hostile_reader(void)
 	urxe_ring_unmap(rx.mem, rx.size);
 }
 
-URXE_TEST_MAIN("fabric_ring", T(test_model), T(test_memory), T(test_threads), T(test_words),
-	       T(test_garbage), T(test_hostile_reader))
+URXE_TEST_MAIN("fabric_ring", T(test_model), T(test_model_staged), T(test_memory), T(test_threads),
+	       T(test_words), T(test_garbage), T(test_hostile_reader))
