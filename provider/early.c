@@ -70,6 +70,8 @@ void urxe_early_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint
 		return;
 	}
 	r->overtaken++;
+	if (r->again.asked && urxe_psn_diff(pkt->psn, r->again.asked_high) >= 0)
+		r->again.after++;
 	if (place(qp, wqe, pkt)) {
 		*word_of(r->early, pkt->psn) |= 1ull << (pkt->psn % 64);
 		r->nearly++;

@@ -173,6 +173,8 @@ struct urxe_again {
 	uint8_t strikes; /* the peer seems to have dropped what came behind a gap: in a row */
 	bool asked;	 /* responses before asked_end were asked for again */
 	uint32_t asked_end;
+	uint32_t asked_high; /* max_psn when they were: what is behind that was sent later */
+	uint32_t after;	     /* of that has been answered */
 	uint32_t gaps;
 	uint32_t run;	     /* packets, */
 	uint32_t psn, count; /* and PSNs, that were sent again alone at the last gap; 0: all is told

@@ -72,6 +72,13 @@ static void newest(struct urxe_requester *r, uint32_t psn, uint32_t n)
 	r->ack_psn = urxe_psn_add(r->psn, URXE_PSN_MASK + 1 - URXE_ACK_EVERY);
 }
 
+/* What is known to be missing can be measured though it was sent before. */
+static void measure(struct urxe_requester *r, uint32_t psn, uint64_t now)
+{
+	r->rtt_since = now;
+	r->rtt_psn = psn;
+}
+
 static void go_back(struct urxe_qp *qp, uint32_t psn, uint64_t now) URXE_REQUIRES(qp->lock)
 {
 	urxe_requester_lost(&qp->req, now);
@@ -115,7 +122,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	if (follows)
 		n = 2 * g->run;
 	r->cc.ops->missing(&r->cc, n, now);
-	r->rtt_since = 0;
+	measure(r, psn, now);
 	if (psn != g->psn || !g->count)
 		g->naks = 0;
 	g->left = 0;
@@ -144,25 +151,31 @@ void urxe_recover_hole(struct urxe_qp *qp, uint64_t now)
 	struct urxe_again *g = &r->again;
 	uint32_t n;
 
-	if (g->asked && urxe_psn_diff(r->una, g->asked_end) < 0)
+	if (g->asked && urxe_psn_diff(r->una, g->asked_end) < 0 && g->after < URXE_OVERTAKEN)
 		return;
 	n = urxe_early_missing(qp);
 	r->cc.ops->missing(&r->cc, n, now);
-	r->rtt_since = 0;
+	measure(r, r->una, now);
 	r->silent_since = now;
 	g->asked = true;
+	g->asked_high = r->max_psn;
+	g->after = 0;
 	g->asked_end = urxe_psn_add(r->una, n);
 	again(g, r->una, n, true);
 }
 
-bool urxe_recover_tail(struct urxe_qp *qp)
+bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
+	const struct urxe_again *g = &r->again;
 	uint32_t n = urxe_early_missing(qp);
 
 	if (r->psn != r->max_psn || r->una == r->max_psn)
 		return false;
-	r->rtt_since = 0;
+	if ((g->count && g->psn == r->una) || (g->asked && urxe_psn_diff(r->una, g->asked_end) < 0))
+		measure(r, r->una, now);
+	else
+		r->rtt_since = 0;
 	urxe_recover_stop(r);
 	again(&r->again, r->una, n, r->nearly);
 	newest(r, r->una, n);

@@ -25,7 +25,7 @@ void urxe_recover_hole(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
  *
  * False: it is in the middle of sending more again.
  */
-bool urxe_recover_tail(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
 /** urxe_recover_progress - all before @una is acknowledged; req.una is still what it was. */
 void urxe_recover_progress(struct urxe_qp *qp, uint32_t una) URXE_REQUIRES(qp->lock);
 /** urxe_recover_stop - the requester goes back: nothing is sent again alone. */

@@ -228,7 +228,7 @@ static void probe(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 	}
 	urxe_stat_inc(qp->dev, URXE_STAT_PROBES);
 	urxe_trace_probe(qp, now - r->silent_since);
-	if (!r->tail && !r->probed && urxe_recover_tail(qp)) {
+	if (!r->tail && !r->probed && urxe_recover_tail(qp, now)) {
 		r->tail = true;
 	} else {
 		begin_again(qp, r->probed, now);
