@@ -25,6 +25,10 @@ MEASURES = [
     ('send_rate', 'M/s', lambda: figures.rate('ib_send_bw', 64, MTU, 500000)),
     ('write_bw', 'Gb/s', lambda: figures.bandwidth('ib_write_bw', 65536, MTU, 20000)),
     ('read_bw', 'Gb/s', lambda: figures.bandwidth('ib_read_bw', 65536, MTU, 20000)),
+    ('faulty_write', None, None),
+    ('faulty_read', None, None),
+    ('faulty_send', None, None),
+    ('loss_tail', 'us', lambda: figures.tail('ib_send_lat', 64, MTU, '--drop 0.001')),
     ('pings', '/s', lambda: figures.pings(MTU)),
     ('pings_packet', '/s', lambda: figures.pings(MTU, 'af_packet')),
     ('conn', None, None),
@@ -47,9 +51,20 @@ MEASURES = [
     *[(name, 'M/s', lambda how=how, n=n, size=size: figures.crowd(how, n, size, 1))
       for name, _, how, n, size in CROWDS],
 ]
+FAULTS = (('drop01', '0.1 % lost', 0.95), ('drop1', '1 % lost', 0.8), ('drop5', '5 % lost', 0.4),
+          ('reorder1', '1 % overtaken', 0.95))
+FAULTY = [('write', '64 KiB writes'), ('read', '64 KiB reads'), ('send', '64 KiB sends')]
+
+
+def faulty(kind):
+    return (tuple('%s_%s' % (kind, f[0]) for f in FAULTS),
+            lambda: figures.faulty('ib_%s_bw' % kind, MTU))
+
+
 GROUPS = {
     'fab_bare': (('fab_bare_lat', 'fab_bare_rate', 'fab_bare_bw'),
                  lambda: figures.bare(['lat 8 20000', 'rate 64 2000000', 'bw 4096 400000'], MTU, 'fabric')),
+    **{'faulty_' + kind: faulty(kind) for kind, _ in FAULTY},
     'bare': (('bare_lat', 'bare_rate', 'bare_bw'),
              lambda: figures.bare(['lat 8 20000', 'rate 64 2000000', 'bw 4096 400000'], MTU)),
     'conn': (('conn_rate', 'conn_p50', 'conn_p99', 'conn_cqs', 'many_rate', 'many_p50', 'many_p99',
@@ -64,6 +79,9 @@ ROWS = [
     ('send_rate', '64 B sends (ib_send_bw -s 64)', 'M/s'),
     ('write_bw', '64 KiB writes (ib_write_bw)', 'Gb/s'),
     ('read_bw', '64 KiB reads (ib_read_bw)', 'Gb/s'),
+    *[('%s_%s' % (kind, name), '%s, %s each way' % (title, what), 'of it')
+      for kind, title in FAULTY for name, what, _ in FAULTS],
+    ('loss_tail', '64 B sends, 0.1 % lost, p99.9 (ib_send_lat)', 'us'),
     ('pings', 'pings of rping, which sleeps for events', '/s'),
     ('pings_packet', 'the same over AF_PACKET', '/s'),
     ('conn_rate', 'connections, one after the other', '/s'),
@@ -106,6 +124,9 @@ AIMS = [
     ('connections, one after the other >= 20000/s', 'conn_rate', 'at least', lambda m: 20000.0),
     ('connect p99, one after the other <= 1000 us', 'conn_p99', 'at most', lambda m: 1000.0),
     ('memory per idle RC QP <= 32 KiB', 'qp_memory', 'at most', lambda m: 32.0),
+    *[('%s, %s >= %.2f of lossless' % (title, what, aim), '%s_%s' % (kind, name), 'at least', lambda m, aim=aim: aim)
+      for kind, title in FAULTY for name, what, aim in FAULTS],
+    ('64 B sends, 0.1 % lost, p99.9 <= 1000 us', 'loss_tail', 'at most', lambda m: 1000.0),
     ('64 B sends >= 2 M/s', 'send_rate', 'at least', lambda m: 2.0),
     ('fabric: write latency <= 2.8 x bare ring', 'fab_lat', 'at most', lambda m: 2.8 * m['ring_lat']),
     ('fabric: 64 B sends >= 10 M/s', 'fab_rate', 'at least', lambda m: 10.0),

@@ -15,10 +15,10 @@ def pair(server, client, mtu, options=(), link='vhost'):
     return result
 
 
-def perftest(prog, args, mtu, column, link='vhost'):
+def perftest(prog, args, mtu, column, link='vhost', options=()):
     """A column (from 0) of the last row of perftest's table at the client."""
     common = '%s -d urxe0 -p {p} -F %s' % (prog, args)
-    result = pair(common, common + ' 127.0.0.1', mtu, link=link)
+    result = pair(common, common + ' 127.0.0.1', mtu, options, link)
     rows = [l.split() for l in result.b.splitlines() if re.match(r'^ *\d+ +\d+ +[\d.]+', l)]
     if not rows:
         raise ValueError('%s: no figures in its output\n%s' % (prog, result.tail(4)))
@@ -33,6 +33,27 @@ def latency(prog, size, mtu, iters=20000, link='vhost'):
 def bandwidth(prog, size, mtu, iters, link='vhost'):
     """Gb/s of payload."""
     return perftest(prog, '--report_gbits -s %d -n %d' % (size, iters), mtu, 3, link)
+
+
+# What the client's end does to frames, in either direction.
+FAULTS = ('--drop 0.001', '--drop 0.01', '--drop 0.05', '--reorder 0.01')
+
+
+def faulty(prog, mtu, faults=FAULTS, size=65536, iters=20000):
+    """Goodput with each of the faults, of that without, measured right before."""
+    def gbits(options):
+        return perftest(prog, '--report_gbits -s %d -n %d' % (size, iters), mtu, 3, options=options)
+
+    ratios = []
+    for fault in faults:
+        clean = gbits(())
+        ratios.append(gbits(('--opt-b', fault)) / clean)
+    return ratios
+
+
+def tail(prog, size, mtu, fault, iters=100000):
+    """Half a round trip that 999 of 1,000 do not exceed, us, with a fault."""
+    return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 8, options=('--opt-b', fault))
 
 
 def rate(prog, size, mtu, iters, link='vhost'):
