@@ -320,6 +320,127 @@ static void test_sequence_nak(void)
 	rig_close(&r);
 }
 
+/* What a sent since @from: so many packets, the first and the last of them. */
+static bool sent(struct rig *r, unsigned from, unsigned n, uint32_t first, uint32_t last)
+{
+	bool ok = r->log.n - from == n &&
+		  (!n || (r->log.v[from].psn == urxe_psn_add(r->psn, first) &&
+			  r->log.v[r->log.n - 1].psn == urxe_psn_add(r->psn, last)));
+
+	if (!ok)
+		printf("\n    sent %u packets, from %d to %d; expected %u, from %u to %u",
+		       r->log.n - from,
+		       r->log.n > from ? urxe_psn_diff(r->log.v[from].psn, r->psn) : -1,
+		       r->log.n ? urxe_psn_diff(r->log.v[r->log.n - 1].psn, r->psn) : -1, n, first,
+		       last);
+	return ok;
+}
+
+/*
+ * A peer that throws away what comes behind a gap says so by its next NAK: all is sent again from
+ * there. After the second time it gets all at once.
+ */
+static void test_goes_back_n(void)
+{
+	struct pair_params pp = {.timeout = 20};
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_RDMA_WRITE, 1, 20 << 10);
+	for (uint32_t gap = 2; gap <= 8; gap += 6) {
+		n = r.log.n;
+		answer(&r, ACK, r.psn + gap, NAK(PSN_SEQ), 0);
+		CU_ASSERT(sent(&r, n, 2, gap, 19));
+		n = r.log.n;
+		answer(&r, ACK, r.psn + gap + 1, NAK(PSN_SEQ), 0);
+		CU_ASSERT(sent(&r, n, 19 - gap, gap + 1, 19));
+	}
+	CU_ASSERT_EQUAL(to_urxe_qp(r.p.a.qp)->peer->way, URXE_PEER_DROPS);
+	n = r.log.n;
+	answer(&r, ACK, r.psn + 14, NAK(PSN_SEQ), 0);
+	CU_ASSERT(sent(&r, n, 6, 14, 19));
+	answer(&r, ACK, r.psn + 19, OK_AETH, 0);
+	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+	rig_close(&r);
+}
+
+/* One that keeps it shows that by what it acknowledges; a burst that was lost is found by doubling.
+ */
+static void test_keeps(void)
+{
+	struct pair_params pp = {.timeout = 20};
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_RDMA_WRITE, 1, 40 << 10);
+	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	answer(&r, ACK, r.psn + 9, OK_AETH, 0);
+	CU_ASSERT_EQUAL(to_urxe_qp(r.p.a.qp)->peer->way, URXE_PEER_KEEPS);
+	n = r.log.n;
+	answer(&r, ACK, r.psn + 12, NAK(PSN_SEQ), 0);
+	CU_ASSERT(sent(&r, n, 2, 12, 39));
+	n = r.log.n;
+	answer(&r, ACK, r.psn + 13, NAK(PSN_SEQ), 0);
+	CU_ASSERT(sent(&r, n, 3, 13, 39));
+	n = r.log.n;
+	answer(&r, ACK, r.psn + 15, NAK(PSN_SEQ), 0);
+	CU_ASSERT(sent(&r, n, 5, 15, 39));
+	n = r.log.n;
+	/* Not right behind it: another gap. */
+	answer(&r, ACK, r.psn + 30, NAK(PSN_SEQ), 0);
+	CU_ASSERT(sent(&r, n, 2, 30, 39));
+	answer(&r, ACK, r.psn + 39, OK_AETH, 0);
+	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+	rig_close(&r);
+}
+
+/* READ responses that come early are put in place; the rest of them alone is asked for again. */
+static void test_early_responses(void)
+{
+	struct pair_params pp = {.timeout = 20};
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_RDMA_READ, 1, 8 << 10);
+	post(&r, IBV_WR_RDMA_WRITE, 2, 8);
+	post(&r, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 8);
+	n = r.log.n;
+	answer(&r, RC(READ_RESPONSE_FIRST), r.psn, OK_AETH, 1024);
+	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 3, 0, 1024);
+	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 4, 0, 1024);
+	CU_ASSERT_EQUAL(r.log.n, n);
+	/* The wrong length, which the last one may not have; it is not taken. */
+	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 5, 0, 1000);
+	CU_ASSERT(sent(&r, n, 1, 1, 1));
+	CU_ASSERT_EQUAL(r.log.v[n].opcode, RC(READ_REQUEST));
+	CU_ASSERT_EQUAL(r.log.v[n].dmalen, 2048);
+	n = r.log.n;
+	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 7, OK_AETH, 1024);
+	answer(&r, RC(ATOMIC_ACKNOWLEDGE), r.psn + 9, OK_AETH, 0);
+	answer(&r, RC(READ_RESPONSE_FIRST), r.psn + 1, OK_AETH, 1024);
+	CU_ASSERT(no_wc(&r) && r.log.n == n);
+	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 2, OK_AETH, 1024);
+	CU_ASSERT_EQUAL(urxe_psn_diff(to_urxe_qp(r.p.a.qp)->req.una, r.psn), 5);
+	CU_ASSERT(no_wc(&r));
+	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 5, 0, 1024);
+	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 6, OK_AETH, 1024);
+	for (unsigned id = 1; id <= 3; id++)
+		CU_ASSERT(wc_now(&r, id, IBV_WC_SUCCESS));
+	for (uint32_t i = 0; i < 8 << 10; i++) {
+		if (r.p.a.buf[0x1000 + i] != 0x5a) {
+			CU_FAIL("bytes are missing");
+			break;
+		}
+	}
+	rig_close(&r);
+}
+
 static void test_reserved_syndromes(void)
 {
 	struct pair_params pp = {0};
@@ -602,5 +723,6 @@ URXE_TEST_MAIN("rc_requester", T(test_silent_peer), T(test_patience), T(test_ret
 	       T(test_no_timeout), T(test_rnr_timer_codes), T(test_rnr_exhausted),
 	       T(test_rnr_for_ever), T(test_rnr_twice), T(test_naks), T(test_sequence_nak),
 	       T(test_reserved_syndromes), T(test_ack_covers_all), T(test_ghost_ack),
-	       T(test_bad_responses), T(test_implied_nak), T(test_response_acks_before),
-	       T(test_loss_everywhere), T(test_long_read_with_loss), T(test_long_read_parts))
+	       T(test_bad_responses), T(test_implied_nak), T(test_goes_back_n), T(test_keeps),
+	       T(test_early_responses), T(test_response_acks_before), T(test_loss_everywhere),
+	       T(test_long_read_with_loss), T(test_long_read_parts))
