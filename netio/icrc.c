@@ -43,15 +43,14 @@ uint32_t urxe_icrc_plain(const uint8_t *l3, bool ipv4, uint32_t len)
 	return crc;
 }
 
-uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len)
+uint32_t urxe_icrc_long(const uint8_t *l3, bool ipv4, uint32_t len)
 {
-	uint32_t l3_len = ipv4 ? IPV4_LEN : IPV6_LEN, crc;
+	uint32_t l3_len = ipv4 ? IPV4_LEN : IPV6_LEN;
 
-	if (len <= URXE_ICRC_SHORT)
-		return urxe_icrc_fold(l3, ipv4, len, &crc) ? crc : urxe_icrc_plain(l3, ipv4, len);
-	if (!urxe_icrc_fold(l3, ipv4, URXE_BTH_LEN, &crc))
+	if (!urxe_icrc_folds)
 		return urxe_icrc_plain(l3, ipv4, len);
-	return crc32_gzip_refl(crc, l3 + l3_len + UDP_LEN + URXE_BTH_LEN, len - URXE_BTH_LEN);
+	return crc32_gzip_refl(urxe_icrc_fold(l3, ipv4, URXE_BTH_LEN),
+			       l3 + l3_len + UDP_LEN + URXE_BTH_LEN, len - URXE_BTH_LEN);
 }
 
 uint32_t urxe_icrc_twice(const uint8_t *l3, bool ipv4, uint32_t len)

@@ -89,48 +89,42 @@ FOLDING uint32_t reduce(__m128i x)
 	return (uint32_t)_mm_extract_epi32(_mm_xor_si128(x, t), 1);
 }
 
-static bool folds;
+bool urxe_icrc_folds;
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
-	folds = __builtin_cpu_supports("avx") && __builtin_cpu_supports("pclmul");
+	urxe_icrc_folds = __builtin_cpu_supports("avx") && __builtin_cpu_supports("pclmul");
 }
 
 /* The first block is the short one: zeros before the first byte do not count. */
-__attribute__((target("avx,pclmul"))) static uint32_t sum(const uint8_t *p, const uint8_t *mask,
-							  size_t len)
+__attribute__((target("avx,pclmul"))) uint32_t urxe_icrc_fold(const uint8_t *l3, bool ipv4,
+							      uint32_t bth_len)
 {
+	const uint8_t *mask = ipv4 ? masks_v4 : masks_v6;
+	size_t len = (ipv4 ? IPV4_LEN : IPV6_LEN) + UDP_LEN + bth_len;
 	size_t left = (len - 1) / BLOCK * BLOCK, at = len - left, last = len - BLOCK;
 	const uint8_t *by = (const uint8_t *)by_distance + sizeof(by_distance) - left;
 	__m128i all, x;
 
-	x = _mm_or_si128(get(p), get(mask));
+	x = _mm_or_si128(get(l3), get(mask));
 	x = _mm_xor_si128(x, _mm_cvtsi32_si128((int)AFTER_ONES));
 	x = _mm_shuffle_epi8(x, get(to_end + at));
 	all = fold(x, by);
 	for (by += BLOCK - at; at != last; at += BLOCK) {
-		x = _mm_or_si128(get(p + at), get(mask + at));
+		x = _mm_or_si128(get(l3 + at), get(mask + at));
 		all = _mm_xor_si128(all, fold(x, by + at));
 	}
-	x = _mm_or_si128(get(p + at), get(mask + at));
-	return reduce(_mm_xor_si128(all, x));
-}
-
-bool urxe_icrc_fold(const uint8_t *l3, bool ipv4, uint32_t len, uint32_t *crc)
-{
-	uint32_t head = (ipv4 ? IPV4_LEN : IPV6_LEN) + UDP_LEN;
-
-	if (!folds || len & 3 || len > URXE_ICRC_SHORT)
-		return false;
-	*crc = ~sum(l3, ipv4 ? masks_v4 : masks_v6, head + len);
-	return true;
+	x = _mm_or_si128(get(l3 + at), get(mask + at));
+	return ~reduce(_mm_xor_si128(all, x));
 }
 
 #else
 
-bool urxe_icrc_fold(const uint8_t *l3, bool ipv4, uint32_t len, uint32_t *crc)
+bool urxe_icrc_folds;
+
+uint32_t urxe_icrc_fold(const uint8_t *l3, bool ipv4, uint32_t bth_len)
 {
-	return false;
+	return urxe_icrc_plain(l3, ipv4, bth_len);
 }
 
 #endif

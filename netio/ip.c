@@ -63,6 +63,11 @@ static bool twice_summed_flush(const struct urxe_input *in, const uint8_t *bth, 
 	       urxe_icrc_twice(in->l3, in->ipv4, len) == urxe_icrc_get(bth + len);
 }
 
+static bool bad_v4_source(const uint8_t a[4])
+{
+	return a[0] == 0 || a[0] == 127 || a[0] >= 224;
+}
+
 static bool udp_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 		      const struct urxe_input *in, uint16_t vlan, struct urxe_packet *pkt)
 	URXE_REQUIRES(lane)
@@ -106,6 +111,9 @@ static bool udp_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 	pkt->sgid_index = in->mcast ? -1 : in->sgid_index;
 	pkt->udp_sport = urxe_get16(udp);
 	pkt->frame = f->buf;
+	/* A source that is not good everywhere is good as long as it is ours. */
+	if (!loop && in->ipv4 && !bad_v4_source(in->l3 + 12))
+		urxe_known_learn(lane, f, pkt);
 	return true;
 }
 
@@ -121,11 +129,6 @@ static int own_v4(const struct urxe_port *port, const uint8_t addr[4])
 			return (int)i;
 	}
 	return -1;
-}
-
-static bool bad_v4_source(const uint8_t a[4])
-{
-	return a[0] == 0 || a[0] == 127 || a[0] >= 224;
 }
 
 /* RFC 1122 3.3.6: such a packet in a frame to a group is meant to get past a filter, or a mistake.
@@ -312,6 +315,8 @@ bool urxe_frame_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 	uint32_t len = f->len, off = ETH_LEN;
 	uint16_t type, vid = URXE_NO_VLAN;
 
+	if (!loop && urxe_known_input(lane, f, pkt))
+		return true;
 	if (len < ETH_LEN)
 		return drop(lane, URXE_CNT_rx_short);
 	if (!(p[0] & 1) && memcmp(p, port->mac, 6))

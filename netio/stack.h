@@ -266,6 +266,18 @@ bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *o
 #define LINK_PATIENCE_FIRST (10 * URXE_SEC)
 #define LINK_PATIENCE	    (2 * URXE_SEC)
 
+#define URXE_KNOWN	 8
+#define URXE_KNOWN_WORDS 5
+
+/** A frame that passed all checks of its headers (ip_known.c). */
+struct urxe_known {
+	uint64_t words[URXE_KNOWN_WORDS]; /* its headers, without what may differ */
+	uint32_t len;			  /* of the frame; 0: there is none */
+	uint32_t ip_sum;		  /* of the IPv4 header, likewise */
+	const struct urxe_own *own;	  /* whom it was sent to */
+	struct urxe_packet pkt;
+};
+
 struct URXE_CAPABILITY("lane") urxe_lane {
 	struct urxe_spin lock;
 	unsigned index;
@@ -286,6 +298,8 @@ struct URXE_CAPABILITY("lane") urxe_lane {
 	_Atomic unsigned loop_count;
 	struct urxe_frame loop[LOOP_QUEUE];
 	bool wire_first;
+
+	struct urxe_known known[URXE_KNOWN];
 
 	/* received, and through fault injection */
 	unsigned pend_head;
@@ -476,6 +490,13 @@ void urxe_nd_announce(struct urxe_lane *lane, const uint8_t own[16], bool probe)
 /** urxe_nd_group - the solicited-node group of an address (RFC 4291 2.7.1). */
 void urxe_nd_group(const uint8_t gid[16], uint8_t group[16]);
 
+/** urxe_known_learn - a frame of the link's has passed all checks, and is @pkt. */
+void urxe_known_learn(struct urxe_lane *lane, const struct urxe_frame *f,
+		      const struct urxe_packet *pkt) URXE_REQUIRES(lane);
+/** urxe_known_input - true: a frame of the link's passes as one before it did, and is @pkt. */
+bool urxe_known_input(struct urxe_lane *lane, const struct urxe_frame *f, struct urxe_packet *pkt)
+	URXE_REQUIRES(lane);
+
 /* ---- the way out (tx.c) ---- */
 
 /* A frame of the stack's own: begin, write at the pointer returned, end with its length. */
@@ -496,17 +517,25 @@ void urxe_tx_fini(struct urxe_lane *lane);
 
 #define URXE_ICRC_SHORT 128 /* bytes from the BTH on that are summed in one go */
 
+/** urxe_icrc_plain - urxe_icrc() by ISA-L alone: for processors that cannot urxe_icrc_fold(). */
+uint32_t urxe_icrc_plain(const uint8_t *l3, bool ipv4, uint32_t len);
+/** urxe_icrc_long - urxe_icrc() of any length. */
+uint32_t urxe_icrc_long(const uint8_t *l3, bool ipv4, uint32_t len);
+/** urxe_icrc_folds - does this processor have what urxe_icrc_fold() needs? */
+extern bool urxe_icrc_folds;
+/** urxe_icrc_fold - urxe_icrc() of up to URXE_ICRC_SHORT bytes, a multiple of 4, in half of the
+ * time (icrc_fold.c). Only where urxe_icrc_folds. */
+uint32_t urxe_icrc_fold(const uint8_t *l3, bool ipv4, uint32_t len);
+
 /** urxe_icrc - IBTA A17 ICRC of IP and UDP header at @l3 and the first @len (>= 12) bytes behind.
  */
-uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len);
-/** urxe_icrc_plain - the same by ISA-L alone: for processors that cannot urxe_icrc_fold(). */
-uint32_t urxe_icrc_plain(const uint8_t *l3, bool ipv4, uint32_t len);
-/**
- * urxe_icrc_fold - the same of up to URXE_ICRC_SHORT bytes, in a third of the time (icrc_fold.c)
- *
- * False: not on this processor, or not of so many bytes; @crc is not set.
- */
-bool urxe_icrc_fold(const uint8_t *l3, bool ipv4, uint32_t len, uint32_t *crc);
+static inline uint32_t urxe_icrc(const uint8_t *l3, bool ipv4, uint32_t len)
+{
+	return urxe_icrc_folds && len <= URXE_ICRC_SHORT && !(len & 3)
+		       ? urxe_icrc_fold(l3, ipv4, len)
+		       : urxe_icrc_long(l3, ipv4, len);
+}
+
 /** urxe_icrc_twice - urxe_icrc(), carried on over the @len bytes once more, nothing masked. */
 uint32_t urxe_icrc_twice(const uint8_t *l3, bool ipv4, uint32_t len);
 /** urxe_icrc_more - carry on over @len more bytes. */

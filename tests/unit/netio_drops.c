@@ -67,10 +67,11 @@ static const struct damage damages[] = {
 	{NULL, true, 0, 0x52, 0, 0},
 	{NULL, false, 0, 0x52, -20, 0}, /* padding */
 	{NULL, true, 0, 0x52, -20, 0},
-	{NULL, false, 22, 1, 0, FIX_IP},    /* TTL is masked */
-	{NULL, false, 15, 0x5b, 0, FIX_IP}, /* so is TOS */
-	{NULL, true, 21, 3, 0, 0},	    /* hop limit */
-	{NULL, false, 0, 0x52, 0, FIX_UDP}, /* a true UDP checksum */
+	{NULL, false, 22, 1, 0, FIX_IP},	       /* TTL is masked */
+	{NULL, false, 15, 0x5b, 0, FIX_IP},	       /* so is TOS */
+	{NULL, true, 21, 3, 0, 0},		       /* hop limit */
+	{NULL, false, 18, 0x77, 0, FIX_IP | FIX_ICRC}, /* identification, which the ICRC counts */
+	{NULL, false, 0, 0x52, 0, FIX_UDP},	       /* a true UDP checksum */
 	{NULL, true, 0, 0x52, 0, FIX_UDP},
 	{"rx_short", false, 0, 0x52, 74 - 13, 0},
 	{"rx_short", false, 0, 0x52, 74 - 33, 0},
@@ -166,6 +167,41 @@ static void each_reason(void)
 		damage_one(&damages[i]);
 		tear_down();
 	}
+}
+
+static void good_one(void)
+{
+	uint8_t f[256];
+
+	urxe_sim_put(n.end, f, unhex(FRAME_V4_SEND, f));
+	CU_ASSERT_EQUAL(node_poll(&n), 1);
+}
+
+/* The same right after a good frame, whose headers the lane remembers. */
+static void each_reason_known(void)
+{
+	for (unsigned i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+		set_up(URXE_NO_VLAN);
+		good_one();
+		damage_one(&damages[i]);
+		tear_down();
+	}
+}
+
+/* What was sent to an address of ours is not ours when the address has gone. */
+static void known_no_more(void)
+{
+	uint8_t f[256], gid[16];
+
+	set_up(URXE_NO_VLAN);
+	good_one();
+	good_one();
+	gid_of("10.9.0.2", gid);
+	CU_ASSERT_EQUAL(urxe_port_addr_del(n.port, gid, 24), 0);
+	urxe_sim_put(n.end, f, unhex(FRAME_V4_SEND, f));
+	CU_ASSERT_EQUAL(node_poll(&n), 0);
+	CU_ASSERT_EQUAL(counter(n.port, "rx_ip_not_ours"), 1);
+	tear_down();
 }
 
 /* UDP payload too short for BTH and ICRC, every length of it. */
@@ -272,4 +308,5 @@ static void noise(void)
 	tear_down();
 }
 
-URXE_TEST_MAIN("netio_drops", T(each_reason), T(roce_short), T(vlans), T(noise))
+URXE_TEST_MAIN("netio_drops", T(each_reason), T(each_reason_known), T(known_no_more), T(roce_short),
+	       T(vlans), T(noise))

@@ -52,12 +52,11 @@ static void twice_summed(void)
 	}
 }
 
-/* Both ways to sum a short packet come to the same, of each length, at each alignment. */
+/* All ways to sum a packet come to the same, of each length, at each alignment. */
 static void folded(void)
 {
 	uint8_t f[256 + 16];
 	uint64_t prng = 12;
-	uint32_t crc;
 
 	for (unsigned i = 0; i < 2 * 16; i++) {
 		const uint8_t *l3 = f + i / 2;
@@ -65,10 +64,6 @@ static void folded(void)
 		for (uint32_t len = URXE_BTH_LEN; len <= URXE_ICRC_SHORT + 8; len++) {
 			for (unsigned k = 0; k < sizeof(f); k++)
 				f[k] = (uint8_t)urxe_random_step(&prng);
-			if (urxe_icrc_fold(l3, i & 1, len, &crc)) {
-				CU_ASSERT_EQUAL(crc, urxe_icrc_plain(l3, i & 1, len));
-				CU_ASSERT_TRUE(len <= URXE_ICRC_SHORT && len % 4 == 0);
-			}
 			CU_ASSERT_EQUAL(urxe_icrc(l3, i & 1, len), urxe_icrc_plain(l3, i & 1, len));
 		}
 	}
