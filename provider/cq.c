@@ -203,7 +203,7 @@ int urxe_resize_cq(struct ibv_cq *ibcq, int cqe)
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
 	struct urxe_buf buf, old;
 	struct urxe_cqe *ring;
-	uint32_t size, n, head;
+	uint32_t size, n, head, tail;
 
 	if (urxe_device_check(cq->dev))
 		return EIO;
@@ -215,19 +215,20 @@ int urxe_resize_cq(struct ibv_cq *ibcq, int cqe)
 	ring = buf.p;
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-	n = head - cq->tail;
+	tail = urxe_cq_tail(cq);
+	n = head - tail;
 	if (n > (uint32_t)cqe) {
 		urxe_spin_unlock(&cq->lock);
 		urxe_buf_free(&buf);
 		return EINVAL;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		ring[i] = cq->ring[(cq->tail + i) & (cq->size - 1)];
+		ring[i] = cq->ring[(tail + i) & (cq->size - 1)];
 	old = cq->buf;
 	cq->buf = buf;
 	cq->ring = ring;
 	cq->size = size;
-	cq->tail = 0;
+	atomic_store_explicit(&cq->tail, 0, memory_order_relaxed);
 	atomic_store_explicit(&cq->head, n, memory_order_relaxed);
 	ibcq->cqe = (int)size - 1;
 	urxe_spin_unlock(&cq->lock);
@@ -274,7 +275,7 @@ bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicite
 	urxe_trace_completion(wc);
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-	if (head - cq->tail >= cq->size - 1) {
+	if (head - urxe_cq_tail(cq) >= cq->size - 1) {
 		lost = !cq->ignore_overrun;
 		first = lost && cq_overrun(cq);
 	} else {
@@ -311,13 +312,17 @@ bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
 
 int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 {
-	uint32_t head;
+	uint32_t head, tail;
 	int i;
 
+	if (urxe_cq_empty(cq))
+		return 0;
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-	for (i = 0; i < n && cq->tail != head; i++)
-		wc[i] = cq->ring[cq->tail++ & (cq->size - 1)].wc;
+	tail = urxe_cq_tail(cq);
+	for (i = 0; i < n && tail != head; i++)
+		wc[i] = cq->ring[tail++ & (cq->size - 1)].wc;
+	atomic_store_explicit(&cq->tail, tail, memory_order_relaxed);
 	urxe_spin_unlock(&cq->lock);
 	return i;
 }
@@ -363,12 +368,18 @@ int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 
 static bool cq_take(struct urxe_cq *cq)
 {
+	uint32_t tail;
 	bool got;
 
+	if (urxe_cq_empty(cq))
+		return false;
 	urxe_spin_lock(&cq->lock);
-	got = cq->tail != atomic_load_explicit(&cq->head, memory_order_relaxed);
-	if (got)
-		cq->cur = cq->ring[cq->tail++ & (cq->size - 1)];
+	got = !urxe_cq_empty(cq);
+	if (got) {
+		tail = urxe_cq_tail(cq);
+		cq->cur = cq->ring[tail & (cq->size - 1)];
+		atomic_store_explicit(&cq->tail, tail + 1, memory_order_relaxed);
+	}
 	urxe_spin_unlock(&cq->lock);
 	return got;
 }
@@ -392,8 +403,8 @@ void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn, bool keep_good)
 
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-	to = cq->tail;
-	for (uint32_t i = cq->tail; i != head; i++) {
+	to = urxe_cq_tail(cq);
+	for (uint32_t i = to; i != head; i++) {
 		struct urxe_cqe *e = &cq->ring[i & (cq->size - 1)];
 
 		if (e->wc.qp_num != qpn || (keep_good && e->wc.status == IBV_WC_SUCCESS))

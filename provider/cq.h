@@ -40,7 +40,7 @@ struct urxe_cq {
 	bool ignore_overrun, single_threaded, timed;
 	uint32_t size;	       /* entries, a power of two */
 	_Atomic uint32_t head; /* next to fill */
-	uint32_t tail;	       /* next to poll; under lock */
+	_Atomic uint32_t tail; /* next to poll; written under lock */
 	atomic_int armed;
 	bool overrun; /* it has lost a completion */
 	bool failing; /* and those who use it are yet to fail for it; under lock */
@@ -67,6 +67,22 @@ struct urxe_cq {
 static inline struct urxe_cq *to_urxe_cq(struct ibv_cq *cq)
 {
 	return cq ? urxe_container_of(cq, struct urxe_cq, vcq.cq) : NULL;
+}
+
+static inline uint32_t urxe_cq_tail(const struct urxe_cq *cq)
+{
+	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
+}
+
+/**
+ * urxe_cq_empty - is there nothing to poll? Without the lock
+ *
+ * What was pushed before this call, as the caller may know, is seen: by itself, or by who armed it
+ * under the lock (urxe_req_notify_cq()).
+ */
+static inline bool urxe_cq_empty(const struct urxe_cq *cq)
+{
+	return urxe_cq_tail(cq) == atomic_load_explicit(&cq->head, memory_order_relaxed);
 }
 
 /* ---- channel.c ---- */

@@ -76,8 +76,8 @@ static bool cq_left(const struct urxe_cq *cq, int arm) URXE_REQUIRES(cq->lock)
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 
 	if (arm == URXE_CQ_ARM_ANY)
-		return cq->tail != head;
-	for (uint32_t i = cq->tail; arm == URXE_CQ_ARM_SOLICITED && i != head; i++)
+		return urxe_cq_tail(cq) != head;
+	for (uint32_t i = urxe_cq_tail(cq); arm == URXE_CQ_ARM_SOLICITED && i != head; i++)
 		if (cq->ring[i & (cq->size - 1)].solicited)
 			return true;
 	return false;

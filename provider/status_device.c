@@ -112,7 +112,7 @@ static void put_cq(struct urxe_json *j, struct urxe_cq *cq)
 
 	urxe_spin_lock(&cq->lock);
 	size = cq->size;
-	filled = atomic_load_explicit(&cq->head, memory_order_relaxed) - cq->tail;
+	filled = atomic_load_explicit(&cq->head, memory_order_relaxed) - urxe_cq_tail(cq);
 	overrun = cq->overrun;
 	urxe_spin_unlock(&cq->lock);
 	urxe_json_object(j, NULL);
