@@ -186,38 +186,77 @@ static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_decoded *pkt
 	return URXE_STAT_NONE;
 }
 
-/* The QP that took it; NULL: none. */
-static struct urxe_qp *receive_one(struct urxe_device *dev, const struct urxe_packet *frame,
-				   uint64_t now)
-{
+/* A packet of a burst, and whose it is. */
+struct arrival {
 	struct urxe_decoded pkt;
-	enum urxe_stat bad = urxe_decode(frame, &pkt);
-	struct urxe_qp *qp = NULL;
+	struct urxe_qp *qp; /* NULL: no one QP's */
+	enum urxe_stat bad; /* why it is not taken */
+};
 
-	urxe_stat_inc(dev, URXE_STAT_RX_PACKETS);
+/* The first lines of what a message of a QP needs. */
+static void fetch_qp(const struct urxe_qp *qp)
+{
+	__builtin_prefetch(&qp->lock, 1);
+	__builtin_prefetch(&qp->path);
+	__builtin_prefetch(&qp->sq);
+	__builtin_prefetch(&qp->req, 1);
+	__builtin_prefetch(&qp->resp, 1);
+}
+
+static void look_at(struct urxe_device *dev, const struct urxe_packet *frame, struct arrival *a)
+{
+	a->qp = NULL;
+	a->bad = urxe_decode(frame, &a->pkt);
 	if (frame->ecn == URXE_ECN_CE)
 		urxe_stat_inc(dev, URXE_STAT_RX_ECN_MARKED);
-	urxe_trace_packet_rx(&pkt, frame->len);
-	if (bad == URXE_STAT_NONE &&
-	    (pkt.flags & URXE_PKT_MULTICAST || pkt.dqpn == URXE_MCAST_QPN)) {
-		if (!urxe_mcast_receive(dev, &pkt))
-			bad = URXE_STAT_RX_NO_QP;
-	} else if (bad == URXE_STAT_NONE) {
-		qp = find_qp(dev, pkt.dqpn);
-		if (!qp) {
-			bad = URXE_STAT_RX_NO_QP;
-		} else {
-			urxe_spin_lock(&qp->lock);
-			bad = deliver(qp, &pkt, now);
-			urxe_spin_unlock(&qp->lock);
-		}
+	urxe_trace_packet_rx(&a->pkt, frame->len);
+	if (a->bad != URXE_STAT_NONE || a->pkt.flags & URXE_PKT_MULTICAST ||
+	    a->pkt.dqpn == URXE_MCAST_QPN)
+		return;
+	a->qp = find_qp(dev, a->pkt.dqpn);
+	if (a->qp)
+		fetch_qp(a->qp);
+	else
+		a->bad = URXE_STAT_RX_NO_QP;
+}
+
+static void refuse(struct urxe_device *dev, const struct arrival *a)
+{
+	urxe_stat_inc(dev, a->bad);
+	urxe_trace_packet_drop(a->pkt.dqpn, a->pkt.psn, a->bad);
+}
+
+/* A packet that is no one QP's. */
+static void deliver_other(struct urxe_device *dev, struct arrival *a)
+{
+	if (a->bad == URXE_STAT_NONE && !urxe_mcast_receive(dev, &a->pkt))
+		a->bad = URXE_STAT_RX_NO_QP;
+	if (a->bad != URXE_STAT_NONE)
+		refuse(dev, a);
+}
+
+/*
+ * Packets of one QP that came one after the other, of @n; returns how many. *@fresh: it took one,
+ * as the first in this burst. What is refused is no sign of its peer, and asks for no answer.
+ */
+static unsigned deliver_run(struct arrival *a, unsigned n, uint64_t now, bool *fresh)
+{
+	struct urxe_qp *qp = a->qp;
+	bool taken = false;
+	unsigned k;
+
+	urxe_spin_lock(&qp->lock);
+	for (k = 0; k < n && a[k].qp == qp; k++) {
+		a[k].bad = deliver(qp, &a[k].pkt, now);
+		if (a[k].bad == URXE_STAT_NONE)
+			taken = true;
+		else
+			refuse(qp->dev, &a[k]);
 	}
-	if (bad != URXE_STAT_NONE) {
-		urxe_stat_inc(dev, bad);
-		urxe_trace_packet_drop(pkt.dqpn, pkt.psn, bad);
-	}
-	/* What is refused is no sign of its peer, and asks for no answer. */
-	return bad == URXE_STAT_NONE ? qp : NULL;
+	*fresh = taken && !qp->touched;
+	qp->touched |= taken;
+	urxe_spin_unlock(&qp->lock);
+	return k;
 }
 
 /*
@@ -239,6 +278,7 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 	bool more;
 
 	urxe_spin_lock(&qp->lock);
+	qp->touched = false;
 	if (qp->peer)
 		urxe_peer_heard(qp->peer, now);
 	more = serve(qp, lane, now, is_last_word(qp)).more || qp->resp.ack_due;
@@ -252,19 +292,25 @@ static unsigned receive_burst(struct urxe_device *dev, struct urxe_lane *lane, u
 {
 	struct urxe_packet pkts[URXE_RX_BURST];
 	struct urxe_qp *touched[URXE_RX_BURST];
+	struct arrival a[URXE_RX_BURST];
 	unsigned n = urxe_lane_rx(lane, pkts, URXE_RX_BURST), nt = 0;
+	bool fresh;
 
-	for (unsigned i = 0; i < n; i++) {
-		struct urxe_qp *qp = receive_one(dev, &pkts[i], now);
-		unsigned t = 0;
-
-		while (t < nt && touched[t] != qp)
-			t++;
-		if (qp && t == nt)
-			touched[nt++] = qp;
+	if (!n)
+		return 0;
+	for (unsigned i = 0; i < n; i++)
+		look_at(dev, &pkts[i], &a[i]);
+	urxe_stat_add(dev, URXE_STAT_RX_PACKETS, n);
+	for (unsigned i = 0; i < n;) {
+		if (!a[i].qp) {
+			deliver_other(dev, &a[i++]);
+			continue;
+		}
+		touched[nt] = a[i].qp;
+		i += deliver_run(&a[i], n - i, now, &fresh);
+		nt += fresh;
 	}
-	if (n)
-		urxe_lane_release(lane, pkts, n);
+	urxe_lane_release(lane, pkts, n);
 	for (unsigned t = 0; t < nt; t++)
 		after_burst(touched[t], lane, now);
 	return n;

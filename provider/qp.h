@@ -338,6 +338,7 @@ struct urxe_qp {
 	bool told_too_long; /* a datagram that did not fit was logged */
 	bool sq_draining;   /* SQD: the drained event is due */
 	bool sqd_notify;
+	bool touched; /* took a packet of the burst that a turn has in hand */
 	uint8_t state;
 	struct ibv_qp_attr attr; /* as set by modify, for query */
 	struct ibv_qp_init_attr init;
