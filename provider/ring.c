@@ -9,7 +9,7 @@
 
 #include "provider.h"
 
-#define RING_START 16 /* slots */
+#define RING_START 4 /* slots */
 
 static uint32_t pow2_at_least(uint32_t n)
 {
