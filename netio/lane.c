@@ -54,15 +54,13 @@ static void input_burst(struct urxe_lane *lane, struct urxe_frame *f, unsigned n
 		port->ops->free(port->link, lane->index, done, num_done);
 }
 
-static void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned max, unsigned *count)
-	URXE_REQUIRES(lane)
+static __attribute__((noinline)) void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts,
+					      unsigned max, unsigned *count) URXE_REQUIRES(lane)
 {
 	unsigned have = atomic_load_explicit(&lane->loop_count, memory_order_relaxed);
 	struct urxe_frame f[RX_BURST];
 	unsigned n = have < max ? have : max;
 
-	if (!n)
-		return;
 	for (unsigned i = 0; i < n; i++) {
 		f[i] = lane->loop[lane->loop_head];
 		lane->loop_head = (lane->loop_head + 1) % LOOP_QUEUE;
@@ -191,10 +189,12 @@ unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned
 	lane->wire_first = !lane->wire_first;
 	if (lane->wire_first)
 		rx_wire(lane, pkts, n, &count);
-	rx_loop(lane, pkts, n - count, &count);
+	if (count < n && atomic_load_explicit(&lane->loop_count, memory_order_relaxed))
+		rx_loop(lane, pkts, n - count, &count);
 	if (!lane->wire_first)
 		rx_wire(lane, pkts, n - count, &count);
-	urxe_count(lane, URXE_CNT_rx_packets, count);
+	if (count)
+		urxe_count(lane, URXE_CNT_rx_packets, count);
 	return count;
 }
 

@@ -91,7 +91,7 @@ static void queue_dropped(struct urxe_lane *lane) URXE_REQUIRES(lane)
 	lane->tx_head = lane->tx_count = 0;
 }
 
-void urxe_lane_flush(struct urxe_lane *lane)
+static __attribute__((noinline)) void flush(struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	struct urxe_frame *f = lane->txq + lane->tx_head;
@@ -99,8 +99,6 @@ void urxe_lane_flush(struct urxe_lane *lane)
 	uint64_t bytes = 0;
 	unsigned n = lane->tx_count, k;
 
-	if (!n && !lane->placed)
-		return;
 	/* The frames are the link's once it has taken them. */
 	for (unsigned i = 0; i < n; i++)
 		len[i] = f[i].len;
@@ -116,6 +114,12 @@ void urxe_lane_flush(struct urxe_lane *lane)
 	/* A peer that stays away takes nothing for ever: what waits for it is lost on the wire. */
 	if (lane->tx_count && !k && !port->ops->up(port->link) && carrier_given_up(port))
 		queue_dropped(lane);
+}
+
+void urxe_lane_flush(struct urxe_lane *lane)
+{
+	if (lane->tx_count || lane->placed)
+		flush(lane);
 }
 
 /* Room for one more at the end of the transmit queue. */

@@ -310,13 +310,11 @@ bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
 	return urxe_cq_push_raw(cq, wc, solicited, 0, 0);
 }
 
-int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
+static int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 {
 	uint32_t head, tail;
 	int i;
 
-	if (urxe_cq_empty(cq))
-		return 0;
 	urxe_spin_lock(&cq->lock);
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	tail = urxe_cq_tail(cq);
@@ -325,6 +323,11 @@ int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 	atomic_store_explicit(&cq->tail, tail, memory_order_relaxed);
 	urxe_spin_unlock(&cq->lock);
 	return i;
+}
+
+int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
+{
+	return urxe_cq_empty(cq) ? 0 : cq_pop(cq, n, wc);
 }
 
 /* The CQ was empty: a turn for the device. False: this process may not. */

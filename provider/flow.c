@@ -173,10 +173,9 @@ static bool deliver_type(struct urxe_device *dev, enum ibv_flow_attr_type type,
 	return kept;
 }
 
-/* The port's tap: lane held, RCU read-side. */
-static bool flow_input(void *arg, const uint8_t *frame, uint32_t len, bool roce)
+/* RCU read-side. */
+static bool flow_deliver(struct urxe_device *dev, const uint8_t *frame, uint32_t len, bool roce)
 {
-	struct urxe_device *dev = arg;
 	struct flow_key k;
 	bool taken;
 
@@ -190,6 +189,17 @@ static bool flow_input(void *arg, const uint8_t *frame, uint32_t len, bool roce)
 			taken = deliver_type(dev, IBV_FLOW_ATTR_ALL_DEFAULT, &k, frame, len);
 	}
 	deliver_type(dev, IBV_FLOW_ATTR_SNIFFER, &k, frame, len);
+	return taken;
+}
+
+/* The port's tap: lane held. */
+static bool flow_input(void *arg, const uint8_t *frame, uint32_t len, bool roce)
+{
+	bool taken;
+
+	urxe_rcu_read_lock();
+	taken = flow_deliver(arg, frame, len, roce);
+	urxe_rcu_read_unlock();
 	return taken;
 }
 

@@ -287,17 +287,15 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 		urxe_progress_defer(qp);
 }
 
-static unsigned receive_burst(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
-	URXE_REQUIRES(lane)
+/* @n packets that urxe_lane_rx() gave. RCU. */
+static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, struct urxe_packet *pkts,
+			  unsigned n, uint64_t now) URXE_REQUIRES(lane)
 {
-	struct urxe_packet pkts[URXE_RX_BURST];
 	struct urxe_qp *touched[URXE_RX_BURST];
 	struct arrival a[URXE_RX_BURST];
-	unsigned n = urxe_lane_rx(lane, pkts, URXE_RX_BURST), nt = 0;
+	unsigned nt = 0;
 	bool fresh;
 
-	if (!n)
-		return 0;
 	for (unsigned i = 0; i < n; i++)
 		look_at(dev, &pkts[i], &a[i]);
 	urxe_stat_add(dev, URXE_STAT_RX_PACKETS, n);
@@ -313,7 +311,6 @@ static unsigned receive_burst(struct urxe_device *dev, struct urxe_lane *lane, u
 	urxe_lane_release(lane, pkts, n);
 	for (unsigned t = 0; t < nt; t++)
 		after_burst(touched[t], lane, now);
-	return n;
 }
 
 /* ---- pending QPs, timers ---- */
@@ -422,19 +419,39 @@ static bool take_lane(struct urxe_device *dev, struct urxe_lane **lane)
 	return false;
 }
 
+static bool has_pending(const struct urxe_sched *s)
+{
+	return atomic_load_explicit(&s->npending, memory_order_relaxed);
+}
+
+static bool timer_due(const struct urxe_sched *s, uint64_t now)
+{
+	return now >= atomic_load_explicit(&s->next_timer, memory_order_relaxed);
+}
+
 static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
+	struct urxe_packet pkts[URXE_RX_BURST];
 	struct urxe_sched *s = &dev->sched;
 	uint64_t now = urxe_port_now(dev->port);
-	unsigned n = 0;
+	unsigned n = 0, got;
 
-	urxe_rcu_read_lock();
-	if (atomic_load_explicit(&s->npending, memory_order_relaxed))
+	if (has_pending(s)) {
+		urxe_rcu_read_lock();
 		n = run_pending(dev, lane, now);
-	n += receive_burst(dev, lane, now);
-	if (now >= atomic_load_explicit(&s->next_timer, memory_order_relaxed))
-		n += run_timers(dev, lane, now);
-	urxe_rcu_read_unlock();
+		urxe_rcu_read_unlock();
+	}
+	/* Most turns find nothing, and look nothing up. */
+	got = urxe_lane_rx(lane, pkts, URXE_RX_BURST);
+	if (got || timer_due(s, now)) {
+		urxe_rcu_read_lock();
+		if (got)
+			receive_burst(dev, lane, pkts, got, now);
+		n += got;
+		if (timer_due(s, now))
+			n += run_timers(dev, lane, now);
+		urxe_rcu_read_unlock();
+	}
 	urxe_lane_tick(lane, now);
 	return n;
 }
