@@ -104,7 +104,7 @@ static struct urxe_sent serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64
 	if (qp->destroyed)
 		return sent;
 	sent = send_requests(qp, lane, now);
-	if (acks || urxe_responder_urgent(qp)) {
+	if (acks ? urxe_responder_due(qp) : urxe_responder_urgent(qp)) {
 		answers = urxe_responder_run(qp, lane);
 		sent.packets += answers.packets;
 		sent.more |= answers.more;

@@ -35,6 +35,11 @@ static inline bool urxe_responder_urgent(const struct urxe_qp *qp) URXE_REQUIRES
 {
 	return qp->resp.res_pending || qp->resp.nak_due;
 }
+/** urxe_responder_due - has urxe_responder_run() anything to do? */
+static inline bool urxe_responder_due(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	return urxe_responder_urgent(qp) || qp->resp.ack_due || qp->resp.flush;
+}
 /** urxe_responder_nak - a NAK is due at the expected PSN. */
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome) URXE_REQUIRES(qp->lock);
 /** urxe_responder_fatal - a NAK that ends the QP; @status for the receive WQE in use, if any. */
