@@ -348,7 +348,7 @@ bool urxe_fhub_bury(struct urxe_fhub *hub, struct urxe_ftable *t, unsigned slot,
 	return dead;
 }
 
-#define LAST_TRIES 20
+#define LAST_TRIES 1000 /* where several end at once, each has the gate for some microseconds */
 
 /* Who joins has the gate with others, and who makes a table, or cleans up, alone. */
 void urxe_fhub_last(struct urxe_fhub *hub)
@@ -372,12 +372,21 @@ void urxe_fhub_last(struct urxe_fhub *hub)
 	urxe_fhub_gate(hub, F_UNLCK);
 }
 
-/* The slots of this process. False: whoever has the lock may never give it back. */
-static bool held_now(struct urxe_fhub *hub, uint64_t slots[URXE_FABRIC_SLOTS / 64])
+/*
+ * The slots of this process: their sockets go, and their locks, or of several processes that end at
+ * once each would take another one for the last. The futexes still say that we live. False: whoever
+ * has the lock may never give it back.
+ */
+static bool let_slots_go(struct urxe_fhub *hub)
 {
 	if (!urxe_mutex_trylock(&hub->lock))
 		return false;
-	memcpy(slots, hub->held, sizeof(hub->held));
+	for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++) {
+		if (!held(hub, s))
+			continue;
+		urxe_fhub_unlink(hub, s);
+		give(hub, s);
+	}
 	urxe_mutex_unlock(&hub->lock);
 	return true;
 }
@@ -389,18 +398,11 @@ static bool held_now(struct urxe_fhub *hub, uint64_t slots[URXE_FABRIC_SLOTS / 6
  */
 __attribute__((destructor)) static void at_exit(void)
 {
-	uint64_t slots[URXE_FABRIC_SLOTS / 64];
-
 	if (!registry || !urxe_mutex_trylock(&registry->lock))
 		return;
 	for (struct urxe_fhub *hub = registry->list; hub; hub = hub->next) {
-		if (hub->members < 0 || !held_now(hub, slots))
-			continue;
-		for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++) {
-			if (slots[s / 64] >> s % 64 & 1)
-				urxe_fhub_unlink(hub, s);
-		}
-		urxe_fhub_last(hub);
+		if (hub->members >= 0 && let_slots_go(hub))
+			urxe_fhub_last(hub);
 	}
 	urxe_mutex_unlock(&registry->lock);
 }
