@@ -215,6 +215,10 @@ int urxe_fabric_addr_set(struct urxe_fabric *f, const uint8_t (*gids)[16], unsig
  * 0: a host's; -1: nobody's. A few loads for MACs that were not configured. */
 int urxe_fabric_mac_slot(const struct urxe_fabric *f, const uint8_t mac[6]);
 
+/** urxe_fabric_shares - is @slot a member that shares the host's addresses, which @mac is of? A few
+ * loads. */
+bool urxe_fabric_shares(const struct urxe_fabric *f, unsigned slot, const uint8_t mac[6]);
+
 /** urxe_fabric_domain - the port space of the member @slot; 0: nobody has it. Our own is
  * urxe_fabric_domain(f, urxe_fabric_slot(f)). */
 unsigned urxe_fabric_domain(const struct urxe_fabric *f, unsigned slot);

@@ -79,6 +79,14 @@ int urxe_fabric_mac_slot(const struct urxe_fabric *f, const uint8_t mac[6])
 	return -1;
 }
 
+bool urxe_fabric_shares(const struct urxe_fabric *f, unsigned slot, const uint8_t mac[6])
+{
+	struct urxe_ftable *t = urxe_fabric_table(f);
+
+	return t && is_slot(slot) && urxe_ft_incarnation(t, slot) && !node_at(t, slot) &&
+	       mac_at(t, slot) == urxe_ft_mac_number(mac);
+}
+
 /* ---- addresses ---- */
 
 static bool same_gid(const _Atomic uint64_t a[2], const uint64_t b[2])

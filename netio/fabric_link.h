@@ -29,6 +29,7 @@ struct fabric_rx {
 	unsigned slot;	      /* of the writer */
 	uint32_t incarnation; /* likewise */
 	bool last;	      /* the writer is gone: what is there now is all */
+	bool begun;	      /* something was written */
 };
 
 /** What the fabric's thread has for the lane; under the link's lock. */
@@ -172,7 +173,5 @@ unsigned fabric_steer_slot(struct fabric_link *l, const struct urxe_frame *f);
 unsigned fabric_steer_own(void *link, uint32_t dqpn, const struct urxe_frame *f);
 /** fabric_steer_group - the members that get a frame to a group, without ourselves. */
 const uint64_t *fabric_steer_group(struct fabric_link *l, const struct urxe_frame *f);
-/** fabric_steer_host - is @slot a member that shares the host's addresses, which @mac is of? */
-bool fabric_steer_host(struct fabric_link *l, unsigned slot, const uint8_t mac[6]);
 
 #endif

@@ -338,6 +338,18 @@ static int ask(struct fabric_link *l, unsigned slot, uint32_t size)
 
 /* ---- mail ---- */
 
+/* One that is not among the peer's any more. */
+static void free_rx(struct fabric_link *l, struct fabric_peer *p, struct fabric_rx *rx)
+{
+	/* Nobody looks at it from here on. */
+	urxe_spin_lock(&l->lock);
+	atomic_store(&p->at, p->rx ? urxe_ring_at(&p->rx->ring) : NULL);
+	p->mail.rings--;
+	urxe_spin_unlock(&l->lock);
+	urxe_ring_unmap(rx->ring.mem, rx->ring.size);
+	urxe_free(rx);
+}
+
 static void take_gone(struct fabric_link *l, unsigned slot, uint32_t incarnation)
 {
 	struct fabric_peer *p = &l->peer[slot];
@@ -356,6 +368,24 @@ static void take_gone(struct fabric_link *l, unsigned slot, uint32_t incarnation
 	if (!has_last(p))
 		fabric_peer_gone(l, slot);
 	fabric_peer_watch(l, slot);
+}
+
+/*
+ * A peer asks for another ring when it has none, or has filled the one it has. So those before the
+ * newest that nothing was ever written to it does not know of: our answer came too late for it.
+ */
+static void drop_unused(struct fabric_link *l, struct fabric_peer *p)
+{
+	struct fabric_rx **at = &p->rx, *rx;
+
+	while ((rx = *at)->next) {
+		if (rx->begun || atomic_load(urxe_ring_at(&rx->ring))) {
+			at = &rx->next;
+			continue;
+		}
+		*at = rx->next;
+		free_rx(l, p, rx);
+	}
 }
 
 void fabric_peer_mail(struct fabric_link *l, unsigned slot)
@@ -379,9 +409,11 @@ void fabric_peer_mail(struct fabric_link *l, unsigned slot)
 	while (*end)
 		end = &(*end)->next;
 	*end = m.rx;
-	fabric_peer_at(p);
-	if (m.rx)
+	if (m.rx) {
+		drop_unused(l, p);
 		fabric_peer_watch(l, slot);
+	}
+	fabric_peer_at(p);
 	if (m.answer)
 		take_answer(l, slot, &m);
 	take_gone(l, slot, m.gone[0]);
@@ -406,7 +438,8 @@ static bool has_mac(struct fabric_link *l, unsigned slot, const uint8_t mac[6])
 {
 	int node = urxe_fabric_mac_slot(l->fabric, mac);
 
-	return node > 0 ? (unsigned)node == slot : !node && fabric_steer_host(l, slot, mac);
+	return node > 0 ? (unsigned)node == slot
+			: !node && urxe_fabric_shares(l->fabric, slot, mac);
 }
 
 int fabric_peer_attach(struct fabric_link *l, unsigned slot, const uint8_t mac[6])
@@ -554,13 +587,7 @@ int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p)
 	if (rx->ring.borrowed)
 		return EBUSY;
 	p->rx = rx->next;
-	/* Nobody looks at it from here on. */
-	urxe_spin_lock(&l->lock);
-	atomic_store(&p->at, p->rx ? urxe_ring_at(&p->rx->ring) : NULL);
-	p->mail.rings--;
-	urxe_spin_unlock(&l->lock);
-	urxe_ring_unmap(rx->ring.mem, rx->ring.size);
-	urxe_free(rx);
+	free_rx(l, p, rx);
 	if (last && !has_last(p))
 		fabric_peer_gone(l, (unsigned)(p - l->peer));
 	return 0;

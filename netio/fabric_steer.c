@@ -13,13 +13,6 @@
 #define COMM_ID_SLOT(id) ((id) >> 24)
 #define REMOTE_ID	 4 /* where messages of the CM have the receiver's comm id */
 
-bool fabric_steer_host(struct fabric_link *l, unsigned slot, const uint8_t mac[6])
-{
-	struct urxe_fabric_member m;
-
-	return !urxe_fabric_member(l->fabric, slot, &m) && !m.node && !memcmp(m.mac, mac, 6);
-}
-
 /* The MAD of a RoCEv2 frame to QP1; NULL: it has none. */
 static const uint8_t *mad_of(const struct urxe_frame *f, uint32_t bth)
 {
@@ -84,7 +77,7 @@ unsigned fabric_steer_own(void *link, uint32_t dqpn, const struct urxe_frame *f)
 static unsigned anybody(struct fabric_link *l, const uint8_t mac[6])
 {
 	for (unsigned slot = URXE_FABRIC_FIRST; slot <= URXE_FABRIC_LAST; slot++) {
-		if (slot != l->own && fabric_steer_host(l, slot, mac))
+		if (slot != l->own && urxe_fabric_shares(l->fabric, slot, mac))
 			return slot;
 	}
 	return FABRIC_NOBODY;
@@ -104,7 +97,8 @@ unsigned fabric_steer_slot(struct fabric_link *l, const struct urxe_frame *f)
 	slot = dqpn > 1 ? QPN_SLOT(dqpn) : mad_slot(l, f, bth);
 	if (slot == FABRIC_NOBODY && dqpn <= 1)
 		slot = anybody(l, f->data);
-	if (slot != FABRIC_ALL && slot != FABRIC_NOBODY && !fabric_steer_host(l, slot, f->data))
+	if (slot != FABRIC_ALL && slot != FABRIC_NOBODY &&
+	    !urxe_fabric_shares(l->fabric, slot, f->data))
 		return FABRIC_NOBODY;
 	return slot;
 }

@@ -140,7 +140,7 @@ static void send_to(struct fabric_link *l, const uint64_t slots[FABRIC_WORDS],
 static void send_all(struct fabric_link *l, const struct urxe_frame *f)
 {
 	for (unsigned slot = URXE_FABRIC_FIRST; slot <= URXE_FABRIC_LAST; slot++) {
-		if (slot != l->own && fabric_steer_host(l, slot, f->data))
+		if (slot != l->own && urxe_fabric_shares(l->fabric, slot, f->data))
 			fabric_peer_send(l, slot, f);
 	}
 }
@@ -274,6 +274,7 @@ static enum urxe_ring_found read_some(struct fabric_link *l, struct fabric_peer 
 		*got += take(l, rx, &rec, &f[*got]);
 	}
 	if (rx->ring.read != from) {
+		rx->begun = true;
 		p->quiet = 0;
 		p->fading = false;
 		fabric_peer_at(p);

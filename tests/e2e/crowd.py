@@ -57,4 +57,4 @@ def crowds(report, kind, _why_not):
     # One is spared.
     crowd(report, '%d kills among 8' % kills, ['-n', 9, '-k', kills], timeout)
     crowd(report, 'one of 8 stopped for %d s' % stop, ['-n', 8, '-t', stop], timeout + 2 * stop)
-    crowd(report, '%d all connected with all' % many, ['-n', many, '-m', 3, '-d', 1, '-b', 4096, '-e'], timeout)
+    crowd(report, '%d all connected with all' % many, ['-n', many, '-m', 8, '-d', 1, '-b', 4096, '-e', '-q'], timeout)

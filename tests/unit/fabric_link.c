@@ -302,6 +302,36 @@ static void test_idle(void)
 	stop_all();
 }
 
+/* Who is answered too late asks again: what was made for him before does not add up. */
+static void test_late_answers(void)
+{
+	struct urxe_fabric_words req = {.w = {URXE_RING_FIRST}, .fd = -1};
+	struct fabric_link *l;
+	unsigned n;
+
+	start_all(true);
+	l = inside(&e[1]);
+	for (unsigned i = 0; i < 20; i++) {
+		struct urxe_fabric_words ans = {.fd = -1};
+		bool close_fd = false;
+		uint32_t incarnation = urxe_fabric_incarnation(l->fabric, e[0].slot);
+
+		CU_ASSERT_EQUAL(urxe_fabric_link_hooks.asked(l, e[0].slot, incarnation, &req, &ans,
+							     &close_fd),
+				0);
+		if (close_fd)
+			close(ans.fd);
+		poll_end(&e[1]);
+		CU_ASSERT_EQUAL(l->peer[e[0].slot].mail.rings, 1);
+	}
+	attach(&e[0], &e[1]);
+	n = stuff(&e[0], &e[1], 1000);
+	CU_ASSERT_EQUAL(drain(&e[1], n), n);
+	CU_ASSERT_EQUAL(l->peer[e[0].slot].mail.rings, 1);
+	CU_ASSERT_EQUAL(e[1].wrong, 0);
+	stop_all();
+}
+
 /* What was published is read after its sender has gone; then nobody can be reached there. */
 static void test_gone(void)
 {
@@ -531,5 +561,5 @@ static void test_fork(void)
 }
 
 URXE_TEST_MAIN("fabric_link", T(test_frames), T(test_nobody), T(test_full), T(test_growth),
-	       T(test_idle), T(test_gone), T(test_own_frames), T(test_sleep), T(test_rubbish),
-	       T(test_group), T(test_resolve), T(test_fork))
+	       T(test_idle), T(test_late_answers), T(test_gone), T(test_own_frames), T(test_sleep),
+	       T(test_rubbish), T(test_group), T(test_resolve), T(test_fork))

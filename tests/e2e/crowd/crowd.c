@@ -4,12 +4,13 @@
  * messages of all kinds and compare every byte:
  *
  *	crowd [-n WORKERS] [-k KILLS] [-t SECONDS] [-m MESSAGES] [-a ADDRESS] [-p PORT] [-s SEED]
- *	      [-d DEPTH] [-b BYTES] [-w SECONDS] [-e]
+ *	      [-d DEPTH] [-b BYTES] [-w SECONDS] [-e] [-q]
  *
  * Meanwhile -k of them are killed, at random moments, and replaced (but for the first one, which
  * must not grow by it); one is stopped for -t. At the end each pair has exchanged -m messages more,
  * and all have left by themselves. -d: messages of a pair under way; -b: bytes of the longest; -w:
- * how long nothing may happen; -e: all workers sleep while nothing comes, not only every other one.
+ * how long nothing may happen; -e: all workers sleep while nothing comes, not only every other one;
+ *-q: a pair is quiet after its -m messages.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,6 +52,7 @@ static struct {
 	unsigned n, kills, messages, stop_s, patience_s;
 	int board_fd;
 	const char *self;
+	bool quiet;
 	uint32_t lives;
 	uint64_t random;
 	struct death *open; /* not heard of yet */
@@ -287,7 +289,8 @@ static void wait_for_messages(unsigned except, uint64_t want)
 	uint64_t begun = now_ns();
 	unsigned n, a = 0, b = 0;
 
-	remember();
+	if (!g.shape.most)
+		remember();
 	while ((n = silent(except, want, &a, &b))) {
 		look_after();
 		still(begun, "silent", n, a, b);
@@ -463,6 +466,8 @@ static void set_up(void)
 		perror("crowd");
 		exit(1);
 	}
+	if (g.quiet)
+		g.shape.most = (g.messages + g.shape.slots - 1) / g.shape.slots;
 	g.board->shape = g.shape;
 	g.random = g.shape.seed;
 }
@@ -504,6 +509,9 @@ static bool option(int opt)
 	case 'e':
 		g.shape.events = true;
 		return true;
+	case 'q':
+		g.quiet = true;
+		return true;
 	default:
 		return false;
 	}
@@ -518,7 +526,7 @@ int main(int argc, char **argv)
 		return worker(argv);
 	g.shape.seed = begun;
 	g.shape.address = htonl(INADDR_LOOPBACK);
-	while ((opt = getopt(argc, argv, "n:k:t:m:w:a:p:s:d:b:e")) != -1) {
+	while ((opt = getopt(argc, argv, "n:k:t:m:w:a:p:s:d:b:eq")) != -1) {
 		if (!option(opt)) {
 			fprintf(stderr, "crowd: see the head of crowd.c\n");
 			return 2;

@@ -51,6 +51,7 @@ struct shape {
 	uint64_t seed;
 	uint32_t address; /* network order */
 	bool events;	  /* all workers sleep while nothing comes */
+	unsigned most;	  /* exchanges in a slot of a connection; 0: without end */
 };
 
 struct board {

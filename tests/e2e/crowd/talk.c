@@ -220,6 +220,8 @@ static void go_on(struct self *s, struct conn *c, unsigned k)
 	if (c->broken || sl->out || !sl->due)
 		return;
 	sl->due = false;
+	if (c->active && s->board->shape.most && sl->seq >= s->board->shape.most)
+		return;
 	if (c->active)
 		next_exchange(s, c, k);
 	else
