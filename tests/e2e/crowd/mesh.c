@@ -23,6 +23,7 @@
 #define ACK_TIMEOUT 31 /* 2.4 hours */
 #define LOOKS	    64 /* at the CQ, to one at other things */
 #define SLEEP_MS    20
+#define AT_A_TIME   8 /* connections that are being made */
 #define CQES	    8192
 #define BURST	    32
 
@@ -255,13 +256,19 @@ static void events(struct self *s)
 	need(s, errno == EAGAIN || errno == EINTR, "rdma_get_cm_event");
 }
 
+/* A few at a time: where a hundred processes share two processors, answers take long. */
 static void reconnect(struct self *s)
 {
 	uint64_t now = now_ns();
+	unsigned under_way = 0;
 
-	for (unsigned i = 0; i < s->index; i++) {
-		if (s->retry[i] && s->retry[i] <= now)
-			begin(s, i);
+	for (const struct conn *c = s->conns; c; c = c->next)
+		under_way += c->active && !c->up;
+	for (unsigned i = 0; i < s->index && under_way < AT_A_TIME; i++) {
+		if (!s->retry[i] || s->retry[i] > now)
+			continue;
+		begin(s, i);
+		under_way++;
 	}
 }
 
