@@ -365,8 +365,8 @@ static void to_and_fro(unsigned self, unsigned rounds)
 	n->all = 2;
 	n->size = 2;
 	n->batch = 1;
-	pin(self);
 	join(n, true);
+	pin(self); /* not before: the device would take itself to have one processor alone */
 	for (unsigned i = 0; i < rounds; i++) {
 		start = now();
 		if (self)
