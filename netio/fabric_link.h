@@ -14,10 +14,10 @@
 #include "urxe/lock.h"
 
 #define FABRIC_WORDS  (URXE_FABRIC_SLOTS / 64)
-#define FABRIC_SLOTS  128 /* frames that are received and not given back */
-#define FABRIC_SHORT  192 /* bytes of a frame that is copied whole */
-#define FABRIC_HEAD   128 /* bytes of others that are: Ethernet to the last extension header */
-#define FABRIC_HELD   64  /* frames of our own that wait for one peer */
+#define FABRIC_SLOTS  128		  /* frames that are received and not given back */
+#define FABRIC_SHORT  URXE_RING_UNITS(3u) /* bytes of a frame that is copied whole */
+#define FABRIC_HEAD   URXE_RING_UNITS(2u) /* of others: Ethernet to the last extension header */
+#define FABRIC_HELD   64		  /* frames of our own that wait for one peer */
 #define FABRIC_ALL    URXE_FABRIC_SLOTS
 #define FABRIC_NOBODY 0
 
@@ -47,7 +47,7 @@ struct fabric_mail {
 struct fabric_peer {
 	struct urxe_ring_tx tx;
 	struct urxe_ring_stage stage; /* tx's */
-	bool on; /* tx is mapped */
+	bool on;		      /* tx is mapped */
 	bool asked;
 	bool dirty; /* something was committed since it was last published */
 	bool stuck; /* it was full, and nothing has been read since */

@@ -194,8 +194,8 @@ void urxe_ring_commit(struct urxe_ring_tx *tx, uint32_t len, uint32_t flags)
 	if (tx->made && may_wait(tx))
 		tx->staged = len;
 	else if (tx->made)
-		memcpy(record(tx->mem, tx->size, tx->pos + tx->skip) + URXE_RING_HEAD, tx->made,
-		       len);
+		urxe_ring_copy(record(tx->mem, tx->size, tx->pos + tx->skip) + URXE_RING_HEAD,
+			       tx->made, len);
 	if (tx->skip)
 		put(tx, tx->skip, tx->skip | URXE_RING_PAD << FLAGS_AT);
 	put(tx, record_len(len), len | flags << FLAGS_AT);
@@ -208,8 +208,8 @@ bool urxe_ring_publish(struct urxe_ring_tx *tx)
 	if (tx->first == tx->pos)
 		return false;
 	if (tx->staged)
-		memcpy(record(tx->mem, tx->size, tx->first) + URXE_RING_HEAD, tx->stage->first,
-		       tx->staged);
+		urxe_ring_copy(record(tx->mem, tx->size, tx->first) + URXE_RING_HEAD,
+			       tx->stage->first, tx->staged);
 	tx->staged = 0;
 	/* Pairs with urxe_ring_next(). */
 	atomic_store_explicit(word_at(tx->mem, tx->size, tx->first), tx->word,
@@ -272,8 +272,6 @@ enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_fr
 	};
 	rx->read += need;
 	rx->borrowed++;
-	__builtin_prefetch(f->data + URXE_RING_UNIT);
-	__builtin_prefetch(record(rx->mem, rx->size, rx->read));
 	return URXE_RING_FRAME;
 }
 

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "netio/fabric.h"
 
@@ -27,16 +28,17 @@
 #define URXE_BELL_NO_FENCE
 #endif
 
-#define URXE_RING_UNIT	  64u
-#define URXE_RING_MIN	  512u	      /* of tests */
-#define URXE_RING_FIRST	  (64u << 10) /* bytes of records, of a pair that begins to talk */
-#define URXE_RING_LARGEST (1u << 20)
-#define URXE_RING_HEAD	  4u   /* bytes of the word before the frame */
-#define URXE_RING_CONTROL 256u /* bytes before the first record: two pairs of cache lines */
-#define URXE_RING_STAGE	  192u /* bytes of a frame that is made outside of it */
-#define URXE_RING_NO_ICRC 0x1  /* flags of a record: the frame has no ICRC */
-#define URXE_RING_PAD	  0x2  /* there is none up to the end of the ring */
-#define URXE_RING_END	  0x4  /* the writer will not write here again */
+#define URXE_RING_UNIT	   64u
+#define URXE_RING_MIN	   512u	       /* of tests */
+#define URXE_RING_FIRST	   (64u << 10) /* bytes of records, of a pair that begins to talk */
+#define URXE_RING_LARGEST  (1u << 20)
+#define URXE_RING_HEAD	   4u	/* bytes of the word before the frame */
+#define URXE_RING_CONTROL  256u /* bytes before the first record: two pairs of cache lines */
+#define URXE_RING_UNITS(n) ((n)*URXE_RING_UNIT - URXE_RING_HEAD) /* of a frame in n units */
+#define URXE_RING_STAGE	   URXE_RING_UNITS(3u) /* of one that is made outside of the ring */
+#define URXE_RING_NO_ICRC  0x1		       /* flags of a record: the frame has no ICRC */
+#define URXE_RING_PAD	   0x2		       /* there is none up to the end of the ring */
+#define URXE_RING_END	   0x4		       /* the writer will not write here again */
 
 /**
  * Where the writer makes small frames before they go into the ring. The reader looks at the line of
@@ -92,6 +94,16 @@ enum urxe_ring_found {
 static inline uint32_t urxe_ring_bytes(uint32_t size)
 {
 	return URXE_RING_CONTROL + size;
+}
+
+/** urxe_ring_copy - @len bytes of a frame from or to a record, and what is behind them up to the
+ * end of its last unit. By lines: all of them are fetched at once, which a copy by bytes does not
+ * do. */
+static inline void urxe_ring_copy(uint8_t *to, const uint8_t *from, uint32_t len)
+{
+	memcpy(to, from, URXE_RING_UNITS(1u));
+	for (uint32_t at = URXE_RING_UNITS(1u); at < len; at += URXE_RING_UNIT)
+		memcpy(to + at, from + at, URXE_RING_UNIT);
 }
 
 /* ---- memory ---- */

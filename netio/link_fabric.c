@@ -213,7 +213,7 @@ static bool take(struct fabric_link *l, struct fabric_rx *rx, const struct urxe_
 	struct fabric_slot *s = l->free_slots;
 	bool whole = rec->len <= FABRIC_SHORT, stays;
 
-	memcpy(s->head, rec->data, whole ? rec->len : FABRIC_HEAD);
+	urxe_ring_copy(s->head, rec->data, whole ? rec->len : FABRIC_HEAD);
 	stays = !whole && payload_stays(rec, s->head);
 	if (whole || stays) {
 		l->free_slots = s->next;
