@@ -255,7 +255,7 @@ static void take(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
 		q->en_sqd_async_notify = a->en_sqd_async_notify;
 }
 
-static void clear_requester(struct urxe_qp *qp)
+static void clear_requester(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_early *early = qp->req.early;
 
@@ -264,7 +264,7 @@ static void clear_requester(struct urxe_qp *qp)
 	qp->req.early = early;
 }
 
-static void start_requester(struct urxe_qp *qp)
+static void start_requester(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_requester *r = &qp->req;
 

@@ -16,6 +16,7 @@
 #include "recover.h"
 #include "requester.h"
 #include "retry.h"
+#include "trace.h"
 
 #define STRIKES	  2  /* in a row: the peer goes back N */
 #define FREE_NAKS 16 /* of one packet */
@@ -52,7 +53,7 @@ static void again(struct urxe_again *g, uint32_t psn, uint32_t n, bool part)
 }
 
 /* How many PSNs the @n packets from PSN @psn on take. */
-static uint32_t span(const struct urxe_qp *qp, uint32_t psn, uint32_t n)
+static uint32_t span(const struct urxe_qp *qp, uint32_t psn, uint32_t n) URXE_REQUIRES(qp->lock)
 {
 	uint32_t sum = 0;
 
@@ -131,6 +132,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	g->count = span(qp, psn, n);
 	g->high = r->max_psn;
 	g->when = now;
+	urxe_trace_resend(qp, psn, g->count);
 	again(g, psn, g->count, false);
 	newest(r, psn, g->count);
 }
@@ -161,6 +163,7 @@ void urxe_recover_hole(struct urxe_qp *qp, uint64_t now)
 	g->asked_high = r->max_psn;
 	g->after = 0;
 	g->asked_end = urxe_psn_add(r->una, n);
+	urxe_trace_resend(qp, r->una, n);
 	again(g, r->una, n, true);
 }
 

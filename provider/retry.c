@@ -6,10 +6,11 @@
  * A gap is told by a NAK, once (IBTA 9.7.5.2.8). Where nothing follows the packet that was lost, or
  * the NAK, the ACK or the packet sent again is lost in its turn, both ends are silent, and the ACK
  * time-out is made for peers that are far or gone: a hundred round trips, often. So the round trip
- * is measured, and after a silence that is long by this measure (RFC 6298) the requester begins
- * again at the oldest packet, with the least window. Any ACK says where the responder really is;
- * if it has everything, nothing was lost, and the window is what it was. Duplicates are harmless,
- * the retry count does not know of them, and the ACK time-out comes when it would have come.
+ * is measured, and after a silence that is long by this measure (RFC 6298) the oldest and the
+ * newest packet are sent again (recover.c). If that is not answered either, the requester begins
+ * again at the oldest packet, with the least window. Any ACK says where the responder really is; if
+ * it has everything, nothing was lost, and the window is what it was. Duplicates are harmless, the
+ * retry count does not know of them, and the ACK time-out comes when it would have come.
  *
  * A peer that waits for a processor is silent towards all QPs, and so is the world if it is we who
  * waited. Time in which nobody was heard tells a QP nothing; in it, one of them asks.

@@ -119,6 +119,12 @@ void urxe_trace_go_back(const struct urxe_qp *qp, uint32_t psn)
 	urxe_debug("QP %06x: sends again from PSN %u, was at %u", qp->qpn, psn, r->psn);
 }
 
+void urxe_trace_resend(const struct urxe_qp *qp, uint32_t psn, uint32_t count)
+{
+	FIRE(resend, qp->qpn, psn, count);
+	urxe_debug("QP %06x: sends again PSN %u alone, count %u", qp->qpn, psn, count);
+}
+
 void urxe_trace_probe(const struct urxe_qp *qp, uint64_t silence)
 {
 	const struct urxe_requester *r = &qp->req;

@@ -23,6 +23,7 @@
 	X(packet_rx, qpn, opcode, name, psn, length)                \
 	X(packet_drop, qpn, psn, reason)                            \
 	X(go_back, qpn, psn, from, una)                             \
+	X(resend, qpn, psn, count)                                  \
 	X(probe, qpn, una, max_psn, silence)                        \
 	X(timeout, qpn, una, max_psn, retries)                      \
 	X(rtt, qpn, rtt, smoothed)                                  \
@@ -48,6 +49,8 @@ void urxe_trace_event(const char *object, uint32_t number, enum ibv_event_type e
 void urxe_trace_packet_drop(uint32_t qpn, uint32_t psn, enum urxe_stat why);
 /** urxe_trace_go_back - the requester is about to send from @psn on again. */
 void urxe_trace_go_back(const struct urxe_qp *qp, uint32_t psn);
+/** urxe_trace_resend - @count PSNs from @psn on are sent again, and what is behind them is not. */
+void urxe_trace_resend(const struct urxe_qp *qp, uint32_t psn, uint32_t count);
 /** urxe_trace_probe - nothing was heard of the peer for @silence ns. */
 void urxe_trace_probe(const struct urxe_qp *qp, uint64_t silence);
 /** urxe_trace_timeout - the ACK time-out; without retries left, the QP fails. */

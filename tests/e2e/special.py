@@ -525,11 +525,11 @@ def status(report, _kind, why_not):
 
 BPFTRACE = "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec bpftrace -B line %s"
 # Of loss.bt, at 1 % loss of what the client sends.
-SEEN = (r'@faults\[fault_tx_drop\]: \d', r'@not_taken\[rx_out_of_sequence\]: \d', r'@naks_sent\[PSN_SEQUENCE\]: \d',
+SEEN = (r'@faults\[fault_tx_drop\]: \d', r'@not_taken\[rx_duplicate\]: \d', r'@naks_sent\[PSN_SEQUENCE\]: \d',
         r'@naks_received\[PSN_SEQUENCE\]: \d', r'@sent_again_qp\[\d+\]: \d', r'@packets_sent_again:', r'@round_trip_us:')
 LINES = (r'QP [0-9a-f]{6}: RTR -> RTS', r'QP [0-9a-f]{6}: fault_tx_drop as configured, PSN \d+',
          r'QP [0-9a-f]{6}: <- NAK PSN_SEQUENCE, PSN \d+, \d of 7 retries left',
-         r'QP [0-9a-f]{6}: sends again from PSN \d+, was at \d+')
+         r'QP [0-9a-f]{6}: sends again PSN \d+ alone, count \d+')
 
 
 def lossy_write(log='warn'):
