@@ -16,7 +16,7 @@
 #define URXE_DPDK_SHARED  "liburxe-dpdk.so"	   /* with the shared libraries of DPDK */
 #define URXE_DPDK_STATIC  "liburxe-dpdk-static.so" /* with a DPDK of its own in it */
 #define URXE_DPDK_SYMBOL  "urxe_dpdk_library"	   /* a struct urxe_dpdk */
-#define URXE_DPDK_VERSION 2 /* grows with any change of what is below, and of what it includes */
+#define URXE_DPDK_VERSION 3 /* grows with any change of what is below, and of what it includes */
 
 struct urxe_dpdk {
 	uint32_t version; /* URXE_DPDK_VERSION; the rest is another's if it differs */
