@@ -564,19 +564,18 @@ static void carrier_changed(struct urxe_port *port, uint64_t now) URXE_REQUIRES(
 
 void urxe_neigh_doubt(struct urxe_port *port)
 {
-	struct urxe_neigh_table *t = &port->neigh;
 	uint64_t now = urxe_port_now(port);
 
 	if (!port->ops->resolve)
 		return;
-	urxe_spin_lock(&t->lock);
+	urxe_spin_lock(&port->neigh.lock);
 	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
-		for (struct urxe_neigh *n = t->bucket[b]; n; n = n->next) {
+		for (struct urxe_neigh *n = port->neigh.bucket[b]; n; n = n->next) {
 			if (state_of(n) == NEIGH_REACHABLE)
 				enter(port, n, NEIGH_STALE, NULL, linger(n, now));
 		}
 	}
-	urxe_spin_unlock(&t->lock);
+	urxe_spin_unlock(&port->neigh.lock);
 }
 
 /* Has the carrier come? Locked. */

@@ -366,9 +366,6 @@ struct urxe_port *urxe_context_port(struct ibv_context *ctx);
 
 /** urxe_peer_gone - the port's hook: notes that the process with @slot died. Takes no lock. */
 void urxe_peer_gone(void *dev, unsigned slot);
-/** urxe_peer_check - notes it if the QP's peer is no more, which was told before the QP knew of it.
- * Takes no lock. */
-void urxe_peer_check(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 
 /**
  * urxe_peer_gone_run - RC QPs whose peer died: what they have outstanding, and what is posted from

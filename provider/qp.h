@@ -502,4 +502,9 @@ void urxe_mw_release_qp(struct urxe_qp *qp);
 /** urxe_event_qp - raise an event on the contexts of those who have the QP; qp->lock held. */
 void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type) URXE_REQUIRES(qp->lock);
 
+/* ---- peer_gone.c ---- */
+/** urxe_peer_check - notes it if the QP's peer is no more, which was told before the QP knew of it.
+ * Takes no lock. */
+void urxe_peer_check(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+
 #endif
