@@ -54,6 +54,7 @@ struct fabric_peer {
 	bool used;  /* since the last look */
 	unsigned idle;
 	unsigned fulls;
+	unsigned refused;     /* times in a row that it could not grow */
 	uint32_t incarnation; /* of who reads tx */
 	uint32_t max;	      /* bytes of the longest frame it takes */
 	uint8_t mac[6];	      /* by which it is reached */
@@ -91,8 +92,10 @@ struct fabric_link {
 	uint8_t dirty[URXE_FABRIC_SLOTS];
 	uint64_t held[FABRIC_WORDS]; /* peers that frames of ours wait for */
 	atomic_uint coming;	     /* how many of them are not there yet */
-	unsigned polls;		     /* that found nothing */
-	uint64_t tidied;	     /* when idle rings were last looked for */
+	/* Bytes of rings that have grown, in our memory, and how many at most; under lock. */
+	uint64_t grown, grown_most;
+	unsigned polls;	 /* that found nothing */
+	uint64_t tidied; /* when idle rings were last looked for */
 	struct urxe_buf_pool pool;
 	struct fabric_slot *slots, *free_slots;
 	atomic_bool waiting, kicked, look;

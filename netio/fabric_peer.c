@@ -13,11 +13,12 @@
 #include "urxe/free.h"
 #include "urxe/log.h"
 
-#define MAX_RINGS   4  /* of one peer at a time: the one it writes to, and some not read yet */
-#define GROW_AFTER  32 /* times that a ring was full, and read since */
-#define GROW_STEP   4  /* times as large */
-#define IDLE_LOOKS  10 /* that found it unused */
-#define PUBLISH_PER 4  /* a quarter of a ring is published before the burst is over */
+#define MAX_RINGS    4	 /* of one peer at a time: the one it writes to, and some not read yet */
+#define GROW_AFTER   32u /* times that a ring was full, and read since */
+#define GROW_STEP    4	 /* times as large */
+#define REFUSED_MOST 10	 /* times that the wait for the next try is doubled */
+#define IDLE_LOOKS   10	 /* that found it unused */
+#define PUBLISH_PER  4	 /* a quarter of a ring is published before the burst is over */
 
 /* Words of a request and its answer. */
 enum {
@@ -49,23 +50,35 @@ static void post_rx(struct fabric_link *l, unsigned slot, struct fabric_rx *rx)
 	post(l, slot);
 }
 
-static int count_ring(struct fabric_link *l, unsigned slot)
+/* What a ring takes of the memory that is there for those that have grown. */
+static uint32_t grown_by(uint32_t size)
 {
-	struct fabric_mail *m = &l->peer[slot].mail;
-	bool many;
-
-	urxe_spin_lock(&l->lock);
-	many = m->rings >= MAX_RINGS;
-	m->rings += !many;
-	urxe_spin_unlock(&l->lock);
-	return many ? EAGAIN : 0;
+	return size > URXE_RING_FIRST ? size : 0;
 }
 
-static void uncount_ring(struct fabric_link *l, struct fabric_peer *p)
+static int count_ring(struct fabric_link *l, unsigned slot, uint32_t size)
 {
+	struct fabric_mail *m = &l->peer[slot].mail;
+	int err = 0;
+
 	urxe_spin_lock(&l->lock);
-	p->mail.rings--;
+	if (m->rings >= MAX_RINGS) {
+		err = EAGAIN;
+	} else if (grown_by(size) > l->grown_most - l->grown) {
+		err = ENOBUFS;
+	} else {
+		m->rings++;
+		l->grown += grown_by(size);
+	}
 	urxe_spin_unlock(&l->lock);
+	return err;
+}
+
+static void uncount_ring(struct fabric_link *l, struct fabric_peer *p, uint32_t size)
+	URXE_REQUIRES(l->lock)
+{
+	p->mail.rings--;
+	l->grown -= grown_by(size);
 }
 
 static int asked(void *arg, unsigned slot, uint32_t incarnation,
@@ -73,28 +86,31 @@ static int asked(void *arg, unsigned slot, uint32_t incarnation,
 {
 	struct fabric_link *l = arg;
 	struct fabric_rx *rx;
+	uint32_t size;
 	int err;
 
 	if (req->fd >= 0)
 		close(req->fd);
 	if (slot >= URXE_FABRIC_SLOTS || req->w[WORD_SIZE] > URXE_RING_LARGEST)
 		return EINVAL;
-	err = count_ring(l, slot);
+	size = (uint32_t)req->w[WORD_SIZE];
+	err = count_ring(l, slot, size);
 	if (err)
 		return err;
 	rx = calloc(1, sizeof(*rx));
-	err = rx ? urxe_ring_create(&rx->ring, (uint32_t)req->w[WORD_SIZE], l->room, &ans->fd)
-		 : ENOMEM;
+	err = rx ? urxe_ring_create(&rx->ring, size, l->room, &ans->fd) : ENOMEM;
 	if (err) {
 		urxe_free(rx);
-		uncount_ring(l, &l->peer[slot]);
+		urxe_spin_lock(&l->lock);
+		uncount_ring(l, &l->peer[slot], size);
+		urxe_spin_unlock(&l->lock);
 		return err;
 	}
 	*close_fd = true;
 	rx->slot = slot;
 	rx->incarnation = incarnation;
 	rx->writer = urxe_fabric_bell(l->fabric, slot);
-	ans->w[WORD_SIZE] = req->w[WORD_SIZE];
+	ans->w[WORD_SIZE] = size;
 	ans->w[WORD_MAX] = l->room;
 	post_rx(l, slot, rx);
 	return 0;
@@ -306,6 +322,8 @@ static void take_answer(struct fabric_link *l, unsigned slot, const struct fabri
 
 	p->asked = false;
 	if (m->err) {
+		/* Its memory for larger rings is used up: we ask more rarely. */
+		p->refused += m->err == ENOBUFS && p->refused < REFUSED_MOST;
 		/* One that does not answer is asked again, by whoever sends to it next. */
 		if (!p->on)
 			drop_held(l, slot);
@@ -322,6 +340,7 @@ static void take_answer(struct fabric_link *l, unsigned slot, const struct fabri
 	p->tx.stage = &p->stage;
 	p->on = true;
 	p->used = true;
+	p->refused = 0;
 	p->incarnation = m->incarnation;
 	p->max = m->max;
 	p->bell = urxe_fabric_bell(l->fabric, slot);
@@ -344,7 +363,7 @@ static void free_rx(struct fabric_link *l, struct fabric_peer *p, struct fabric_
 	/* Nobody looks at it from here on. */
 	urxe_spin_lock(&l->lock);
 	atomic_store(&p->at, p->rx ? urxe_ring_at(&p->rx->ring) : NULL);
-	p->mail.rings--;
+	uncount_ring(l, p, rx->ring.size);
 	urxe_spin_unlock(&l->lock);
 	urxe_ring_unmap(rx->ring.mem, rx->ring.size);
 	urxe_free(rx);
@@ -513,7 +532,7 @@ void fabric_peer_full(struct fabric_link *l, unsigned slot)
 	if (urxe_ring_progress(&p->tx) || !p->stuck)
 		p->fulls++;
 	p->stuck = true;
-	if (p->fulls >= GROW_AFTER && !p->asked && p->tx.size < URXE_RING_LARGEST) {
+	if (p->fulls >= GROW_AFTER << p->refused && !p->asked && p->tx.size < URXE_RING_LARGEST) {
 		p->fulls = 0;
 		ask(l, slot, p->tx.size * GROW_STEP);
 	}

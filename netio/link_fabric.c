@@ -19,9 +19,10 @@
 #include "urxe/log.h"
 
 #define TIDY_NS	   URXE_SEC
-#define MAX_DEAD   8	/* that are buried for one question */
-#define VISIT	   4	/* a quarter of a ring is borrowed at a time */
-#define PATIENCE   4096 /* looks at a silent ring, of one; fewer where more are watched */
+#define GROWN_MOST (32u << 20) /* bytes of rings that have grown */
+#define MAX_DEAD   8	       /* that are buried for one question */
+#define VISIT	   4	       /* a quarter of a ring is borrowed at a time */
+#define PATIENCE   4096	       /* looks at a silent ring, of one; fewer where more are watched */
 #define TIDY_POLLS 0x10000
 
 /* A forked child has the parent's link, and not its memory. */
@@ -553,6 +554,7 @@ static int fabric_open(void *arg, const struct urxe_port_config *cfg, const uint
 	l->fabric = arg;
 	l->room = l3_mtu + ETH_LEN + VLAN_LEN;
 	l->pool.room = l->room;
+	l->grown_most = GROWN_MOST;
 	urxe_spin_init(&l->lock);
 	err = start(l, info);
 	if (err) {

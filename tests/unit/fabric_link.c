@@ -286,6 +286,33 @@ static void test_growth(void)
 	stop_all();
 }
 
+/* Memory for rings that grow is bounded: what is used up is no error, and comes back. */
+static void test_growth_bound(void)
+{
+	struct fabric_peer *p;
+
+	start_all(true);
+	inside(&e[1])->grown_most = URXE_RING_FIRST * 4 - 1;
+	attach(&e[0], &e[1]);
+	p = &inside(&e[0])->peer[e[1].slot];
+	while (p->refused < 2) {
+		drain(&e[1], stuff(&e[0], &e[1], 4000));
+		poll_end(&e[0]);
+		sched_yield();
+	}
+	CU_ASSERT_EQUAL(p->tx.size, URXE_RING_FIRST);
+	inside(&e[1])->grown_most = URXE_RING_FIRST * 4;
+	while (p->tx.size == URXE_RING_FIRST) {
+		drain(&e[1], stuff(&e[0], &e[1], 4000));
+		poll_end(&e[0]);
+		sched_yield();
+	}
+	CU_ASSERT_EQUAL(p->refused, 0);
+	CU_ASSERT_EQUAL(inside(&e[1])->grown, URXE_RING_FIRST * 4);
+	CU_ASSERT_EQUAL(e[1].wrong, 0);
+	stop_all();
+}
+
 /* A pair that falls silent gives its memory back, and may talk again. */
 static void test_idle(void)
 {
@@ -343,8 +370,11 @@ static void test_gone(void)
 	n = stuff(&e[0], &e[1], 1000);
 	stop(&e[0]);
 	CU_ASSERT_EQUAL(drain(&e[1], n), n);
-	while (place(&e[1], &e[0], 100) != EHOSTUNREACH)
+	/* Until it is told, its ring may be full. */
+	while (place(&e[1], &e[0], 100) != EHOSTUNREACH) {
+		poll_end(&e[1]);
 		sched_yield();
+	}
 	while (inside(&e[1])->peer[e[0].slot].mail.rings) {
 		poll_end(&e[1]);
 		sched_yield();
@@ -561,5 +591,6 @@ static void test_fork(void)
 }
 
 URXE_TEST_MAIN("fabric_link", T(test_frames), T(test_nobody), T(test_full), T(test_growth),
-	       T(test_idle), T(test_late_answers), T(test_gone), T(test_own_frames), T(test_sleep),
-	       T(test_rubbish), T(test_group), T(test_resolve), T(test_fork))
+	       T(test_growth_bound), T(test_idle), T(test_late_answers), T(test_gone),
+	       T(test_own_frames), T(test_sleep), T(test_rubbish), T(test_group), T(test_resolve),
+	       T(test_fork))
