@@ -16,6 +16,7 @@
 #define RETRY_MAX  (32 * FABRIC_MSEC)
 #define LOOK_EVERY FABRIC_SEC	      /* at those whose pidfd we have */
 #define LOOK_OFTEN (20 * FABRIC_MSEC) /* and at others, by their locks */
+#define LOOK_SOON  FABRIC_MSEC	      /* at one whose end we were told of */
 
 static struct urxe_ftable *table(struct urxe_fabric *f)
 {
@@ -78,16 +79,22 @@ static bool still_there(struct urxe_fabric *f, unsigned slot)
 
 void urxe_fpeer_pidfd(struct urxe_fabric *f, unsigned slot)
 {
+	uint64_t soon = urxe_fabric_now() + LOOK_SOON;
 	struct urxe_fpeer *p = &f->peer[slot];
 
 	if (!p->watched || p->pidfd < 0)
 		return;
-	if (!still_there(f, slot))
+	if (!still_there(f, slot)) {
 		gone(f, slot);
-	else
-		urxe_fabric_unpoll(
-			f, &p->pidfd); /* it was something else: we look ourselves from now on */
-	f->look = 0;
+		return;
+	}
+	/*
+	 * Somebody else buries it at this moment, who has its lock for that; or it was no pidfd. We
+	 * look ourselves from now on.
+	 */
+	urxe_fabric_unpoll(f, &p->pidfd);
+	if (f->look > soon)
+		f->look = soon;
 }
 
 void urxe_fpeer_leaves(struct urxe_fabric *f, unsigned slot)
