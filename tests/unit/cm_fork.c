@@ -221,6 +221,14 @@ int main(int argc, char **argv)
 	sch = rdma_create_event_channel();
 	TRY(sch);
 	failed |= waiting_event(sch) || family(sch);
+#ifdef __SANITIZE_THREAD__
+	/* It ends a child whose thread gets the stack of one of its parent's, as the fabric's do.
+	 */
+	if (!strcmp(own_addr, "127.0.0.1")) {
+		printf("skipped: children of a CM that is up\n");
+		return failed ? 1 : 0;
+	}
+#endif
 	/* The CM is up now. */
 	failed |= family(NULL);
 	return failed ? 1 : 0;
