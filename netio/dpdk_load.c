@@ -24,6 +24,13 @@
 
 #define EAL_FILE "librte_eal.so"
 
+/* TSan is told by the names of DPDK's libraries to leave it alone (tests/tsan.supp). */
+#ifdef __SANITIZE_THREAD__
+#define LINKED_IN false
+#else
+#define LINKED_IN true
+#endif
+
 /* Where a test has it linked in. */
 extern const struct urxe_dpdk urxe_dpdk_library __attribute__((weak, visibility("hidden")));
 
@@ -144,7 +151,7 @@ static int load(bool plugins, void **lib, char *err, size_t errlen)
 	char path[PATH_MAX];
 
 	/* EAL loads each shared driver that is installed, some hundred, before it looks at any. */
-	if (theirs == THEIRS_NONE && !plugins)
+	if (theirs == THEIRS_NONE && !plugins && LINKED_IN)
 		apart = find_library(URXE_DPDK_STATIC, path, sizeof(path));
 	if (apart && !find_library(URXE_DPDK_STATIC, path, sizeof(path))) {
 		if (theirs == THEIRS_EXPORTS) {
