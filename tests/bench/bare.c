@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "measure.h"
 #include "netio/config.h"
 #include "netio/link_ethdev.h"
 #include "netio/port.h"
@@ -279,13 +280,6 @@ static void ask(unsigned kind)
 	need(ETIMEDOUT, "peer");
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static int lat(uint32_t size, uint64_t rounds)
 {
 	uint64_t *t = calloc(rounds, sizeof(*t)), start, v, lost = 0;
@@ -299,9 +293,7 @@ static int lat(uint32_t size, uint64_t rounds)
 		else if (++lost > 100)
 			need(ETIMEDOUT, "ping");
 	}
-	qsort(t, rounds, sizeof(*t), by_value);
-	v = t[rounds / 2];
-	printf("%.3f\n", (double)v / 2e3);
+	printf("%.3f\n", (double)measure_median(t, rounds) / 2e3);
 	free(t);
 	return 0;
 }

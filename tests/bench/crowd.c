@@ -14,7 +14,6 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,6 +27,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "measure.h"
 
 #define MOST	64
 #define BATCH	32
@@ -68,44 +69,11 @@ struct node {
 
 static struct shared *shared;
 
-static void need(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "crowd: %s: %s\n", what, strerror(errno));
-		exit(1);
-	}
-}
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void nap(uint64_t ns)
 {
 	struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 
 	nanosleep(&t, NULL);
-}
-
-/* Two that wait for each other have a processor each: the @which-th of those we may use. */
-static void pin(unsigned which)
-{
-	cpu_set_t may, one;
-
-	CPU_ZERO(&one);
-	if (sched_getaffinity(0, sizeof(may), &may) || CPU_COUNT(&may) < 2)
-		return;
-	for (unsigned i = 0; i < CPU_SETSIZE; i++) {
-		if (CPU_ISSET(i, &may) && !which--) {
-			CPU_SET(i, &one);
-			sched_setaffinity(0, sizeof(one), &one);
-			return;
-		}
-	}
 }
 
 /* Until all are here. */
@@ -127,13 +95,13 @@ static void open_device(struct node *n)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
-	need(list && list[0], "no device");
+	measure_need(list && list[0], "no device");
 	n->ctx = ibv_open_device(list[0]);
-	need(n->ctx, "open");
+	measure_need(n->ctx, "open");
 	ibv_free_device_list(list);
 	n->pd = ibv_alloc_pd(n->ctx);
 	n->cq = ibv_create_cq(n->ctx, WINDOW * MOST, NULL, NULL, 0);
-	need(n->pd && n->cq, "objects");
+	measure_need(n->pd && n->cq, "objects");
 }
 
 static void make_memory(struct node *n)
@@ -142,10 +110,10 @@ static void make_memory(struct node *n)
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-	need(p != MAP_FAILED, "memory");
+	measure_need(p != MAP_FAILED, "memory");
 	memset(p, 0xff, len);
 	n->mr = ibv_reg_mr(n->pd, p, len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	need(n->mr, "MR");
+	measure_need(n->mr, "MR");
 }
 
 static void make_qp(struct node *n, unsigned to)
@@ -159,15 +127,15 @@ static void make_qp(struct node *n, unsigned to)
 				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 	struct ibv_qp *qp = ibv_create_qp(n->pd, &init);
 
-	need(qp, "QP");
+	measure_need(qp, "QP");
 	errno = ibv_modify_qp(qp, &attr,
 			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	need(!errno, "INIT");
+	measure_need(!errno, "INIT");
 	n->peer[to].qp = qp;
 	shared->end[n->self][to].qpn = qp->qp_num;
 	shared->end[n->self][to].rkey = n->mr->rkey;
 	shared->end[n->self][to].addr = (uintptr_t)n->mr->addr + n->size;
-	need(!ibv_query_gid(n->ctx, 1, 0, &shared->end[n->self][to].gid), "GID");
+	measure_need(!ibv_query_gid(n->ctx, 1, 0, &shared->end[n->self][to].gid), "GID");
 }
 
 static void connect_qp(struct node *n, unsigned to)
@@ -186,14 +154,14 @@ static void connect_qp(struct node *n, unsigned to)
 			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				      IBV_QP_MIN_RNR_TIMER);
-	need(!errno, "RTR");
+	measure_need(!errno, "RTR");
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = 17;
 	attr.retry_cnt = attr.rnr_retry = 7;
 	errno = ibv_modify_qp(p->qp, &attr,
 			      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	need(!errno, "RTS");
+	measure_need(!errno, "RTS");
 	p->addr = shared->end[to][n->self].addr;
 	p->rkey = shared->end[to][n->self].rkey;
 }
@@ -233,7 +201,7 @@ static void post_batch(struct node *n, unsigned to)
 		wr[i].wr.rdma.rkey = p->rkey;
 	}
 	errno = ibv_post_send(p->qp, wr, &bad);
-	need(!errno, "post");
+	measure_need(!errno, "post");
 	p->under_way += n->batch;
 }
 
@@ -243,7 +211,7 @@ static uint64_t reap(struct node *n)
 	struct ibv_wc wc[POLLED];
 	int got = ibv_poll_cq(n->cq, POLLED, wc);
 
-	need(got >= 0, "poll");
+	measure_need(got >= 0, "poll");
 	for (int i = 0; i < got; i++) {
 		if (wc[i].status != IBV_WC_SUCCESS) {
 			fprintf(stderr, "crowd: %s\n", ibv_wc_status_str(wc[i].status));
@@ -292,7 +260,7 @@ static void child(unsigned self, unsigned all, bool pairs, uint32_t size)
 	struct node *n = calloc(1, sizeof(*n));
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	need(n, "memory");
+	measure_need(n, "memory");
 	n->self = self;
 	n->all = all;
 	n->size = size;
@@ -312,7 +280,7 @@ static int crowd(bool pairs, unsigned all, uint32_t size, double seconds)
 	for (unsigned i = 0; i < all; i++) {
 		pid_t pid = fork();
 
-		need(pid >= 0, "fork");
+		measure_need(pid >= 0, "fork");
 		if (!pid)
 			child(i, all, pairs, size);
 	}
@@ -321,10 +289,10 @@ static int crowd(bool pairs, unsigned all, uint32_t size, double seconds)
 		if (waitpid(-1, &status, WNOHANG) > 0)
 			return 1;
 	}
-	start = now();
+	start = measure_now();
 	nap((uint64_t)(seconds * 1e9));
 	atomic_store(&shared->stop, true);
-	end = now();
+	end = measure_now();
 	while (wait(&status) > 0)
 		bad |= status;
 	printf("%.4f\n", (double)atomic_load(&shared->done) / (double)(end - start) * 1e3);
@@ -332,13 +300,6 @@ static int crowd(bool pairs, unsigned all, uint32_t size, double seconds)
 }
 
 /* ---- to and fro ---- */
-
-static int by_value(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
 
 /* The last of its bytes is written by the peer. */
 static void await(struct node *n, uint8_t what)
@@ -360,27 +321,27 @@ static void to_and_fro(unsigned self, unsigned rounds)
 	struct node *n = calloc(1, sizeof(*n));
 	uint64_t *t = calloc(rounds, sizeof(*t)), start;
 
-	need(n && t, "memory");
+	measure_need(n && t, "memory");
 	n->self = self;
 	n->all = 2;
 	n->size = 2;
 	n->batch = 1;
 	join(n, true);
-	pin(self); /* not before: the device would take itself to have one processor alone */
+	measure_pin(
+		self); /* not before: the device would take itself to have one processor alone */
 	for (unsigned i = 0; i < rounds; i++) {
-		start = now();
+		start = measure_now();
 		if (self)
 			await(n, (uint8_t)i);
 		say(n, (uint8_t)i);
 		if (!self)
 			await(n, (uint8_t)i);
-		t[i] = now() - start;
+		t[i] = measure_now() - start;
 	}
 	while (n->peer[!self].under_way)
 		reap(n);
-	qsort(t, rounds, sizeof(*t), by_value);
 	if (!self)
-		printf("%.3f\n", (double)t[rounds / 2] / 2e3);
+		printf("%.3f\n", (double)measure_median(t, rounds) / 2e3);
 	exit(0);
 }
 
@@ -400,7 +361,7 @@ static void idler(unsigned self, unsigned seconds)
 	struct node *n = calloc(1, sizeof(*n));
 	double before;
 
-	need(n, "memory");
+	measure_need(n, "memory");
 	n->self = self;
 	n->all = 2;
 	n->size = 64;
@@ -428,7 +389,7 @@ static int two(void (*what)(unsigned self, unsigned arg), unsigned arg)
 	for (unsigned i = 0; i < 2; i++) {
 		pid_t pid = fork();
 
-		need(pid >= 0, "fork");
+		measure_need(pid >= 0, "fork");
 		if (!pid)
 			what(i, arg);
 	}
@@ -444,9 +405,9 @@ static int opener(void)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	uint64_t at;
 
-	need(list && list[0] && ibv_open_device(list[0]), "open");
-	at = now();
-	need(write(1, &at, sizeof(at)) == sizeof(at), "write");
+	measure_need(list && list[0] && ibv_open_device(list[0]), "open");
+	at = measure_now();
+	measure_need(write(1, &at, sizeof(at)) == sizeof(at), "write");
 	_exit(0);
 }
 
@@ -457,16 +418,16 @@ static uint64_t open_one(void)
 	int p[2], status;
 	pid_t pid;
 
-	need(!pipe(p), "pipe");
-	start = now();
+	measure_need(!pipe(p), "pipe");
+	start = measure_now();
 	pid = vfork();
-	need(pid >= 0, "fork");
+	measure_need(pid >= 0, "fork");
 	if (!pid) {
 		dup2(p[1], 1);
 		execv("/proc/self/exe", argv);
 		_exit(1);
 	}
-	need(read(p[0], &at, sizeof(at)) == sizeof(at), "read");
+	measure_need(read(p[0], &at, sizeof(at)) == sizeof(at), "read");
 	waitpid(pid, &status, 0);
 	close(p[0]);
 	close(p[1]);
@@ -477,11 +438,10 @@ static int opens(unsigned count)
 {
 	uint64_t *t = calloc(count, sizeof(*t));
 
-	need(t && count, "count");
+	measure_need(t && count, "count");
 	for (unsigned i = 0; i < count; i++)
 		t[i] = open_one();
-	qsort(t, count, sizeof(*t), by_value);
-	printf("%.3f\n", (double)t[count / 2] / 1e6);
+	printf("%.3f\n", (double)measure_median(t, count) / 1e6);
 	return 0;
 }
 
@@ -495,7 +455,7 @@ int main(int argc, char **argv)
 		return opens((unsigned)atoi(argv[2]));
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
-	need(shared != MAP_FAILED, "memory");
+	measure_need(shared != MAP_FAILED, "memory");
 	if (!strcmp(what, "idle") && argc == 3)
 		return two(idler, (unsigned)atoi(argv[2]));
 	if (!strcmp(what, "lat") && argc == 3)

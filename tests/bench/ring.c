@@ -21,9 +21,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "measure.h"
 #include "netio/config.h"
 #include "netio/fabric_ring.h"
 #include "netio/link_fabric.h"
@@ -38,59 +38,13 @@
 #define SLOT	1 /* of either writer, in the other's bell */
 #define MTU	4200
 
-static void need(bool good, const char *what)
-{
-	if (!good) {
-		fprintf(stderr, "ring: %s: %s\n", what, strerror(errno));
-		exit(1);
-	}
-}
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static uint64_t median(uint64_t *t, uint64_t n)
-{
-	qsort(t, n, sizeof(*t), by_value);
-	return t[n / 2];
-}
-
 static void *memory(size_t len, int flags)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_POPULATE | flags, -1,
 		       0);
 
-	need(p != MAP_FAILED, "memory");
+	measure_need(p != MAP_FAILED, "memory");
 	return p;
-}
-
-/* Two that wait for each other have a processor each: the @which-th of those we may use. */
-static void pin(unsigned which)
-{
-	cpu_set_t may, one;
-
-	CPU_ZERO(&one);
-	if (sched_getaffinity(0, sizeof(may), &may) || CPU_COUNT(&may) < 2)
-		return;
-	for (unsigned i = 0; i < CPU_SETSIZE; i++) {
-		if (CPU_ISSET(i, &may) && !which--) {
-			CPU_SET(i, &one);
-			sched_setaffinity(0, sizeof(one), &one);
-			return;
-		}
-	}
 }
 
 /* ---- rings ---- */
@@ -179,20 +133,20 @@ static double ping(struct side *s, uint32_t size, uint64_t rounds)
 {
 	uint64_t *t = calloc(rounds, sizeof(*t)), start;
 
-	need(t, "memory");
+	measure_need(t, "memory");
 	for (uint64_t i = 0; i < rounds; i++) {
-		start = now();
+		start = measure_now();
 		send_one(s, size);
 		wait_one(s, size);
-		t[i] = now() - start;
+		t[i] = measure_now() - start;
 	}
-	return (double)median(t, rounds) / 2e3;
+	return (double)measure_median(t, rounds) / 2e3;
 }
 
 /* One way; the far end says when it has all. Packets a nanosecond. */
 static double blast(struct side *s, uint32_t size, uint64_t count)
 {
-	uint64_t start = now();
+	uint64_t start = measure_now();
 	unsigned spins = 0;
 
 	for (uint64_t sent = 0; sent < count;) {
@@ -206,7 +160,7 @@ static double blast(struct side *s, uint32_t size, uint64_t count)
 			relax(&spins);
 	}
 	wait_one(s, size);
-	return (double)count / (double)(now() - start);
+	return (double)count / (double)(measure_now() - start);
 }
 
 static void far_end(struct side *s, bool echo, uint32_t size, uint64_t count)
@@ -234,9 +188,9 @@ static void take_side(struct side *s, const int fd[2], unsigned which,
 
 	memset(s, 0, sizeof(*s));
 	errno = urxe_ring_map(&s->tx, RING, fd[!which]);
-	need(!errno, "ring");
+	measure_need(!errno, "ring");
 	errno = urxe_ring_map(&mine, RING, fd[which]);
-	need(!errno, "ring");
+	measure_need(!errno, "ring");
 	s->rx = (struct urxe_ring_rx){.mem = mine.mem, .size = RING, .max = 9000};
 	s->theirs = &bells[!which];
 	s->cold = memory(COLD, MAP_PRIVATE);
@@ -255,11 +209,11 @@ static int rings(const char *what, uint32_t size, uint64_t count)
 
 	for (unsigned i = 0; i < 2; i++) {
 		errno = urxe_ring_create(&unused, RING, 9000, &fd[i]);
-		need(!errno, "ring");
+		measure_need(!errno, "ring");
 	}
 	pid = fork();
-	need(pid >= 0, "fork");
-	pin(!pid);
+	measure_need(pid >= 0, "fork");
+	measure_pin(!pid);
 	take_side(&s, fd, !pid, bells);
 	if (!pid) {
 		send_one(&s, size);
@@ -292,8 +246,9 @@ static void join(struct member *m, const struct urxe_link_ops *ops)
 
 	strcpy(cfg.name, "urxe0");
 	snprintf(cfg.port, sizeof(cfg.port), "fabric,dir=%s", dir);
-	need(!ops->fabric(&cfg, &m->f) && !ops->open(m->f, &cfg, mac, MTU, &m->link, &m->info),
-	     "join");
+	measure_need(!ops->fabric(&cfg, &m->f) &&
+			     !ops->open(m->f, &cfg, mac, MTU, &m->link, &m->info),
+		     "join");
 }
 
 static void leave(struct member *m, const struct urxe_link_ops *ops)
@@ -314,7 +269,7 @@ static void attach(struct member *m, const struct urxe_link_ops *ops, unsigned s
 	while ((err = ops->reserve(m->link, 0, mac, slot << 16 | 2, 100, f)) == EINPROGRESS)
 		ops->free(m->link, 0, f, ops->rx(m->link, 0, f, BURST));
 	errno = err;
-	need(!err, "attach");
+	measure_need(!err, "attach");
 	ops->abort(m->link, 0, f);
 }
 
@@ -325,15 +280,15 @@ static pid_t others(const struct urxe_link_ops *ops, unsigned count, uint8_t *sl
 	int p[2];
 	pid_t pid;
 
-	need(m && !pipe(p), "pipe");
+	measure_need(m && !pipe(p), "pipe");
 	pid = fork();
-	need(pid >= 0, "fork");
+	measure_need(pid >= 0, "fork");
 	if (!pid) {
 		for (unsigned i = 0; i < count; i++) {
 			join(&m[i], ops);
 			slots[i] = (uint8_t)urxe_fabric_slot(m[i].f);
 		}
-		need(write(p[1], slots, count) == (ssize_t)count, "write");
+		measure_need(write(p[1], slots, count) == (ssize_t)count, "write");
 		for (;;)
 			pause();
 	}
@@ -341,7 +296,7 @@ static pid_t others(const struct urxe_link_ops *ops, unsigned count, uint8_t *sl
 	for (unsigned got = 0; got < count;) {
 		ssize_t n = read(p[0], slots + got, count - got);
 
-		need(n > 0, "read");
+		measure_need(n > 0, "read");
 		got += (unsigned)n;
 	}
 	close(p[0]);
@@ -362,17 +317,17 @@ static double attaches(const struct urxe_link_ops *ops, unsigned count)
 	struct member me;
 	pid_t pid;
 
-	need(t && count <= 200, "count");
+	measure_need(t && count <= 200, "count");
 	pid = others(ops, count, slots);
 	join(&me, ops);
 	for (unsigned i = 0; i < count; i++) {
-		start = now();
+		start = measure_now();
 		attach(&me, ops, slots[i]);
-		t[i] = now() - start;
+		t[i] = measure_now() - start;
 	}
 	end(pid);
 	leave(&me, ops);
-	return (double)median(t, count) / 1e3;
+	return (double)measure_median(t, count) / 1e3;
 }
 
 static double claims(const struct urxe_link_ops *ops, unsigned count)
@@ -382,22 +337,22 @@ static double claims(const struct urxe_link_ops *ops, unsigned count)
 	urxe_fabric_claim claim;
 	struct member me;
 
-	need(t && count, "count");
+	measure_need(t && count, "count");
 	join(&me, ops);
 	for (unsigned i = 0; i < count; i++) {
-		start = now();
+		start = measure_now();
 		for (unsigned k = 0; k < 1000; k++) {
 			uint16_t port = 0;
 
 			errno = urxe_fabric_port_claim(me.f, URXE_IDENT_TCP, gid, 0,
 						       k * 2654435761u, &port, &claim);
-			need(!errno, "claim");
+			measure_need(!errno, "claim");
 			urxe_fabric_port_release(me.f, claim);
 		}
-		t[i] = now() - start;
+		t[i] = measure_now() - start;
 	}
 	leave(&me, ops);
-	return (double)median(t, count) / 1e6;
+	return (double)measure_median(t, count) / 1e6;
 }
 
 static _Atomic uint64_t gone_at;
@@ -406,7 +361,7 @@ static void gone(void *arg, unsigned slot)
 {
 	(void)arg;
 	(void)slot;
-	atomic_store(&gone_at, now());
+	atomic_store(&gone_at, measure_now());
 }
 
 static double deaths(const struct urxe_link_ops *ops, unsigned count)
@@ -415,7 +370,7 @@ static double deaths(const struct urxe_link_ops *ops, unsigned count)
 	struct member me;
 	uint8_t slot;
 
-	need(t && count, "count");
+	measure_need(t && count, "count");
 	join(&me, ops);
 	ops->on_gone(me.link, gone, NULL);
 	for (unsigned i = 0; i < count; i++) {
@@ -423,7 +378,7 @@ static double deaths(const struct urxe_link_ops *ops, unsigned count)
 
 		attach(&me, ops, slot);
 		atomic_store(&gone_at, 0);
-		start = now();
+		start = measure_now();
 		kill(pid, SIGKILL);
 		while (!atomic_load(&gone_at))
 			sched_yield();
@@ -431,7 +386,7 @@ static double deaths(const struct urxe_link_ops *ops, unsigned count)
 		waitpid(pid, NULL, 0);
 	}
 	leave(&me, ops);
-	return (double)median(t, count) / 1e6;
+	return (double)measure_median(t, count) / 1e6;
 }
 
 static int members(const char *what, unsigned count)
@@ -439,7 +394,7 @@ static int members(const char *what, unsigned count)
 	const struct urxe_link_ops *ops = &urxe_link_fabric_ops;
 
 	strcpy(dir, "/tmp/urxe-ring-XXXXXX");
-	need(mkdtemp(dir), "folder");
+	measure_need(mkdtemp(dir), "folder");
 	if (!strcmp(what, "attach"))
 		printf("%.2f\n", attaches(ops, count));
 	else if (!strcmp(what, "claim"))
