@@ -5,6 +5,7 @@ import json
 import os
 import re
 import statistics
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -160,7 +161,7 @@ def measure(runs, note):
                         samples[key].append(value)
                 else:
                     samples[name].append(fn())
-            except (ValueError, OSError) as e:
+            except (ValueError, OSError, subprocess.SubprocessError) as e:
                 errors.append('%s, run %d: %s' % (name, run + 1, e))
     return samples, errors
 
