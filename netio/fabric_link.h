@@ -61,7 +61,8 @@ struct fabric_peer {
 	struct urxe_fabric_bell *bell;
 	struct urxe_frame *held; /* a queue of FABRIC_HELD frames of our own */
 	unsigned held_head, held_count;
-	bool coming; /* they wait for tx to be made */
+	uint64_t full_since; /* then that queue was full, and none of it was sent since; 0: no */
+	bool coming;	     /* they wait for tx to be made */
 	struct fabric_rx *rx;
 	unsigned quiet; /* looks in a row that found nothing in rx */
 	bool fading;	/* its bit in our bell is clear again */

@@ -245,6 +245,7 @@ static void drop_held(struct fabric_link *l, unsigned slot)
 	}
 	urxe_free(p->held);
 	p->held = NULL;
+	p->full_since = 0;
 	fabric_bit_clear(l->held, slot);
 }
 
@@ -583,6 +584,7 @@ static void retry(struct fabric_link *l, unsigned slot)
 		urxe_buf_put(&l->pool, &p->held[p->held_head]);
 		p->held_head = (p->held_head + 1) % FABRIC_HELD;
 		p->held_count--;
+		p->full_since = 0;
 	}
 	if (!p->held_count)
 		drop_held(l, slot);

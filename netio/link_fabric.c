@@ -19,10 +19,11 @@
 #include "urxe/log.h"
 
 #define TIDY_NS	   URXE_SEC
-#define GROWN_MOST (32u << 20) /* bytes of rings that have grown */
-#define MAX_DEAD   8	       /* that are buried for one question */
-#define VISIT	   4	       /* a quarter of a ring is borrowed at a time */
-#define PATIENCE   4096	       /* looks at a silent ring, of one; fewer where more are watched */
+#define FULL_NS	   (20 * URXE_MSEC) /* a peer that has read nothing for so long may lose MADs */
+#define GROWN_MOST (32u << 20)	    /* bytes of rings that have grown */
+#define MAX_DEAD   8		    /* that are buried for one question */
+#define VISIT	   4		    /* a quarter of a ring is borrowed at a time */
+#define PATIENCE   4096 /* looks at a silent ring, of one; fewer where more are watched */
 #define TIDY_POLLS 0x10000
 
 /* A forked child has the parent's link, and not its memory. */
@@ -146,39 +147,61 @@ static void send_all(struct fabric_link *l, const struct urxe_frame *f)
 	}
 }
 
-static void send_one(struct fabric_link *l, const struct urxe_frame *f)
+/*
+ * Many MADs at once, as when a thousand connections are made, are more than a ring of a pair that
+ * begins to talk has room for. What waits for a peer is bounded; the rest waits with us as long as
+ * that peer reads, so that nothing of a burst is lost.
+ */
+static bool has_place(struct fabric_link *l, unsigned slot)
+{
+	struct fabric_peer *p = &l->peer[slot];
+	uint64_t now;
+
+	if (p->held_count < FABRIC_HELD)
+		return true;
+	now = urxe_clock_now(NULL);
+	if (!p->full_since)
+		p->full_since = now;
+	return now - p->full_since >= FULL_NS;
+}
+
+/* False: not yet. */
+static bool send_one(struct fabric_link *l, const struct urxe_frame *f)
 {
 	unsigned slot;
 
 	if (f->len < ETH_LEN)
-		return;
+		return true;
 	if (f->data[0] & 1) {
 		send_to(l, fabric_steer_group(l, f), f);
-		return;
+		return true;
 	}
 	slot = fabric_steer_slot(l, f);
-	if (slot == FABRIC_ALL)
+	if (slot == FABRIC_ALL) {
 		send_all(l, f);
-	else if (slot != FABRIC_NOBODY)
+	} else if (slot != FABRIC_NOBODY) {
+		if (!has_place(l, slot))
+			return false;
 		fabric_peer_send(l, slot, f);
-	else if (urxe_frame_roce(f))
+	} else if (urxe_frame_roce(f)) {
 		fabric_peer_gone(l, 0);
+	}
+	return true;
 }
 
-/* Takes all: what has to wait does so for its own peer. */
+/* Others' frames wait behind one that waits for a peer: those of QPs do not go this way. */
 static unsigned fabric_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
 {
 	struct fabric_link *l = link;
+	unsigned k = 0;
 
 	if (!ours(l))
 		return n;
 	fabric_peer_retry(l);
-	for (unsigned i = 0; i < n; i++) {
-		send_one(l, &f[i]);
-		urxe_buf_put(&l->pool, &f[i]);
-	}
+	for (; k < n && send_one(l, &f[k]); k++)
+		urxe_buf_put(&l->pool, &f[k]);
 	fabric_peer_publish(l);
-	return n;
+	return k;
 }
 
 /* ---- receiving ---- */

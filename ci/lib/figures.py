@@ -87,22 +87,25 @@ def bare(wanted, mtu, link='vhost'):
     return [float(n) for n in numbers]
 
 
+CONN = r'([\d.]+) a second, connect p50 ([\d.]+) us, p99 ([\d.]+) us'
+
+
+def conn(options, pattern, mtu, link='vhost'):
+    """What tests/bench/conn.c prints, as numbers"""
+    prog = bench_program('conn')
+    result = pair('%s -s 10.0.0.1 %s' % (prog, '-q' if '-q' in options else ''),
+                  '%s -c 10.0.0.1 %s' % (prog, options), mtu, link=link)
+    found = re.search(pattern, result.b, re.S)
+    if not found:
+        raise ValueError('conn: no figures\n' + result.tail(4))
+    return tuple(float(x) for x in found.groups())
+
+
 def connections(mtu, count=2000, at_once=1000):
     """One after the other: (a second, p50 and p99 of rdma_connect() to ESTABLISHED in us); the same with
     completion queues of their own for each; at once: (a second, p50, p99, KiB a connection takes on either side)"""
-    prog = bench_program('conn')
-
-    def run(options, pattern):
-        result = pair('%s -s 10.0.0.1 %s' % (prog, '-q' if '-q' in options else ''),
-                      '%s -c 10.0.0.1 %s' % (prog, options), mtu)
-        found = re.search(pattern, result.b, re.S)
-        if not found:
-            raise ValueError('conn: no figures\n' + result.tail(4))
-        return tuple(float(x) for x in found.groups())
-
-    figures = r'([\d.]+) a second, connect p50 ([\d.]+) us, p99 ([\d.]+) us'
-    return (run('-n %d' % count, figures) + run('-q -n %d' % count, r'([\d.]+) a second') +
-            run('-p %d -n %d' % (at_once, 5 * at_once), figures + r'.*client ([\d.]+) KiB, server ([\d.]+) KiB'))
+    return (conn('-n %d' % count, CONN, mtu) + conn('-q -n %d' % count, r'([\d.]+) a second', mtu) +
+            conn('-p %d -n %d' % (at_once, 5 * at_once), CONN + r'.*client ([\d.]+) KiB, server ([\d.]+) KiB', mtu))
 
 
 def qp_memory(mtu, qps=2000):
