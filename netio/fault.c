@@ -87,8 +87,9 @@ static void hold(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct 
 	d->holding = true;
 	d->countdown = 1 + (unsigned)(urxe_random_step(&d->prng) >> 32) % HOLD_MAX_FRAMES;
 	d->deadline = urxe_port_now(lane->port) + HOLD_MAX_TIME;
-	/* Whoever sleeps till the next timer does not know of this one. */
-	urxe_port_wake(lane->port);
+	/* Whoever sleeps till the next timer does not know of this one, if it is the first. */
+	if (d->deadline < atomic_load_explicit(&lane->tick, memory_order_relaxed))
+		urxe_port_wake(lane->port);
 }
 
 unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,

@@ -6,12 +6,18 @@
 #include "caps.h"
 #include "cc.h"
 
-#define WINDOW_LUCK 3 /* packets that may be missing of any window */
+#define WINDOW_ROUND 128 /* packets of which losses are counted, at least */
 
 static void window_start(struct urxe_cc *cc)
 {
 	cc->window.cwnd = URXE_WINDOW_START;
 	cc->window.ssthresh = URXE_WINDOW;
+}
+
+/* Of a small window chance takes an eighth now and then, and that would keep it small. */
+static uint32_t round_of(const struct urxe_cc_window *w)
+{
+	return w->cwnd > WINDOW_ROUND ? w->cwnd : WINDOW_ROUND;
 }
 
 static void window_acked(struct urxe_cc *cc, uint32_t packets, uint64_t now)
@@ -21,7 +27,7 @@ static void window_acked(struct urxe_cc *cc, uint32_t packets, uint64_t now)
 	(void)now;
 	w->heeded -= packets < w->heeded ? packets : w->heeded;
 	w->round += packets;
-	if (w->round >= w->cwnd)
+	if (w->round >= round_of(w))
 		w->round = w->missed = 0;
 	if (w->cwnd >= URXE_WINDOW)
 		return;
@@ -57,7 +63,7 @@ static void window_missing(struct urxe_cc *cc, uint32_t packets, uint64_t now)
 	struct urxe_cc_window *w = &cc->window;
 
 	w->missed += packets;
-	if (w->missed <= w->cwnd / 8 || w->missed <= WINDOW_LUCK)
+	if (w->missed <= round_of(w) / 8)
 		return;
 	window_lost(cc, now);
 	w->round = w->missed = 0;

@@ -418,6 +418,8 @@ static bool send_again(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now,
 		}
 	}
 	g->left = 0;
+	/* The peer waits for this, and not for what is new. */
+	urxe_lane_flush(lane);
 	return true;
 }
 

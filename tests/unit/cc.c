@@ -12,8 +12,8 @@
 
 /* ---- the window's table ---- */
 
-/* One event a letter, with its number: a acked, l lost, m marked (packets out), t timeout, T
- * timeout again, u undo. */
+/* One event a letter, with its number: a acked, s missing, l lost, m marked (packets out), t
+ * timeout, T timeout again, u undo. */
 static void tell(struct urxe_cc *cc, const char *events)
 {
 	while (*events) {
@@ -23,6 +23,8 @@ static void tell(struct urxe_cc *cc, const char *events)
 		events = end + strspn(end, " ");
 		if (what == 'a')
 			cc->ops->acked(cc, n, 0);
+		else if (what == 's')
+			cc->ops->missing(cc, n, 0);
 		else if (what == 'l')
 			cc->ops->lost(cc, 0);
 		else if (what == 'm')
@@ -60,6 +62,12 @@ static const struct {
 	{"a mere delay: as it was", "t u", 64, 256},
 	{"however long", "a36 t T a1 T u", 100, 256},
 	{"after a loss as well", "l t u", 32, 32},
+	{"an eighth of what is out may be missing, of a small window as well", "l l s8 a60 s8", 16,
+	 16},
+	{"more is a queue that is full", "l l s8 a60 s9", 8, 8},
+	{"unless it is long ago", "l l s16 a128 s16", 17, 16},
+	{"of a large window, an eighth of that", "a192 s32", 256, 256},
+	{"and no more", "a192 s33", 128, 128},
 	{"a mark halves as a loss does", "m10", 32, 32},
 	{"once for all that was out", "m10 m9 a9 m1", 32, 32},
 	{"then it is news", "m10 a10 m5", 16, 16},
