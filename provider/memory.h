@@ -147,6 +147,23 @@ void urxe_mkey_free_later(struct urxe_mkey *mk);
 /** What urxe_mr_access() gives for a null region: reads are zeros, writes are dropped. */
 extern uint8_t urxe_null_memory[];
 
+/** urxe_mkey_special - for urxe_mkey_memory(): @at of an entry that has flags. */
+uint8_t *urxe_mkey_special(const struct urxe_mkey *mk, uint8_t *at, uint64_t len, unsigned access);
+
+/** urxe_mkey_memory - where an entry has @len bytes at @va; NULL: not all are its own. */
+static inline uint8_t *urxe_mkey_memory(const struct urxe_mkey *mk, uint64_t va, uint64_t len,
+					unsigned access)
+{
+	uint64_t off = va - mk->iova;
+
+	/* Written so that nothing wraps: va may be anything. */
+	if (va < mk->iova || off > mk->length || len > mk->length - off)
+		return NULL;
+	if (__builtin_expect(mk->flags, 0))
+		return urxe_mkey_special(mk, mk->addr + off, len, access);
+	return mk->addr + off;
+}
+
 /**
  * urxe_mr_access - the memory behind an lkey, or NULL when any rule forbids it
  * @pd: a root
@@ -154,8 +171,17 @@ extern uint8_t urxe_null_memory[];
  *
  * Within an RCU read-side section, which is as long as the pointer is good for.
  */
-uint8_t *urxe_mr_access(struct urxe_device *dev, struct urxe_pd *pd, uint32_t key, uint64_t va,
-			uint64_t len, unsigned access);
+static inline uint8_t *urxe_mr_access(struct urxe_device *dev, const struct urxe_pd *pd,
+				      uint32_t key, uint64_t va, uint64_t len, unsigned access)
+{
+	const struct urxe_mkey *mk = urxe_mkey_at(dev, key);
+
+	if (!mk || mk->key != key || mk->pd != pd || mk->kind != URXE_MKEY_MR ||
+	    (mk->access & access) != access)
+		return NULL;
+	return urxe_mkey_memory(mk, va, len, access);
+}
+
 /** urxe_mr_remote - the same for an rkey, of a region or a window, that came to @qp. */
 uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key,
 			uint64_t va, uint64_t len, unsigned access);

@@ -64,38 +64,22 @@ static void region_gone(const struct urxe_mkey *mk, const void *at, uint64_t len
 		  (unsigned long long)len, at);
 }
 
-static uint8_t *memory_at(const struct urxe_mkey *mk, uint64_t va, uint64_t len, unsigned access)
+uint8_t *urxe_mkey_special(const struct urxe_mkey *mk, uint8_t *at, uint64_t len, unsigned access)
 {
-	uint64_t off = va - mk->iova;
 	const unsigned writes =
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-	/* Written so that nothing wraps: va may be anything. */
-	if (va < mk->iova || off > mk->length || len > mk->length - off)
-		return NULL;
 	if (mk->flags & URXE_MKEY_NULL)
 		return urxe_null_memory;
 	/*
 	 * Pages of a region on demand come and go, and may be gone for good: then the access is
 	 * refused instead of carried out into nothing. Asking each time is the price of paging.
 	 */
-	if (mk->flags & URXE_MKEY_ON_DEMAND &&
-	    !urxe_memory_fault_in(mk->addr + off, len, access & writes)) {
-		region_gone(mk, mk->addr + off, len);
+	if (!urxe_memory_fault_in(at, len, access & writes)) {
+		region_gone(mk, at, len);
 		return NULL;
 	}
-	return mk->addr + off;
-}
-
-uint8_t *urxe_mr_access(struct urxe_device *dev, struct urxe_pd *pd, uint32_t key, uint64_t va,
-			uint64_t len, unsigned access)
-{
-	const struct urxe_mkey *mk = urxe_table_get(&dev->mkeys, INDEX(key));
-
-	if (!mk || mk->key != key || mk->pd != pd || mk->kind != URXE_MKEY_MR ||
-	    (mk->access & access) != access)
-		return NULL;
-	return memory_at(mk, va, len, access);
+	return at;
 }
 
 /* IBTA 10.6.7: a type 1 window belongs to a PD, one of type 2B to a PD and to one QP. */
@@ -114,8 +98,7 @@ uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint
 			uint64_t va, uint64_t len, unsigned access)
 {
 	const struct urxe_mkey *mk = urxe_mkey_remote(qp, pd, key, access);
-
-	uint8_t *at = mk ? memory_at(mk, va, len, access) : NULL;
+	uint8_t *at = mk ? urxe_mkey_memory(mk, va, len, access) : NULL;
 
 	if (!at)
 		urxe_trace_rkey_denied(qp, key, va, len, access);

@@ -228,9 +228,12 @@ static bool begin_write(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
 		return false;
 	}
-	/* Of a zero-length operation the R_Key is not checked (IBTA 9.7.4.1.3). */
+	/*
+	 * Of a zero-length operation the R_Key is not checked (IBTA 9.7.4.1.3). One packet that has
+	 * all of it is checked when it is written: its length comes first (9.7.4.1).
+	 */
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
-	    (r->length &&
+	    (r->length && !(pkt->what & URXE_OPF_LAST) &&
 	     !urxe_mr_remote(qp, r->pd, r->rkey, r->va, r->length, IBV_ACCESS_REMOTE_WRITE))) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return false;

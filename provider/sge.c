@@ -59,8 +59,10 @@ static inline bool is_one(const struct ibv_sge *sge, unsigned n, uint32_t offset
 	return n && (uint64_t)offset + len <= sge->length && len;
 }
 
-static bool gather_part(struct urxe_device *dev, struct urxe_pd *pd, uint32_t lkey, uint64_t va,
-			uint32_t len, struct urxe_tx *tx)
+static inline __attribute__((always_inline)) bool gather_part(struct urxe_device *dev,
+							      struct urxe_pd *pd, uint32_t lkey,
+							      uint64_t va, uint32_t len,
+							      struct urxe_tx *tx)
 {
 	const uint8_t *src = urxe_mr_access(dev, pd, lkey, va, len, 0);
 
@@ -91,8 +93,10 @@ bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct i
 	return w.left == 0;
 }
 
-static bool scatter_part(struct urxe_device *dev, struct urxe_pd *pd, uint32_t lkey, uint64_t va,
-			 const uint8_t *src, uint32_t len)
+static inline __attribute__((always_inline)) bool scatter_part(struct urxe_device *dev,
+							       struct urxe_pd *pd, uint32_t lkey,
+							       uint64_t va, const uint8_t *src,
+							       uint32_t len)
 {
 	uint8_t *dst = urxe_mr_access(dev, pd, lkey, va, len, IBV_ACCESS_LOCAL_WRITE);
 
