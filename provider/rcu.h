@@ -6,6 +6,7 @@
 #ifndef URXE_PROVIDER_RCU_H
 #define URXE_PROVIDER_RCU_H
 
+#include <urcu/static/urcu-bp.h>
 #include <urcu/urcu-bp.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -14,6 +15,18 @@
 #if __has_feature(thread_sanitizer)
 #define URXE_TSAN 1
 #endif
+#endif
+
+/*
+ * Inline, as liburcu means these two to be for any program: of its functions, each is a call and a
+ * look-up of thread-local storage by itself.
+ */
+#ifdef URXE_TSAN
+#define URXE_RCU_ENTER() urcu_bp_read_lock()
+#define URXE_RCU_LEAVE() urcu_bp_read_unlock()
+#else
+#define URXE_RCU_ENTER() _urcu_bp_read_lock()
+#define URXE_RCU_LEAVE() _urcu_bp_read_unlock()
 #endif
 
 #ifdef URXE_TSAN
@@ -36,14 +49,14 @@ extern char urxe_rcu_tsan_order;
  */
 static inline void urxe_rcu_read_lock(void)
 {
-	urcu_bp_read_lock();
+	URXE_RCU_ENTER();
 }
 
 /** urxe_rcu_read_unlock - end it. */
 static inline void urxe_rcu_read_unlock(void)
 {
 	URXE_RCU_RELEASE();
-	urcu_bp_read_unlock();
+	URXE_RCU_LEAVE();
 }
 
 /** urxe_rcu_synchronize - wait for all look-ups under way. Hold no lock that a reader takes. */
