@@ -76,7 +76,7 @@ static bool accept_armed(struct urxe_qp *qp, const struct urxe_decoded *pkt) URX
 	return known;
 }
 
-bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+bool urxe_apm_accept_any(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	switch (qp->attr.path_mig_state) {
 	case IBV_MIG_ARMED:

@@ -5,11 +5,21 @@
 #ifndef URXE_PROVIDER_APM_H
 #define URXE_PROVIDER_APM_H
 
+#include <string.h>
+
 #include "decode.h"
 #include "qp.h"
 
+/** urxe_apm_accept_any - urxe_apm_accept() of a QP with an alternate path. */
+bool urxe_apm_accept_any(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock);
 /** urxe_apm_accept - is the packet from the QP's peer? Moves the migration state along. */
-bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock);
+static inline bool urxe_apm_accept(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock)
+{
+	return __builtin_expect(!qp->alt_path, 1) ? !memcmp(qp->dgid, pkt->sgid, sizeof(qp->dgid))
+						  : urxe_apm_accept_any(qp, pkt);
+}
 /** urxe_apm_is_peer - is it from one of the peer's addresses? Says nothing of migration. */
 bool urxe_apm_is_peer(const struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	URXE_REQUIRES(qp->lock);

@@ -10,6 +10,12 @@
 #define URXE_PACE_HEADERS 78 /* Ethernet, IPv4, UDP, BTH, RETH, ICRC: about */
 #define URXE_RATE_MIN	  8  /* kbit/s */
 
+/** urxe_pace_on - is there a limit? @kbps: as below. Without one the rest need not be asked. */
+static inline bool urxe_pace_on(const struct urxe_qp *qp, uint32_t kbps) URXE_REQUIRES(qp->lock)
+{
+	return qp->pace.kbps | kbps;
+}
+
 /**
  * urxe_pace_wait - must the QP wait before it sends? Its timer is set then.
  * @kbps: a limit beside the QP's own, of congestion control (cc.h); 0: none

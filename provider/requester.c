@@ -25,9 +25,8 @@ struct wr_ops {
 };
 
 enum {
-	WR_ANSWERED = 1 << 0, /* a response completes it; takes a responder resource */
-	WR_ONE_PSN = 1 << 1,  /* whatever its length */
-	WR_LOCAL = 1 << 2,    /* nothing is sent */
+	WR_ONE_PSN = 1 << 0, /* whatever its length */
+	WR_LOCAL = 1 << 1,   /* nothing is sent */
 };
 
 #define ALWAYS(op) op, op, op, op
@@ -44,14 +43,11 @@ static const struct wr_ops wr_ops[] = {
 					IBV_WC_RDMA_WRITE, 0},
 	[IBV_WR_SEND_WITH_INV] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST_INV,
 				  URXE_OP_SEND_ONLY_INV, IBV_WC_SEND, 0},
-	[IBV_WR_RDMA_READ] = {ALWAYS(URXE_OP_READ_REQUEST), IBV_WC_RDMA_READ, WR_ANSWERED},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {ALWAYS(URXE_OP_COMPARE_SWAP), IBV_WC_COMP_SWAP,
-				       WR_ANSWERED | WR_ONE_PSN},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {ALWAYS(URXE_OP_FETCH_ADD), IBV_WC_FETCH_ADD,
-					 WR_ANSWERED | WR_ONE_PSN},
-	[IBV_WR_ATOMIC_WRITE] = {ALWAYS(URXE_OP_ATOMIC_WRITE), IBV_WC_ATOMIC_WRITE,
-				 WR_ANSWERED | WR_ONE_PSN},
-	[URXEDV_WR_FLUSH] = {ALWAYS(URXE_OP_FLUSH), URXEDV_WC_FLUSH, WR_ANSWERED | WR_ONE_PSN},
+	[IBV_WR_RDMA_READ] = {ALWAYS(URXE_OP_READ_REQUEST), IBV_WC_RDMA_READ, 0},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {ALWAYS(URXE_OP_COMPARE_SWAP), IBV_WC_COMP_SWAP, WR_ONE_PSN},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {ALWAYS(URXE_OP_FETCH_ADD), IBV_WC_FETCH_ADD, WR_ONE_PSN},
+	[IBV_WR_ATOMIC_WRITE] = {ALWAYS(URXE_OP_ATOMIC_WRITE), IBV_WC_ATOMIC_WRITE, WR_ONE_PSN},
+	[URXEDV_WR_FLUSH] = {ALWAYS(URXE_OP_FLUSH), URXEDV_WC_FLUSH, WR_ONE_PSN},
 	[IBV_WR_LOCAL_INV] = {ALWAYS(0), IBV_WC_LOCAL_INV, WR_LOCAL},
 	[IBV_WR_BIND_MW] = {ALWAYS(0), IBV_WC_BIND_MW, WR_LOCAL},
 };
@@ -59,11 +55,6 @@ static const struct wr_ops wr_ops[] = {
 enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode)
 {
 	return (enum ibv_wc_opcode)wr_ops[wr_opcode].wc_opcode;
-}
-
-bool urxe_requester_answered(const struct urxe_swqe *wqe)
-{
-	return wr_ops[wqe->opcode].kind & WR_ANSWERED;
 }
 
 static bool is_local(const struct urxe_swqe *wqe)
@@ -197,10 +188,14 @@ static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, u
 
 /* So often that the window never closes with nobody asked, nor a slow pace passes for a silence. */
 static uint32_t ack_every(const struct urxe_qp *qp, const struct urxe_cc_allowed *can)
+	URXE_REQUIRES(qp->lock)
 {
 	uint32_t n = can->packets / 2 < URXE_ACK_EVERY ? can->packets / 2 : URXE_ACK_EVERY;
-	uint32_t paced = urxe_pace_packets(qp, can->kbps, qp->mtu, URXE_ACK_WITHIN);
+	uint32_t paced;
 
+	if (!urxe_pace_on(qp, can->kbps))
+		return n;
+	paced = urxe_pace_packets(qp, can->kbps, qp->mtu, URXE_ACK_WITHIN);
 	return paced < n ? paced : n;
 }
 
@@ -430,7 +425,7 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 	struct urxe_sent sent = {0};
 	struct urxe_cc_allowed can;
 	struct request rq = {0};
-	bool advanced = false;
+	bool advanced = false, paced;
 
 	if (r->peer_gone)
 		urxe_requester_check_peer(qp);
@@ -440,6 +435,7 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 	if (r->again.left && !send_again(qp, lane, now, &sent))
 		return sent;
 	can = urxe_cc_allowed(&r->cc);
+	paced = urxe_pace_on(qp, can.kbps);
 	rq.ack_every = ack_every(qp, &can);
 	while (sq->cur != sq->post) {
 		struct urxe_swqe *wqe = urxe_sq_at(sq, sq->cur);
@@ -460,7 +456,7 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 		if (urxe_psn_diff(r->psn, r->una) >= (int32_t)can.packets ||
 		    parts_outstanding(qp, wqe))
 			break;
-		if (urxe_pace_wait(qp, can.kbps, now))
+		if (paced && urxe_pace_wait(qp, can.kbps, now))
 			break;
 		plan_packet(qp, wqe, r->psn, UINT32_MAX, &rq);
 		err = send_packet(qp, lane, wqe, &rq, &sent);
@@ -472,7 +468,8 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 			fail_local(qp, err == EFAULT ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_LEN_ERR);
 			break;
 		}
-		urxe_pace_sent(qp, can.kbps, now, rq.payload + URXE_PACE_HEADERS);
+		if (paced)
+			urxe_pace_sent(qp, can.kbps, now, rq.payload + URXE_PACE_HEADERS);
 		advance(qp, wqe, &rq, now);
 		advanced = true;
 		if (qp->type == IBV_QPT_UC)

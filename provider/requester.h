@@ -22,7 +22,15 @@ void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->
 void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status) URXE_REQUIRES(qp->lock);
 /** urxe_requester_wc_opcode - of a send WR. */
 enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode);
-/** urxe_requester_answered - is it an operation with a response of its own, not just an ACK? */
-bool urxe_requester_answered(const struct urxe_swqe *wqe);
+/** urxe_requester_answered - is it an operation with a response of its own, not just an ACK? Such
+ * a one takes a responder resource. */
+static inline bool urxe_requester_answered(const struct urxe_swqe *wqe)
+{
+	const uint32_t answered = 1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP |
+				  1u << IBV_WR_ATOMIC_FETCH_AND_ADD | 1u << IBV_WR_ATOMIC_WRITE |
+				  1u << URXEDV_WR_FLUSH;
+
+	return answered >> wqe->opcode & 1;
+}
 
 #endif
