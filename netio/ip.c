@@ -38,13 +38,6 @@ uint32_t urxe_sum(uint32_t sum, const void *data, uint32_t len)
 	return (uint32_t)((s & 0xffff) + (s >> 16));
 }
 
-uint16_t urxe_sum_fold(uint32_t sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)~sum;
-}
-
 uint32_t urxe_sum_pseudo(const uint8_t *l3, bool ipv4, uint8_t proto, uint32_t len)
 {
 	uint32_t sum = proto + (len & 0xffff) + (len >> 16);
@@ -315,8 +308,6 @@ bool urxe_frame_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 	uint32_t len = f->len, off = ETH_LEN;
 	uint16_t type, vid = URXE_NO_VLAN;
 
-	if (!loop && urxe_known_input(lane, f, pkt))
-		return true;
 	if (len < ETH_LEN)
 		return drop(lane, URXE_CNT_rx_short);
 	if (!(p[0] & 1) && memcmp(p, port->mac, 6))

@@ -36,16 +36,27 @@ void urxe_lane_unlock(struct urxe_lane *lane) URXE_UNCHECKED
 
 /* ---- receive ---- */
 
-static void input_burst(struct urxe_lane *lane, struct urxe_frame *f, unsigned n, bool loop,
-			struct urxe_packet *pkts, unsigned *count) URXE_REQUIRES(lane)
+/* Most turns find nothing, and are to be short. */
+#define RARELY __attribute__((noinline))
+
+static inline bool passes_tap(struct urxe_lane *lane, const struct urxe_frame *f)
+	URXE_REQUIRES(lane)
+{
+	return lane->raw_fn ? urxe_raw_input(lane, f) : !(f->flags & URXE_FRAME_RAW);
+}
+
+static RARELY void input_burst(struct urxe_lane *lane, struct urxe_frame *f, unsigned n, bool loop,
+			       struct urxe_packet *pkts, unsigned *count) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	struct urxe_frame done[RX_BURST];
 	unsigned num_done = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (urxe_raw_input(lane, &f[i]) &&
-		    urxe_frame_input(lane, &f[i], loop, &pkts[*count]))
+		struct urxe_packet *pkt = &pkts[*count];
+
+		if (passes_tap(lane, &f[i]) && ((!loop && urxe_known_input(lane, &f[i], pkt)) ||
+						urxe_frame_input(lane, &f[i], loop, pkt)))
 			++*count;
 		else
 			done[num_done++] = f[i];
@@ -54,8 +65,8 @@ static void input_burst(struct urxe_lane *lane, struct urxe_frame *f, unsigned n
 		port->ops->free(port->link, lane->index, done, num_done);
 }
 
-static __attribute__((noinline)) void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts,
-					      unsigned max, unsigned *count) URXE_REQUIRES(lane)
+static RARELY void rx_loop(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned max,
+			   unsigned *count) URXE_REQUIRES(lane)
 {
 	unsigned have = atomic_load_explicit(&lane->loop_count, memory_order_relaxed);
 	struct urxe_frame f[RX_BURST];
@@ -111,15 +122,13 @@ static unsigned take_in(struct urxe_lane *lane, struct urxe_frame *f, unsigned n
 	return k;
 }
 
-static unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n)
+/* @n frames that the link gave. Returns how many are left of them. */
+static RARELY unsigned took_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n)
 	URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	uint64_t bytes = 0;
 
-	n = port->ops->rx(port->link, lane->index, f, n);
-	if (!n)
-		return 0;
 	for (unsigned i = 0; i < n; i++)
 		bytes += f[i].len;
 	urxe_count(lane, URXE_CNT_rx_frames, n);
@@ -133,6 +142,13 @@ static unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n
 	return n;
 }
 
+static inline unsigned rx_link(struct urxe_lane *lane, struct urxe_frame *f, unsigned n)
+	URXE_REQUIRES(lane)
+{
+	n = lane->port->ops->rx(lane->port->link, lane->index, f, n);
+	return n ? took_link(lane, f, n) : 0;
+}
+
 static void pend_add(struct urxe_lane *lane, const struct urxe_frame *f)
 {
 	unsigned n = atomic_load_explicit(&lane->pend_count, memory_order_relaxed);
@@ -142,7 +158,7 @@ static void pend_add(struct urxe_lane *lane, const struct urxe_frame *f)
 }
 
 /* Frames from the link go through fault injection into a queue, and come out of that. */
-static unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, unsigned max)
+static RARELY unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, unsigned max)
 	URXE_REQUIRES(lane)
 {
 	struct urxe_frame out[FAULT_OUT];
@@ -181,17 +197,19 @@ static void rx_wire(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned m
 
 unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n)
 {
+	bool wire_first = true;
 	unsigned count = 0;
 
 	if (n > RX_BURST)
 		n = RX_BURST;
 	/* Turn about, so that neither starves the other. */
-	lane->wire_first = !lane->wire_first;
-	if (lane->wire_first)
+	if (atomic_load_explicit(&lane->loop_count, memory_order_relaxed))
+		wire_first = lane->wire_first = !lane->wire_first;
+	if (wire_first)
 		rx_wire(lane, pkts, n, &count);
 	if (count < n && atomic_load_explicit(&lane->loop_count, memory_order_relaxed))
 		rx_loop(lane, pkts, n - count, &count);
-	if (!lane->wire_first)
+	if (!wire_first)
 		rx_wire(lane, pkts, n - count, &count);
 	if (count)
 		urxe_count(lane, URXE_CNT_rx_packets, count);

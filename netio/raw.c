@@ -26,8 +26,6 @@ bool urxe_raw_input(struct urxe_lane *lane, const struct urxe_frame *f)
 {
 	bool roce;
 
-	if (!lane->raw_fn)
-		return !(f->flags & URXE_FRAME_RAW);
 	if (f->len < ETH_LEN)
 		return true; /* the stack counts it */
 	roce = !(f->flags & URXE_FRAME_RAW) && !memcmp(f->data, lane->port->mac, 6) &&

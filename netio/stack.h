@@ -435,8 +435,8 @@ uint64_t urxe_random64(void);
 
 /* ---- the way in (ip.c) ---- */
 
-/** urxe_frame_input - a received frame: true when @pkt now borrows it, false when it is done with.
- */
+/** urxe_frame_input - a received frame that urxe_known_input() does not know: true when @pkt now
+ * borrows it, false when it is done with. */
 bool urxe_frame_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 		      struct urxe_packet *pkt) URXE_REQUIRES(lane);
 /** urxe_frame_roce - offset of the BTH if the frame looks like RoCEv2, else 0. */
@@ -444,7 +444,15 @@ uint32_t urxe_frame_roce(const struct urxe_frame *f);
 
 /* ones' complement sums (RFC 1071), in host order of network 16-bit words */
 uint32_t urxe_sum(uint32_t sum, const void *data, uint32_t len);
-uint16_t urxe_sum_fold(uint32_t sum);
+
+/** urxe_sum_fold - the checksum field of a sum. */
+static inline uint16_t urxe_sum_fold(uint32_t sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
 /** urxe_sum_pseudo - pseudo header of the IPv4 or IPv6 header at @l3. */
 uint32_t urxe_sum_pseudo(const uint8_t *l3, bool ipv4, uint8_t proto, uint32_t len);
 
@@ -469,7 +477,7 @@ void urxe_nd_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQ
 void urxe_igmp_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane);
 void urxe_mld_input(struct urxe_lane *lane, const struct urxe_input *in) URXE_REQUIRES(lane);
 
-/** urxe_raw_input - show a frame to the tap, if there is one; false: that was all it is for. */
+/** urxe_raw_input - show a frame to the tap; false: that was all it is for. */
 bool urxe_raw_input(struct urxe_lane *lane, const struct urxe_frame *f) URXE_REQUIRES(lane);
 /** urxe_tx_reserve - a frame of @len bytes for the wire, taken from the lane's; 0, EAGAIN,
  * EMSGSIZE. */

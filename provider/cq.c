@@ -310,7 +310,7 @@ bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
 	return urxe_cq_push_raw(cq, wc, solicited, 0, 0);
 }
 
-static int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
+static __attribute__((noinline)) int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 {
 	uint32_t head, tail;
 	int i;
@@ -356,7 +356,7 @@ static void cq_yield(struct urxe_cq *cq, bool got)
 int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
-	int got = urxe_cq_pop(cq, n, wc);
+	int got = urxe_cq_empty(cq) ? 0 : cq_pop(cq, n, wc);
 
 	if (got || n <= 0)
 		return got;
@@ -364,7 +364,7 @@ int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		errno = EIO;
 		return -1;
 	}
-	got = urxe_cq_pop(cq, n, wc);
+	got = urxe_cq_empty(cq) ? 0 : cq_pop(cq, n, wc);
 	cq_yield(cq, got);
 	return got;
 }
