@@ -34,8 +34,15 @@ static inline void *urxe_ring_at(const struct urxe_ring *r, uint32_t i)
 int urxe_ring_init(struct urxe_ring *r, struct urxe_pd *pd, uint64_t type, uint32_t max,
 		   uint32_t stride);
 void urxe_ring_fini(struct urxe_ring *r);
+/** urxe_ring_grow - for urxe_ring_room(): twice the slots. 0 or ENOMEM. */
+int urxe_ring_grow(struct urxe_ring *r, uint32_t from, uint32_t to);
 /** urxe_ring_room - see to a slot for entry @to, with @from the oldest in use. 0; ENOMEM: full. */
-int urxe_ring_room(struct urxe_ring *r, uint32_t from, uint32_t to);
+static inline int urxe_ring_room(struct urxe_ring *r, uint32_t from, uint32_t to)
+{
+	if (to - from >= r->max)
+		return ENOMEM;
+	return to - from < r->size ? 0 : urxe_ring_grow(r, from, to);
+}
 /** urxe_ring_resize - let it have @max entries; @from up to @to are in use. 0 or ENOMEM. */
 int urxe_ring_resize(struct urxe_ring *r, uint32_t max, uint32_t from, uint32_t to);
 

@@ -96,13 +96,16 @@ int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length)
 		goto out;
 	}
 	wqe = urxe_rq_at(rq, rq->tail);
-	for (uint32_t i = 0; i < wqe->num_sge; i++)
+	for (uint32_t i = 0; i < wqe->num_sge; i++) {
+		r->rwqe->sge[i] = wqe->sge[i];
 		length += wqe->sge[i].length;
+	}
 	if (length < min_length) {
 		err = EMSGSIZE;
 		goto out;
 	}
-	memcpy(r->rwqe, wqe, sizeof(*wqe) + wqe->num_sge * sizeof(struct ibv_sge));
+	r->rwqe->wr_id = wqe->wr_id;
+	r->rwqe->num_sge = wqe->num_sge;
 	r->rwqe_length = length;
 	r->in_recv = true;
 	rq->tail++;

@@ -64,11 +64,9 @@ void urxe_ring_fini(struct urxe_ring *r)
 	r->size = 0;
 }
 
-int urxe_ring_room(struct urxe_ring *r, uint32_t from, uint32_t to)
+int urxe_ring_grow(struct urxe_ring *r, uint32_t from, uint32_t to)
 {
-	if (to - from >= r->max)
-		return ENOMEM;
-	return to - from < r->size ? 0 : ring_move(r, r->size * 2, from, to);
+	return ring_move(r, r->size * 2, from, to);
 }
 
 int urxe_ring_resize(struct urxe_ring *r, uint32_t max, uint32_t from, uint32_t to)

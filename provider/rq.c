@@ -36,11 +36,11 @@ int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr)
 	wqe = urxe_rq_at(rq, rq->head);
 	wqe->wr_id = wr->wr_id;
 	wqe->num_sge = (uint32_t)num_sge;
-	if (num_sge)
-		memcpy(wqe->sge, wr->sg_list, (size_t)num_sge * sizeof(struct ibv_sge));
 	/* Checked on our copy: the application may change its own meanwhile. */
-	for (uint32_t i = 0; i < wqe->num_sge; i++)
+	for (int i = 0; i < num_sge; i++) {
+		wqe->sge[i] = wr->sg_list[i];
 		length += wqe->sge[i].length;
+	}
 	if (length > URXE_MAX_MSG_SZ)
 		return EINVAL;
 	rq->head++;
