@@ -8,6 +8,9 @@
 #include "netio/trace.h"
 #include "urxe/guarded.h"
 
+/* On the way of each packet, from more places than one. */
+#define ALWAYS static inline __attribute__((always_inline))
+
 static bool cache_refill(struct urxe_lane *lane)
 {
 	struct urxe_port *port = lane->port;
@@ -95,16 +98,15 @@ static __attribute__((noinline)) void flush(struct urxe_lane *lane) URXE_REQUIRE
 {
 	struct urxe_port *port = lane->port;
 	struct urxe_frame *f = lane->txq + lane->tx_head;
-	uint32_t len[TX_QUEUE];
 	uint64_t bytes = 0;
 	unsigned n = lane->tx_count, k;
 
-	/* The frames are the link's once it has taken them. */
+	/* The frames are the link's once it has taken them, and ours if it has not. */
 	for (unsigned i = 0; i < n; i++)
-		len[i] = f[i].len;
+		bytes += f[i].len;
 	k = port->ops->tx(port->link, lane->index, f, n);
-	for (unsigned i = 0; i < k && i < n; i++)
-		bytes += len[i];
+	for (unsigned i = k; i < n; i++)
+		bytes -= f[i].len;
 	urxe_count(lane, URXE_CNT_tx_frames, k + lane->placed);
 	urxe_count(lane, URXE_CNT_tx_bytes, bytes + lane->placed_bytes);
 	lane->placed = 0;
@@ -160,7 +162,8 @@ void urxe_lane_emit(struct urxe_lane *lane, struct urxe_frame *f, bool loop)
 	}
 }
 
-static void emit_roce(struct urxe_lane *lane, struct urxe_frame *f, bool loop) URXE_REQUIRES(lane)
+static __attribute__((noinline)) void emit_roce(struct urxe_lane *lane, struct urxe_frame *f,
+						bool loop) URXE_REQUIRES(lane)
 {
 	struct urxe_frame out[FAULT_OUT];
 	unsigned n;
@@ -186,7 +189,7 @@ static int no_room(struct urxe_lane *lane, enum urxe_counter why) URXE_REQUIRES(
 	return EAGAIN;
 }
 
-static int reserve_wire(struct urxe_lane *lane) URXE_REQUIRES(lane)
+ALWAYS int reserve_wire(struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
 	if (lane->tx_count + lane->reserved < TX_LIMIT)
 		return 0;
@@ -236,7 +239,7 @@ static int no_place(struct urxe_lane *lane, int err) URXE_REQUIRES(lane)
  * is. MADs go by what they say, which is not known yet; faults want frames that they can keep, but
  * there must be room for them.
  */
-static int to_peer(struct urxe_lane *lane, const uint8_t mac[6], uint32_t dqpn, uint32_t *flags)
+ALWAYS int to_peer(struct urxe_lane *lane, const uint8_t mac[6], uint32_t dqpn, uint32_t *flags)
 	URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
@@ -280,7 +283,7 @@ static int to_local(struct urxe_lane *lane, uint32_t dqpn, uint32_t *flags) URXE
 }
 
 /* Where a frame on this path goes: MAC and TX_* flags; or why it cannot go now. */
-static int destination(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
+ALWAYS int destination(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
 		       uint8_t mac[6], uint32_t *flags) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
@@ -348,7 +351,7 @@ static void finish_ip(struct urxe_lane *lane, const struct urxe_path *path, uint
 }
 
 /* A frame of our own for @len bytes. */
-static int take_frame(struct urxe_lane *lane, struct urxe_frame *f, uint32_t len)
+ALWAYS int take_frame(struct urxe_lane *lane, struct urxe_frame *f, uint32_t len)
 	URXE_REQUIRES(lane)
 {
 	if (!lane->cached && !cache_refill(lane))
@@ -443,12 +446,12 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
 	return 0;
 }
 
-static const uint8_t *frame_l3(const struct urxe_tx *tx)
+ALWAYS const uint8_t *frame_l3(const struct urxe_tx *tx)
 {
 	return tx->bth - UDP_LEN - (tx->flags & TX_IPV4 ? IPV4_LEN : IPV6_LEN);
 }
 
-static uint32_t frame_icrc(const struct urxe_tx *tx, uint32_t len)
+ALWAYS uint32_t frame_icrc(const struct urxe_tx *tx, uint32_t len)
 {
 	return urxe_icrc(frame_l3(tx), tx->flags & TX_IPV4, len);
 }
@@ -534,6 +537,26 @@ static void emit_steered(struct urxe_lane *lane, struct urxe_frame *f, uint32_t 
 	emit_roce(lane, f, !(to & URXE_STEER_LINK));
 }
 
+/* A complete frame of our own, to where its flags say. */
+static __attribute__((noinline)) void emit_special(struct urxe_lane *lane, const struct urxe_tx *tx,
+						   struct urxe_frame *f) URXE_REQUIRES(lane)
+{
+	if (tx->flags & TX_MCAST)
+		emit_copy(lane, f);
+	if (tx->flags & TX_STEER)
+		emit_steered(lane, f, urxe_bth_dqpn(tx->bth));
+	else
+		emit_roce(lane, f, tx->flags & TX_LOOP);
+}
+
+/* Goes a frame to the wire, with nobody to look at it or to harm it? */
+ALWAYS bool goes_straight(const struct urxe_lane *lane, const struct urxe_tx *tx)
+	URXE_REQUIRES(lane)
+{
+	return !(tx->flags & (TX_MCAST | TX_PLACED | TX_STEER | TX_LOOP)) && !lane->faults.on &&
+	       !lane->port->capture && lane->tx_head + lane->tx_count < TX_QUEUE;
+}
+
 void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
 {
 	struct urxe_frame f = {
@@ -550,14 +573,12 @@ void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
 	f.len = (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);
 	unreserve(lane, tx);
 	urxe_count(lane, URXE_CNT_tx_packets, 1);
-	if (tx->flags & TX_MCAST)
-		emit_copy(lane, &f);
-	if (tx->flags & TX_PLACED)
+	if (goes_straight(lane, tx))
+		lane->txq[lane->tx_head + lane->tx_count++] = f;
+	else if (tx->flags & TX_PLACED)
 		commit_placed(lane, &f);
-	else if (tx->flags & TX_STEER)
-		emit_steered(lane, &f, urxe_bth_dqpn(tx->bth));
 	else
-		emit_roce(lane, &f, tx->flags & TX_LOOP);
+		emit_special(lane, tx, &f);
 	if (lane->tx_count + lane->placed >= TX_BURST)
 		urxe_lane_flush(lane);
 }
