@@ -305,11 +305,6 @@ bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicite
 	return !lost;
 }
 
-bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
-{
-	return urxe_cq_push_raw(cq, wc, solicited, 0, 0);
-}
-
 static __attribute__((noinline)) int cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 {
 	uint32_t head, tail;

@@ -103,13 +103,16 @@ int urxe_resize_cq(struct ibv_cq *cq, int cqe);
 /** urxe_cq_pop - what ibv_poll_cq() does, without driving the device when the CQ is empty. */
 int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc) URXE_EXCLUDES(cq->lock);
 int urxe_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-/** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. False:
- * it is lost, and the QPs that use the CQ are about to fail. */
-bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
-	URXE_EXCLUDES(cq->lock);
-/** urxe_cq_push_raw - the same with what only raw packets have. */
+/** urxe_cq_push_raw - urxe_cq_push() with what only raw packets have. */
 bool urxe_cq_push_raw(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited, uint16_t cvlan,
 		      uint32_t flow_tag) URXE_EXCLUDES(cq->lock);
+/** urxe_cq_push - add a completion; @solicited wakes those who wait for solicited ones only. False:
+ * it is lost, and the QPs that use the CQ are about to fail. */
+static inline bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, bool solicited)
+	URXE_EXCLUDES(cq->lock)
+{
+	return urxe_cq_push_raw(cq, wc, solicited, 0, 0);
+}
 /** urxe_cq_take - one completion into cq->cur, driving the device if there is none. 0, ENOENT, EIO.
  */
 int urxe_cq_take(struct urxe_cq *cq, bool drive) URXE_EXCLUDES(cq->lock);

@@ -96,7 +96,8 @@ static struct urxe_sent send_requests(struct urxe_qp *qp, struct urxe_lane *lane
  * application's is on its way, the ACK comes in the same burst, and the peer needs to look once for
  * both. @acks: a plain ACK, too, which may wait a turn.
  */
-static struct urxe_sent serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
+static inline __attribute__((always_inline)) struct urxe_sent
+serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
 	URXE_REQUIRES(lane, qp->lock)
 {
 	struct urxe_sent sent = {0}, answers;

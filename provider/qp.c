@@ -393,16 +393,6 @@ int urxe_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
-		enum ibv_wc_status status, enum ibv_wc_opcode opcode)
-{
-	memset(wc, 0, sizeof(*wc));
-	wc->wr_id = wr_id;
-	wc->status = status;
-	wc->opcode = opcode;
-	wc->qp_num = qp->qpn;
-}
-
 static void flush_sq(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_sq *sq = &qp->sq;

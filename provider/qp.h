@@ -480,8 +480,12 @@ void urxe_qp_flush_all(struct urxe_device *dev);
  */
 void urxe_qp_end_all(struct urxe_context *ctx);
 /** urxe_qp_wc - a completion with what is common to all of this QP filled in. */
-void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
-		enum ibv_wc_status status, enum ibv_wc_opcode opcode);
+static inline void urxe_qp_wc(const struct urxe_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
+			      enum ibv_wc_status status, enum ibv_wc_opcode opcode)
+{
+	*wc = (struct ibv_wc){
+		.wr_id = wr_id, .status = status, .opcode = opcode, .qp_num = qp->qpn};
+}
 /** urxe_qp_release_wqes - forget all WQEs (RESET, destroy); drops AH references. qp->lock held. */
 void urxe_qp_release_wqes(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 

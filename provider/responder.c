@@ -149,7 +149,10 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 		}
 	}
 	r->in_recv = false;
-	urxe_responder_push(qp, &wc, !pkt || pkt->solicited);
+	if (qp->type != IBV_QPT_XRC_RECV)
+		urxe_cq_push(qp->rcq, &wc, !pkt || pkt->solicited);
+	else
+		urxe_responder_push(qp, &wc, !pkt || pkt->solicited);
 }
 
 /* Does the opcode fit what we are in the middle of (IBTA 9.7.4.1.2)? */

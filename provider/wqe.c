@@ -157,13 +157,6 @@ int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
 	return 0;
 }
 
-void urxe_wqe_drop(struct urxe_swqe *wqe)
-{
-	if (wqe->flags & URXE_WQE_AH)
-		urxe_ah_put(wqe->ud.ah);
-	wqe->flags &= (uint16_t)~URXE_WQE_AH;
-}
-
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post)
 {
 	qp->sq.post = post;

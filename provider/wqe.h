@@ -29,7 +29,12 @@ int urxe_wqe_bind(struct urxe_swqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 /** urxe_wqe_finish - the checks that need the whole WQE. */
 int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe) URXE_REQUIRES(qp->lock);
 /** urxe_wqe_drop - let go of what an unposted or completed WQE refers to. */
-void urxe_wqe_drop(struct urxe_swqe *wqe);
+static inline void urxe_wqe_drop(struct urxe_swqe *wqe)
+{
+	if (__builtin_expect(wqe->flags & URXE_WQE_AH, 0))
+		urxe_ah_put(wqe->ud.ah);
+	wqe->flags &= (uint16_t)~URXE_WQE_AH;
+}
 /** urxe_wqe_publish - all WQEs before slot @post are posted; begin to send. */
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post) URXE_REQUIRES(qp->lock);
 
