@@ -5,6 +5,9 @@
  *
  * Nothing here depends on time or chance, so that the count is the same each time. Functions step_*
  * are what is counted; what is done before everything runs in steady state goes past them.
+ *
+ * Works fabric_* have two nodes of a local fabric in place of the wire: its clock and its thread
+ * are real, and the count is nearly the same each time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,6 +17,7 @@
 
 #include "provider.h"
 #include "netio/link.h"
+#include "netio/link_fabric.h"
 
 #define REQUIRE(x)                                                                        \
 	do {                                                                              \
@@ -155,19 +159,24 @@ struct node {
 static struct node nodes[2];
 static unsigned num_qps;
 static bool counting;
+static char fabric_dir[] = "/tmp/urxe-hot-XXXXXX";
 
-static void node_open(struct node *n, unsigned host)
+static void node_open(struct node *n, unsigned host, bool fabric)
 {
 	struct urxe_port_config cfg = {.mtu = 1024, .vlan = URXE_NO_VLAN, .num_ips = 1};
 
 	snprintf(cfg.name, sizeof(cfg.name), "node%u", host);
-	strcpy(cfg.port, "wire");
+	if (fabric)
+		snprintf(cfg.port, sizeof(cfg.port), "fabric,dir=%s", fabric_dir);
+	else
+		strcpy(cfg.port, "wire");
 	cfg.ips[0].ipv4 = true;
 	cfg.ips[0].prefix_len = 24;
 	cfg.ips[0].gid[10] = cfg.ips[0].gid[11] = 0xff;
 	cfg.ips[0].gid[12] = 10;
 	cfg.ips[0].gid[15] = (uint8_t)host;
-	REQUIRE(!urxe_device_create(&n->dev, &cfg, &wire_ops, &n->wire, false));
+	REQUIRE(!urxe_device_create(&n->dev, &cfg, fabric ? &urxe_link_fabric_ops : &wire_ops,
+				    fabric ? NULL : &n->wire, false));
 	n->ctx = ibv_open_device(&n->dev->vdev.device);
 	REQUIRE(n->ctx);
 	n->pd = ibv_alloc_pd(n->ctx);
@@ -366,13 +375,18 @@ static const struct work {
 	enum ibv_wr_opcode opcode;
 	unsigned qps;
 	unsigned (*fn)(unsigned count);
+	bool fabric;
 } works[] = {
-	{"send", IBV_WR_SEND, 1, stream},
-	{"write", IBV_WR_RDMA_WRITE, 1, stream},
-	{"many", IBV_WR_SEND, MAX_QPS, stream},
-	{"ping", IBV_WR_SEND, 1, ping},
-	{"write_many", IBV_WR_RDMA_WRITE, MAX_QPS, stream},
-	{"empty", IBV_WR_SEND, 1, nothing},
+	{"send", IBV_WR_SEND, 1, stream, false},
+	{"write", IBV_WR_RDMA_WRITE, 1, stream, false},
+	{"many", IBV_WR_SEND, MAX_QPS, stream, false},
+	{"ping", IBV_WR_SEND, 1, ping, false},
+	{"write_many", IBV_WR_RDMA_WRITE, MAX_QPS, stream, false},
+	{"empty", IBV_WR_SEND, 1, nothing, false},
+	{"fabric_send", IBV_WR_SEND, 1, stream, true},
+	{"fabric_write", IBV_WR_RDMA_WRITE, 1, stream, true},
+	{"fabric_ping", IBV_WR_SEND, 1, ping, true},
+	{"fabric_empty", IBV_WR_SEND, 1, nothing, true},
 };
 
 static void set_up(const struct work *w)
@@ -382,7 +396,7 @@ static void set_up(const struct work *w)
 	num_qps = w->qps;
 	for (unsigned i = 0; i < 2; i++) {
 		nodes[i].wire.peer = &nodes[1 - i].wire;
-		node_open(&nodes[i], i + 1);
+		node_open(&nodes[i], i + 1, w->fabric);
 		make_qps(&nodes[i]);
 	}
 	for (unsigned i = 0; i < 2; i++) {
@@ -399,6 +413,15 @@ static void set_up(const struct work *w)
 				post_recv(n, q);
 		}
 	}
+}
+
+/* Its members go with the process, which has its devices to the end. */
+static int remove_fabric(void)
+{
+	char cmd[sizeof(fabric_dir) + 16];
+
+	snprintf(cmd, sizeof(cmd), "rm -r %s", fabric_dir);
+	return system(cmd) ? 1 : 0; // NOLINT: of this program's own making
 }
 
 /* Counts are of one compiler. */
@@ -424,13 +447,15 @@ int main(int argc, char **argv)
 		w++;
 	if (argc != 3 || !count || w == works + sizeof(works) / sizeof(works[0])) {
 		fprintf(stderr,
-			"usage: hot compiler | hot send|write|many|write_many|ping|empty COUNT\n");
+			"usage: hot compiler | hot [fabric_]send|[fabric_]write|many|write_many|"
+			"[fabric_]ping|[fabric_]empty COUNT\n");
 		return 2;
 	}
+	REQUIRE(!w->fabric || mkdtemp(fabric_dir));
 	set_up(w);
 	/* ARP, rings that grow, windows that open. */
 	w->fn(num_qps > 1 ? 2 * num_qps * SIGNAL : 64 * DEPTH);
 	counting = true;
 	printf("%u\n", w->fn(count));
-	return 0;
+	return w->fabric ? remove_fabric() : 0;
 }
