@@ -28,7 +28,7 @@ static uint8_t *put_l2(struct urxe_path *path, uint16_t vlan)
 		p += VLAN_LEN;
 	}
 	urxe_put16(p, path->ipv4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
-	path->l3_off = (uint32_t)(p + 2 - path->hdr);
+	path->l3_off = (uint16_t)(p + 2 - path->hdr);
 	return p + 2;
 }
 
@@ -140,7 +140,7 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 		return EINVAL;
 	if (urxe_gid_is_v4(attr->dgid) != own->entry.ipv4)
 		return ENETUNREACH;
-	path = calloc(1, sizeof(*path));
+	path = urxe_alloc_lines(sizeof(*path));
 	if (!path)
 		return ENOMEM;
 	path->port = port;

@@ -10,9 +10,11 @@
 #ifndef URXE_NETIO_STACK_H
 #define URXE_NETIO_STACK_H
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/queue.h>
 
@@ -23,6 +25,7 @@
 #include "netio/link.h"
 #include "netio/port.h"
 #include "urxe/gid.h"
+#include "urxe/lines.h"
 #include "urxe/lock.h"
 #include "urxe/random.h"
 #include "urxe/wire.h"
@@ -573,22 +576,25 @@ static inline uint32_t urxe_icrc_get(const uint8_t *p)
 
 #define PATH_HDR_ROOM 72 /* Ethernet, VLAN, IPv6, UDP: 66, copied whole */
 
+/* What a packet needs is in the first two lines of it; of IPv4 without VLAN. */
 struct urxe_path {
-	struct urxe_port *port;
-	const struct urxe_own *own;
-	struct urxe_neigh *neigh;     /* PATH_WIRE only */
-	LIST_ENTRY(urxe_path) in_use; /* likewise */
+	URXE_NEW_LINE const struct urxe_own *own;
+	struct urxe_neigh *neigh; /* PATH_WIRE only */
+	uint32_t hdr_len;	  /* up to the BTH */
+	uint32_t max_len;	  /* of BTH to pad */
+	uint32_t ip_sum;	  /* IPv4: of the header without length, id, checksum */
 	enum urxe_path_kind kind;
+	uint16_t l3_off;
 	uint16_t udp_sport;
 	bool ipv4;
-	uint8_t mac[6];	  /* PATH_MCAST only */
-	uint8_t dgid[16]; /* as on the wire */
-	uint32_t l3_off;
-	uint32_t hdr_len; /* up to the BTH */
-	uint32_t max_len; /* of BTH to pad */
-	uint32_t ip_sum;  /* IPv4: of the header without length, id, checksum */
+	uint8_t mac[6]; /* PATH_MCAST only */
 	uint8_t hdr[PATH_HDR_ROOM];
+	uint8_t dgid[16]; /* as on the wire */
+	struct urxe_port *port;
+	LIST_ENTRY(urxe_path) in_use; /* PATH_WIRE only */
 };
+
+static_assert(offsetof(struct urxe_path, hdr) + PATH_HDR_ROOM <= 2 * URXE_LINE, "two lines");
 
 /* urxe_tx.flags */
 #define TX_IPV4	  0x1

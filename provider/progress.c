@@ -198,7 +198,7 @@ struct arrival {
 static void fetch_qp(const struct urxe_qp *qp)
 {
 	__builtin_prefetch(&qp->lock, 1);
-	__builtin_prefetch(&qp->path);
+	__builtin_prefetch(&qp->real);
 	__builtin_prefetch(&qp->sq);
 	__builtin_prefetch(&qp->req, 1);
 	__builtin_prefetch(&qp->resp, 1);

@@ -188,7 +188,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 	err = ENOMEM;
 	if (atomic_fetch_add(&dev->num_qp, 1) >= URXE_MAX_QP)
 		goto fail;
-	qp = calloc(1, sizeof(*qp));
+	qp = urxe_alloc_lines(sizeof(*qp));
 	if (!qp)
 		goto fail;
 	qp->dev = dev;

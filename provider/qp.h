@@ -10,18 +10,19 @@
 #include "cc.h"
 #include "cq.h"
 #include "rcu.h"
+#include "urxe/lines.h"
 
 /* ---- rings of WQEs (ring.c) ---- */
 
 /** Counters run free; an entry's slot is counter & (size - 1). Locked as the queue it is of. */
 struct urxe_ring {
 	uint8_t *slots;
-	struct urxe_buf buf; /* theirs */
-	struct urxe_pd *pd;  /* whose allocator, if it has one */
-	uint64_t type;	     /* enum urxedv_resource_type */
 	uint32_t stride;     /* bytes of a slot */
 	uint32_t size;	     /* slots there are: a power of two */
 	uint32_t max;	     /* entries there may be */
+	struct urxe_pd *pd;  /* whose allocator, if it has one */
+	uint64_t type;	     /* enum urxedv_resource_type */
+	struct urxe_buf buf; /* the slots' */
 };
 
 /** urxe_ring_at - the slot of entry @i; good until the ring grows. */
@@ -58,10 +59,10 @@ struct urxe_rwqe {
 /** Receive WQEs: a QP's own, or an SRQ's. */
 struct urxe_rq {
 	struct urxe_spin lock;
-	struct urxe_ring ring;
-	uint32_t max_sge;
 	uint32_t head, tail;
+	uint32_t max_sge;
 	uint32_t limit; /* SRQ: an event below this many WQEs; 0 off */
+	struct urxe_ring ring;
 };
 
 struct urxe_srq {
@@ -139,15 +140,15 @@ static_assert(sizeof(struct urxe_swqe) == 64, "one cache line, then what it send
 
 /* Counters: done <= cur <= post. */
 struct urxe_sq {
-	struct urxe_ring ring;
-	uint32_t max_sge, max_inline;
 	uint32_t post; /* next slot to fill */
 	uint32_t cur;  /* WQE of the next packet to send */
 	uint32_t done; /* oldest not completed */
 	/* Who posts polls as well: the count of callers' turns when it last changed, and post then.
 	 */
-	uint64_t polls;
 	uint32_t polled_at;
+	uint64_t polls;
+	uint32_t max_sge, max_inline;
+	struct urxe_ring ring;
 };
 
 /** What ibv_wr_* is building; under qp->lock, which wr_start takes. */
@@ -170,26 +171,27 @@ enum urxe_flush_form {
 
 /** What is sent again alone, and what became of the last gap (recover.c). */
 struct urxe_again {
-	struct {
-		uint32_t psn, n; /* PSNs */
-		bool part;	 /* of a READ that was executed */
-	} at[URXE_AGAIN_MAX];
-	uint8_t left;	 /* entries of at, to be sent */
-	uint8_t way;	 /* enum urxe_peer_way, as this QP knows */
-	uint8_t naks;	 /* of what was sent again alone */
-	uint8_t strikes; /* the peer seems to have dropped what came behind a gap: in a row */
-	bool asked;	 /* responses before asked_end were asked for again */
+	uint32_t run;	     /* packets, */
+	uint32_t psn, count; /* and PSNs, that were sent again alone at the last gap; 0: all is told
+				of that */
+	uint8_t left;	     /* entries of at, to be sent */
+	uint8_t way;	     /* enum urxe_peer_way, as this QP knows */
+	uint8_t naks;	     /* of what was sent again alone */
+	uint8_t strikes;     /* the peer seems to have dropped what came behind a gap: in a row */
+	bool asked;	     /* responses before asked_end were asked for again */
 	uint32_t asked_end;
 	uint32_t asked_high; /* max_psn when they were: what is behind that was sent later */
 	uint32_t after;	     /* of that has been answered */
 	uint32_t gaps;
-	uint32_t run;	     /* packets, */
-	uint32_t psn, count; /* and PSNs, that were sent again alone at the last gap; 0: all is told
-				of that */
-	uint32_t high;	     /* max_psn then */
+	uint32_t high; /* max_psn then */
 	uint64_t when;
+	struct {
+		uint32_t psn, n; /* PSNs */
+		bool part;	 /* of a READ that was executed */
+	} at[URXE_AGAIN_MAX];
 };
 
+/* In the order of use, by cache lines: each packet, each ACK, losses, the rest. */
 struct urxe_requester {
 	uint32_t psn;	   /* PSN of the next packet to send */
 	uint32_t una;	   /* oldest PSN not acknowledged */
@@ -197,7 +199,6 @@ struct urxe_requester {
 	uint32_t next_psn; /* first PSN of the next WQE to be started */
 	uint32_t ack_psn;  /* PSN of the last packet that asked for an ACK */
 	uint32_t rd_out;   /* requests that READs and ATOMICs may have out: not above the limit */
-	struct urxe_cc cc; /* how much may be out */
 	uint8_t retries;
 	uint8_t rnr_retries;
 	bool rnr_wait;
@@ -205,22 +206,26 @@ struct urxe_requester {
 	bool peer_gone;	       /* the peer's process died, on a link that tells */
 	bool tail;	       /* asked after a silence, and has not gone back */
 	bool probed;	       /* went back because of silence, which may mean nothing yet */
-	uint32_t recover;      /* max_psn then */
+	uint8_t backoff;       /* probes since the last measurement: each waits twice as long */
 	uint64_t deadline;     /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */
 	uint64_t silent_since; /* there was neither progress nor a probe; while the timer runs */
 	uint64_t rtt_since;    /* the packet that is measured was sent; 0: there is none */
 	uint32_t rtt_psn;      /* its PSN */
-	uint8_t backoff;       /* probes since the last measurement: each waits twice as long */
-	uint8_t flush_form;    /* enum urxe_flush_form of FLUSHes to be sent */
-	bool flush_known;      /* it is the peer's */
-	bool flush_tried; /* it was changed at PSN flush_from; what is older went out in both */
-	uint32_t flush_from;
+	uint32_t recover;      /* max_psn when it was probed */
+
+	struct urxe_cc cc; /* how much may be out */
 	struct urxe_rtt rtt;
-	struct urxe_again again;
-	struct urxe_early *early; /* which responses have come before others; NULL: none ever */
-	uint32_t nearly;	  /* how many have */
+
+	uint32_t nearly;	  /* responses that have come before others */
 	uint32_t overtaken;	  /* and passed the one that is expected */
-	uint8_t last_nak;	  /* syndrome of the last NAK that came; 0: none has */
+	struct urxe_early *early; /* which they are; NULL: there never were any */
+	struct urxe_again again;
+
+	uint8_t flush_form; /* enum urxe_flush_form of FLUSHes to be sent */
+	bool flush_known;   /* it is the peer's */
+	bool flush_tried;   /* it was changed at PSN flush_from; what is older went out in both */
+	uint32_t flush_from;
+	uint8_t last_nak; /* syndrome of the last NAK that came; 0: none has */
 	uint32_t last_nak_psn;
 	uint64_t last_nak_at;
 };
@@ -268,45 +273,49 @@ struct urxe_resource {
 	uint32_t msn;
 };
 
+/* In the order of use: what each SEND needs is in one cache line, a WRITE has a second one. */
 struct urxe_responder {
-	struct urxe_pd *pd;	 /* of rkeys: the QP's; of XRC the SRQ's (IBTA A14) */
-	struct urxe_pd *recv_pd; /* of receive WQEs: that of their queue */
-	uint32_t srqn;		 /* XRC: SRQ of the request */
 	uint32_t epsn;
 	uint32_t msn;
 	uint8_t state;
 	uint8_t resume;	 /* state to go back to after WAIT_RETRY */
 	uint8_t ack_due; /* enum urxe_ack */
 	bool nak_due;
-	bool in_recv;	      /* rwqe is a WQE taken from the receive queue */
-	bool established;     /* COMM_EST raised */
-	bool got;	      /* a message has completed a receive, and nothing was posted since */
-	bool replies;	      /* something was posted after the last that did, before the next */
-	uint8_t nak_syndrome; /* of the last NAK that was due; 0: none was */
-	uint32_t nak_psn;
-	uint32_t dup_psn;
-	uint32_t offset; /* bytes received of the message */
+	bool in_recv;	  /* rwqe is a WQE taken from the receive queue */
+	bool established; /* COMM_EST raised */
+	bool got;	  /* a message has completed a receive, and nothing was posted since */
+	bool replies;	  /* something was posted after the last that did, before the next */
+	bool gap;	  /* packets have come before what is before them: what follows counts */
+	bool told;	  /* the packet at nak_psn came after its NAK */
+	bool passed;	  /* since the NAK the peer has sent again what is before the gap */
+	bool repeating;	  /* the last packet was one that is kept */
+	uint32_t offset;  /* bytes received of the message */
+	uint32_t rwqe_length;
+	uint32_t res_pending;
+	struct urxe_rwqe *rwqe;	  /* copy of the receive WQE in use */
+	struct urxe_flush *flush; /* to persistence, under way: nothing behind it is executed */
+	struct urxe_pd *pd;	  /* of rkeys: the QP's; of XRC the SRQ's (IBTA A14) */
+	struct urxe_pd *recv_pd;  /* of receive WQEs: that of their queue */
+
+	uint64_t va;
+	uint32_t rkey;
 	uint32_t resid;	 /* WRITE: bytes to come */
 	uint32_t length; /* WRITE: bytes in all */
-	uint32_t rkey;
-	uint64_t va;
-	uint8_t fatal_status;	/* enum ibv_event_type that goes with a fatal NAK */
-	struct urxe_rwqe *rwqe; /* copy of the receive WQE in use */
-	uint32_t rwqe_length;
-	bool gap;	    /* packets have come before what is before them: what follows counts */
-	bool told;	    /* the packet at nak_psn came after its NAK */
-	bool passed;	    /* since the NAK the peer has sent again what is before the gap */
-	bool repeating;	    /* the last packet was one that is kept */
-	uint32_t repeated;  /* its PSN, when a NAK was sent again for it */
-	uint32_t reach;	    /* one past the newest the peer has sent since it went back */
-	uint32_t overtaken; /* packets that came before the one expected */
-	uint32_t patience;  /* so many of them are taken for a loss */
-	uint64_t nak_at;    /* fewer are, at this time; 0: there is no gap, or it was told */
+	uint32_t srqn;	 /* XRC: SRQ of the request */
+	uint32_t nak_psn;
+	uint32_t dup_psn;
+	struct urxe_resource *res;
+	uint32_t res_size, res_head; /* res_head: the oldest, the next to be used */
+	uint8_t nak_syndrome;	     /* of the last NAK that was due; 0: none was */
+	uint8_t fatal_status;	     /* enum ibv_event_type that goes with a fatal NAK */
+	uint32_t repeated; /* PSN of a packet that is kept, when a NAK was sent again for it */
+	uint32_t reach;	   /* one past the newest the peer has sent since it went back */
+
+	uint32_t overtaken;	   /* packets that came before the one expected */
+	uint32_t patience;	   /* so many of them are taken for a loss */
+	uint64_t nak_at;	   /* fewer are, at this time; 0: there is no gap, or it was told */
 	struct cds_list_head kept; /* by PSN (keep.c) */
 	uint32_t nkept;
-	struct urxe_flush *flush; /* to persistence, under way: nothing behind it is executed */
-	struct urxe_resource *res;
-	uint32_t res_size, res_head, res_pending; /* res_head: the oldest, the next to be used */
 };
 
 /** What came of letting a QP send. */
@@ -322,57 +331,59 @@ struct urxe_pace {
 	uint64_t busy_until; /* when all that was sent would be through at this rate */
 };
 
+/* By cache lines: what each message needs comes first. */
 struct urxe_qp {
 	struct verbs_qp vqp;
-	struct urxe_qp *real; /* itself */
+	URXE_NEW_LINE struct urxe_qp *real; /* itself */
 	struct urxe_device *dev;
-	struct urxe_context *ctx;
-	struct urxe_pd *pd;	      /* root */
-	struct urxe_pd *given_pd;     /* perhaps a parent domain */
-	struct cds_list_head windows; /* type 2, bound by it; under mw_lock */
 	struct urxe_cq *scq, *rcq;
 	struct urxe_srq *srq;
-	struct urxe_xrcd_domain *domain; /* XRC_RECV; and it has neither PD, CQ nor SRQ */
+	struct urxe_pd *pd; /* root */
+	struct urxe_path *path;
+	struct urxe_peer *peer; /* what is known of it; NULL before RTR */
 
-	struct urxe_spin lock; /* everything below */
+	struct urxe_spin lock; /* path, peer, and everything below */
+	uint8_t type;	       /* enum ibv_qp_type; GSI is a UD QP */
+	uint8_t state;
+	uint8_t mtu_shift;
 	uint32_t qpn;
-	uint8_t type; /* enum ibv_qp_type; GSI is a UD QP */
+	uint32_t mtu; /* bytes */
 	bool gsi;
 	bool sq_sig_all;
-	bool block_self_mcast; /* gets no copy of what it sends to a group that it is in */
 	atomic_bool destroyed;
+	bool touched;	  /* took a packet of the burst that a turn has in hand */
+	uint8_t dgid[16]; /* where the peer is: packets of others are not his */
+	struct urxe_pace pace;
+	struct urxe_path *alt_path; /* apm.c */
+	bool pending;		    /* under sched.lock */
+	bool block_self_mcast;	    /* gets no copy of what it sends to a group that it is in */
 	bool last_wqe_reached;
 	bool told_too_long; /* a datagram that did not fit was logged */
 	bool sq_draining;   /* SQD: the drained event is due */
 	bool sqd_notify;
-	bool touched; /* took a packet of the burst that a turn has in hand */
-	uint8_t state;
-	struct ibv_qp_attr attr; /* as set by modify, for query */
-	struct ibv_qp_init_attr init;
-	uint32_t mtu; /* bytes */
-	uint8_t mtu_shift;
-	struct urxe_path *path;
-	uint8_t dgid[16];	    /* where the peer is: packets of others are not his */
-	struct urxe_peer *peer;	    /* what is known of it; NULL before RTR */
-	struct urxe_path *alt_path; /* apm.c */
-	uint8_t alt_dgid[16];
 	bool mig_refused; /* PATH_MIG_ERR was raised since the last rearm */
-	struct urxe_pace pace;
 
-	struct urxe_sq sq;
+	URXE_NEW_LINE struct urxe_sq sq;
 	struct urxe_builder wr;
-	uint64_t send_ops;    /* IBV_QP_EX_WITH_* that ibv_wr_* may use */
-	struct urxe_rss *rss; /* spreads what it receives; else NULL */
-	struct urxe_rq own_rq;
+	URXE_NEW_LINE struct urxe_rq own_rq;
 	struct urxe_rq *rq; /* own_rq or the SRQ's */
-	struct urxe_requester req;
-	struct urxe_responder resp;
+	URXE_NEW_LINE struct urxe_requester req;
+	URXE_NEW_LINE struct urxe_responder resp;
 
 	/* scheduling (progress.c) */
-	struct cds_list_head pending_node; /* under sched.lock */
-	bool pending;			   /* under sched.lock */
-	struct urxe_timer timer;	   /* under sched.lock */
-	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
+	URXE_NEW_LINE struct cds_list_head pending_node; /* under sched.lock */
+	struct urxe_timer timer;			 /* under sched.lock */
+	uint64_t timer_at; /* when the heap will come back to us; under qp->lock */
+
+	URXE_NEW_LINE struct ibv_qp_attr attr; /* as set by modify, for query */
+	struct ibv_qp_init_attr init;
+	struct urxe_context *ctx;
+	struct urxe_pd *given_pd;	 /* perhaps a parent domain */
+	struct cds_list_head windows;	 /* type 2, bound by it; under mw_lock */
+	struct urxe_xrcd_domain *domain; /* XRC_RECV; and it has neither PD, CQ nor SRQ */
+	uint8_t alt_dgid[16];
+	uint64_t send_ops;    /* IBV_QP_EX_WITH_* that ibv_wr_* may use */
+	struct urxe_rss *rss; /* spreads what it receives; else NULL */
 	uint32_t async_events;
 	atomic_int flows;	    /* rules that feed it */
 	struct cds_list_head opens; /* XRC_RECV: struct urxe_qp_open */
@@ -383,7 +394,7 @@ struct urxe_qp {
 /** What an application holds of a target QP of XRC, which others may have open as well. */
 struct urxe_qp_open {
 	struct verbs_qp vqp;
-	struct urxe_qp *real;
+	URXE_NEW_LINE struct urxe_qp *real;
 	struct urxe_context *ctx;
 	uint32_t async_events;
 	struct cds_list_head node; /* on real->opens, under its lock */

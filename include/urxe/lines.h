@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Structs laid out by cache lines. Where thousands of them are in use, each line that a message
+ * touches is one that has to be fetched.
+ */
+#ifndef URXE_LINES_H
+#define URXE_LINES_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#define URXE_LINE 64 /* bytes; where it is more or less, things go on working */
+
+/** URXE_NEW_LINE - the member that it stands before begins a line. */
+#define URXE_NEW_LINE _Alignas(URXE_LINE)
+
+/** urxe_alloc_lines - zeroed memory for a struct of @size bytes that has such members; free() ends
+ * it. NULL: there is none. */
+static inline void *urxe_alloc_lines(size_t size)
+{
+	void *p = aligned_alloc(URXE_LINE, (size + URXE_LINE - 1) / URXE_LINE * URXE_LINE);
+
+	return p ? memset(p, 0, size) : NULL;
+}
+
+#endif
