@@ -370,12 +370,12 @@ struct urxe_qp {
 	URXE_NEW_LINE struct urxe_requester req;
 	URXE_NEW_LINE struct urxe_responder resp;
 
-	/* scheduling (progress.c) */
-	URXE_NEW_LINE struct cds_list_head pending_node; /* under sched.lock */
-	struct urxe_timer timer;			 /* under sched.lock */
-	uint64_t timer_at; /* when the heap will come back to us; under qp->lock */
-
 	URXE_NEW_LINE struct ibv_qp_attr attr; /* as set by modify, for query */
+	/* In the line that has the end of attr: time-out and retries. Scheduling (progress.c): */
+	struct cds_list_head pending_node; /* under sched.lock */
+	struct urxe_timer timer;	   /* under sched.lock */
+	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
+
 	struct ibv_qp_init_attr init;
 	struct urxe_context *ctx;
 	struct urxe_pd *given_pd;	 /* perhaps a parent domain */
