@@ -130,6 +130,8 @@ const struct urxe_opcode_info urxe_opcode_table[256] = {
 	[URXE_OPCODE_CNP] = {
 		.flags = F_(VALID) | F_(CNP), .hdr_len = URXE_BTH_LEN + URXE_CNP_LEN, .name = "CNP",
 	},
+	ENTRY(URXE_OPCODE_LEND, F_(LEND) | F_(PAYLOAD), "urxe LEND"),
+	ENTRY(URXE_OPCODE_LENT, F_(LEND) | F_(PAYLOAD), "urxe LENT"),
 	/* clang-format on */
 };
 

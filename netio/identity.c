@@ -100,6 +100,14 @@ unsigned urxe_ident_qpn_index_bits(const struct urxe_ident *id)
 	return id->fabric ? URXE_IDENT_FABRIC_QPN_INDEX_BITS : URXE_IDENT_QPN_INDEX_BITS;
 }
 
+int urxe_ident_slot(struct urxe_ident *id, unsigned *slot)
+{
+	int err = id->fabric ? urxe_fabric_join(id->fabric) : 0;
+
+	*slot = id->fabric && !err ? urxe_fabric_slot(id->fabric) : 0;
+	return err;
+}
+
 bool urxe_ident_is_others(const struct urxe_ident *id, uint32_t qpn)
 {
 	unsigned slot = urxe_ident_qpn_slot(qpn);

@@ -63,6 +63,10 @@ static inline unsigned urxe_ident_comm_id_slot(uint32_t comm_id)
 	return comm_id >> 24;
 }
 
+/** urxe_ident_slot - whose slot a number that others are to find is to have in its upper bits, as a
+ * QPN has; joins. 0, and *@slot, which is 0 for a local identity; or the errno of the join. */
+int urxe_ident_slot(struct urxe_ident *ident, unsigned *slot);
+
 /** urxe_ident_is_others - is @qpn of another member of the fabric, that is there now? False for a
  * local identity. A load or two. */
 bool urxe_ident_is_others(const struct urxe_ident *ident, uint32_t qpn);

@@ -11,6 +11,7 @@
 #include "provider.h"
 #include "flush.h"
 #include "keep.h"
+#include "lend.h"
 #include "service.h"
 #include "wq.h"
 #include "rcu.h"
@@ -82,6 +83,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	urxe_mutex_init(&dev->service.gsi_lock);
 	urxe_flush_init(dev);
 	urxe_keep_init(dev);
+	urxe_lend_init(dev);
 	dev->threaded = threaded;
 	dev->cc = urxe_cc_table[URXE_CC_WINDOW];
 	dev->one_cpu = one_processor();
@@ -126,6 +128,7 @@ void urxe_device_destroy(struct urxe_device *dev)
 	urxe_service_stop(dev);
 	urxe_flush_fini(dev);
 	urxe_keep_fini(dev);
+	urxe_lend_fini(dev);
 	urxe_port_destroy(dev->port);
 	urxe_table_fini(&dev->qps);
 	urxe_table_fini(&dev->mkeys);

@@ -212,7 +212,10 @@ struct urxe_device {
 	_Atomic uint64_t dm_used;
 	struct urxe_table srqs; /* of XRC, by number */
 	uint32_t srqn_next;
+	atomic_uint srqn_slot; /* in the upper bits of their numbers; 0: none */
 	struct cds_list_head xrcds;
+	struct cds_list_head guests; /* lend.c's; with lane 0 */
+	unsigned num_guests;
 	struct cds_list_head wqs; /* receive work queues; under mutex */
 	_Atomic(struct urxe_qp *) gsi;
 	struct urxe_rlist flows; /* rules of raw packet QPs; read under RCU */

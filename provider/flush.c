@@ -2,8 +2,7 @@
 /*
  * FLUSH to persistence (IBTA A19.4.1): msync() takes as long as a disk does, and a lane is not held
  * that long. A thread of the device's does it. Until it is done the QP executes nothing that came
- * behind the FLUSH, whose order with what follows is thereby the strongest there is: such packets
- * are kept, and executed afterwards. All other QPs go on.
+ * behind the FLUSH (stall.h), whose order with what follows is thereby the strongest there is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,38 +15,18 @@
 #include "progress.h"
 #include "responder.h"
 #include "service.h"
+#include "stall.h"
 #include "urxe/free.h"
 #include "urxe/thread.h"
 
-#define HELD_MAX 256 /* packets; more than that nobody has out without an answer */
-
-struct held {
-	struct held *next;
-	struct urxe_decoded pkt;
-	uint8_t payload[]; /* the frame's is gone by then */
-};
-
 struct urxe_flush {
-	struct urxe_qp *qp; /* who waits, or NULL: nobody any more; under flusher.lock */
+	struct urxe_stall stall; /* under qp->lock */
+	struct urxe_qp *qp;	 /* who waits, or NULL: nobody any more; under flusher.lock */
 	uint8_t *addr;
 	uint64_t length;
 	bool done, good;	   /* likewise */
 	struct cds_list_head node; /* on flusher.jobs, likewise */
-	/* under qp->lock */
-	struct held *first, **last;
-	unsigned held;
 };
-
-static void flush_free(struct urxe_flush *f)
-{
-	while (f->first) {
-		struct held *h = f->first;
-
-		f->first = h->next;
-		urxe_free(h);
-	}
-	urxe_free(f);
-}
 
 static bool sync_range(uint8_t *addr, uint64_t length)
 {
@@ -78,7 +57,7 @@ static bool run_one(struct urxe_device *dev) URXE_REQUIRES(dev->flusher.lock)
 		urxe_progress_defer(f->qp);
 		urxe_service_nudge(dev);
 	} else {
-		flush_free(f);
+		urxe_free(f);
 	}
 	return true;
 }
@@ -120,7 +99,7 @@ void urxe_flush_fini(struct urxe_device *dev)
 		struct urxe_flush *f = cds_list_first_entry(&fl->jobs, struct urxe_flush, node);
 
 		cds_list_del(&f->node);
-		flush_free(f);
+		free(f);
 	}
 	pthread_cond_destroy(&fl->work);
 	urxe_mutex_fini(&fl->lock);
@@ -150,6 +129,41 @@ int urxe_flusher_start(struct urxe_device *dev)
 	return err;
 }
 
+static bool finish(struct urxe_qp *qp, struct urxe_stall *s, struct urxe_lane *lane,
+		   struct urxe_sent *sent) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_flusher *fl = &qp->dev->flusher;
+	struct urxe_flush *f = urxe_container_of(s, struct urxe_flush, stall);
+	bool done;
+
+	urxe_mutex_lock(&fl->lock);
+	done = f->done;
+	urxe_mutex_unlock(&fl->lock);
+	if (!done)
+		return false;
+	qp->resp.stall = NULL;
+	urxe_responder_flushed(qp, f->good);
+	urxe_stall_end(qp, s, urxe_port_now(qp->dev->port));
+	urxe_free(f);
+	return true;
+}
+
+static void cancel(struct urxe_qp *qp, struct urxe_stall *s)
+{
+	struct urxe_flush *f = urxe_container_of(s, struct urxe_flush, stall);
+	bool done;
+
+	urxe_stall_drop(s);
+	urxe_mutex_lock(&qp->dev->flusher.lock);
+	f->qp = NULL;
+	done = f->done;
+	urxe_mutex_unlock(&qp->dev->flusher.lock);
+	if (done)
+		urxe_free(f); /* else whoever carries it out does */
+}
+
+static const struct urxe_stall_ops flush_ops = {.run = finish, .cancel = cancel};
+
 int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length)
 {
 	struct urxe_flusher *fl = &qp->dev->flusher;
@@ -160,66 +174,10 @@ int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length)
 	f->qp = qp;
 	f->addr = addr;
 	f->length = length;
-	f->last = &f->first;
 	urxe_mutex_lock(&fl->lock);
 	cds_list_add_tail(&f->node, &fl->jobs);
 	pthread_cond_signal(&fl->work);
 	urxe_mutex_unlock(&fl->lock);
-	qp->resp.flush = f;
+	urxe_stall_begin(qp, &f->stall, &flush_ops);
 	return 0;
-}
-
-void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_decoded *pkt)
-{
-	struct urxe_flush *f = qp->resp.flush;
-	struct held *h = f->held < HELD_MAX ? malloc(sizeof(*h) + pkt->length) : NULL;
-
-	if (!h) {
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_NO_MEMORY); /* lost: it comes again */
-		return;
-	}
-	h->next = NULL;
-	h->pkt = *pkt;
-	h->pkt.payload = memcpy(h->payload, pkt->payload, pkt->length);
-	*f->last = h;
-	f->last = &h->next;
-	f->held++;
-}
-
-bool urxe_flush_finish(struct urxe_qp *qp, uint64_t now)
-{
-	struct urxe_flusher *fl = &qp->dev->flusher;
-	struct urxe_flush *f = qp->resp.flush;
-	bool done;
-
-	urxe_mutex_lock(&fl->lock);
-	done = f->done;
-	urxe_mutex_unlock(&fl->lock);
-	if (!done)
-		return false;
-	qp->resp.flush = NULL;
-	urxe_responder_flushed(qp, f->good);
-	/* Another FLUSH among them makes the rest wait again. */
-	for (const struct held *h = f->first; h; h = h->next)
-		urxe_responder_receive(qp, &h->pkt, now);
-	flush_free(f);
-	if (qp->resp.gap)
-		urxe_responder_settle(qp, now);
-	return true;
-}
-
-void urxe_flush_cancel(struct urxe_qp *qp)
-{
-	struct urxe_flush *f = qp->resp.flush;
-	bool done;
-
-	if (!f)
-		return;
-	qp->resp.flush = NULL;
-	urxe_mutex_lock(&qp->dev->flusher.lock);
-	f->qp = NULL;
-	done = f->done;
-	urxe_mutex_unlock(&qp->dev->flusher.lock);
-	if (done)
-		flush_free(f); /* else whoever carries it out does */
 }

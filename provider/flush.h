@@ -21,13 +21,7 @@ bool urxe_flush_run(struct urxe_device *dev) URXE_EXCLUDES(dev->flusher.lock);
  * pthread_create(). Any thread, no lock held.
  */
 int urxe_flusher_start(struct urxe_device *dev) URXE_EXCLUDES(dev->flusher.lock);
-/** urxe_flush_start - have a range made persistent; resp.flush is set then. 0 or ENOMEM. */
+/** urxe_flush_start - have a range made persistent; resp.stall is set then. 0 or ENOMEM. */
 int urxe_flush_start(struct urxe_qp *qp, uint8_t *addr, uint64_t length) URXE_REQUIRES(qp->lock);
-/** urxe_flush_hold - keep a request for after the FLUSH. */
-void urxe_flush_hold(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock);
-/** urxe_flush_finish - if it is done, answer it, and execute what was kept. RCU read-side. */
-bool urxe_flush_finish(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
-/** urxe_flush_cancel - the QP fails or goes: nobody waits any more. */
-void urxe_flush_cancel(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "provider.h"
 #include "gsi.h"
+#include "lend.h"
 #include "progress.h"
 #include "rcu.h"
 #include "retry.h"
@@ -88,6 +89,7 @@ void urxe_peer_gone_run(struct urxe_device *dev)
 	for (unsigned i = 0; i < 4; i++)
 		atomic_fetch_or(&dev->gone.cm[i], slots[i]);
 	urxe_service_gsi(dev);
+	urxe_lend_gone(dev, slots);
 	urxe_rcu_read_lock();
 	for (unsigned i = 0; (qp = urxe_table_next(&dev->qps, &i)); i++) {
 		urxe_spin_lock(&qp->lock);

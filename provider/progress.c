@@ -11,6 +11,7 @@
 #include "apm.h"
 #include "completer.h"
 #include "decode.h"
+#include "lend.h"
 #include "mcast.h"
 #include "progress.h"
 #include "raw.h"
@@ -212,7 +213,7 @@ static void look_at(struct urxe_device *dev, const struct urxe_packet *frame, st
 		urxe_stat_inc(dev, URXE_STAT_RX_ECN_MARKED);
 	urxe_trace_packet_rx(&a->pkt, frame->len);
 	if (a->bad != URXE_STAT_NONE || a->pkt.flags & URXE_PKT_MULTICAST ||
-	    a->pkt.dqpn == URXE_MCAST_QPN)
+	    a->pkt.what & URXE_OPF_LEND || a->pkt.dqpn == URXE_MCAST_QPN)
 		return;
 	a->qp = find_qp(dev, a->pkt.dqpn);
 	if (a->qp)
@@ -228,9 +229,12 @@ static void refuse(struct urxe_device *dev, const struct arrival *a)
 }
 
 /* A packet that is no one QP's. */
-static void deliver_other(struct urxe_device *dev, struct arrival *a)
+static void deliver_other(struct urxe_device *dev, struct urxe_lane *lane, struct arrival *a,
+			  uint64_t now) URXE_REQUIRES(lane)
 {
-	if (a->bad == URXE_STAT_NONE && !urxe_mcast_receive(dev, &a->pkt))
+	if (a->bad == URXE_STAT_NONE && a->pkt.what & URXE_OPF_LEND)
+		a->bad = urxe_lend_receive(dev, lane, &a->pkt, now);
+	else if (a->bad == URXE_STAT_NONE && !urxe_mcast_receive(dev, &a->pkt))
 		a->bad = URXE_STAT_RX_NO_QP;
 	if (a->bad != URXE_STAT_NONE)
 		refuse(dev, a);
@@ -302,7 +306,7 @@ static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, struc
 	urxe_stat_add(dev, URXE_STAT_RX_PACKETS, n);
 	for (unsigned i = 0; i < n;) {
 		if (!a[i].qp) {
-			deliver_other(dev, &a[i++]);
+			deliver_other(dev, lane, &a[i++], now);
 			continue;
 		}
 		touched[nt] = a[i].qp;

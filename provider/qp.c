@@ -8,7 +8,7 @@
 
 #include "provider.h"
 #include "early.h"
-#include "flush.h"
+#include "stall.h"
 #include "keep.h"
 #include "mcast.h"
 #include "progress.h"
@@ -100,6 +100,7 @@ static void qp_free_parts(struct urxe_qp *qp)
 {
 	urxe_path_destroy(qp->path);
 	urxe_path_destroy(qp->alt_path);
+	urxe_path_destroy(qp->lend_path);
 	urxe_rss_free(qp->rss);
 	free(qp->resp.res);
 	free(qp->resp.rwqe);
@@ -458,7 +459,7 @@ void urxe_qp_error(struct urxe_qp *qp)
 		return;
 	urxe_qp_enter(qp, IBV_QPS_ERR);
 	qp->sq_draining = false;
-	urxe_flush_cancel(qp);
+	urxe_stall_cancel(qp);
 	urxe_responder_forget(qp);
 	qp->resp.state = URXE_RESP_EXPECT_FIRST;
 	qp->resp.ack_due = URXE_ACK_NONE;
@@ -563,7 +564,7 @@ void urxe_qp_release_wqes(struct urxe_qp *qp)
 	for (uint32_t i = sq->done; i != sq->post; i++)
 		urxe_wqe_drop(urxe_sq_at(sq, i));
 	sq->post = sq->cur = sq->done = 0;
-	urxe_flush_cancel(qp);
+	urxe_stall_cancel(qp);
 	urxe_responder_forget(qp);
 	if (!qp->srq) {
 		urxe_spin_lock(&qp->own_rq.lock);

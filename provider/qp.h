@@ -293,7 +293,7 @@ struct urxe_responder {
 	uint32_t rwqe_length;
 	uint32_t res_pending;
 	struct urxe_rwqe *rwqe;	  /* copy of the receive WQE in use */
-	struct urxe_flush *flush; /* to persistence, under way: nothing behind it is executed */
+	struct urxe_stall *stall; /* is carried out elsewhere: nothing behind it is executed */
 	struct urxe_pd *pd;	  /* of rkeys: the QP's; of XRC the SRQ's (IBTA A14) */
 	struct urxe_pd *recv_pd;  /* of receive WQEs: that of their queue */
 
@@ -316,6 +316,8 @@ struct urxe_responder {
 	uint64_t nak_at;	   /* fewer are, at this time; 0: there is no gap, or it was told */
 	struct cds_list_head kept; /* by PSN (keep.c) */
 	uint32_t nkept;
+	uint64_t lend_number; /* of the last request that another process executed (lend.c) */
+	bool lent;	      /* one has a part of a message, or may have */
 };
 
 /** What came of letting a QP send. */
@@ -361,7 +363,8 @@ struct urxe_qp {
 	bool told_too_long; /* a datagram that did not fit was logged */
 	bool sq_draining;   /* SQD: the drained event is due */
 	bool sqd_notify;
-	bool mig_refused; /* PATH_MIG_ERR was raised since the last rearm */
+	struct urxe_path *lend_path; /* XRC_RECV: to processes that have our addresses (lend.c) */
+	bool mig_refused;	     /* PATH_MIG_ERR was raised since the last rearm */
 
 	URXE_NEW_LINE struct urxe_sq sq;
 	struct urxe_builder wr;

@@ -318,7 +318,8 @@ static void reset_qp(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	urxe_qp_clean_cqs(qp, false);
 	urxe_path_destroy(qp->path);
 	urxe_path_destroy(qp->alt_path);
-	qp->path = qp->alt_path = NULL;
+	urxe_path_destroy(qp->lend_path);
+	qp->path = qp->alt_path = qp->lend_path = NULL;
 	memset(&qp->pace, 0, sizeof(qp->pace));
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	clear_requester(qp);

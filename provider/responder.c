@@ -8,10 +8,11 @@
 #include <string.h>
 
 #include "provider.h"
-#include "flush.h"
 #include "keep.h"
+#include "lend.h"
 #include "progress.h"
 #include "responder.h"
+#include "stall.h"
 #include "trace.h"
 #include "urxe/guarded.h"
 #include "xrc.h"
@@ -168,6 +169,13 @@ static bool in_sequence(const struct urxe_responder *r, const struct urxe_decode
 	}
 }
 
+static void executed(struct urxe_responder *r, const struct urxe_decoded *pkt)
+{
+	r->epsn = urxe_psn_add(r->epsn, 1);
+	if (pkt->ackreq)
+		r->ack_due = URXE_ACK_REQUESTS;
+}
+
 static void message_done(struct urxe_responder *r)
 {
 	r->msn = urxe_psn_add(r->msn, 1);
@@ -316,13 +324,14 @@ static bool choose_srq(struct urxe_qp *qp, uint32_t srqn)
 	return true;
 }
 
-static void execute(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock)
+void urxe_responder_execute(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	struct urxe_responder *r = &qp->resp;
-	bool done;
+	bool good = in_sequence(r, pkt), done;
 
-	if (!in_sequence(r, pkt) || (pkt->what & URXE_OPF_XRCETH && !choose_srq(qp, pkt->srqn))) {
-		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
+	if (!good || (pkt->what & URXE_OPF_XRCETH && !choose_srq(qp, pkt->srqn))) {
+		if (!good || !urxe_lend(qp, pkt))
+			urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_REM_INV_REQ_ERR);
 		return;
 	}
 	if (pkt->what & URXE_OPF_SEND) {
@@ -333,11 +342,28 @@ static void execute(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQ
 		urxe_responder_execute_read(qp, pkt);
 		return;
 	}
-	if (!done)
+	if (done)
+		executed(r, pkt);
+}
+
+void urxe_responder_lent(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint8_t syndrome)
+{
+	struct urxe_responder *r = &qp->resp;
+
+	switch (syndrome & URXE_AETH_TYPE_MASK) {
+	case URXE_AETH_ACK:
+		r->state = pkt->what & URXE_OPF_SEND ? URXE_RESP_IN_SEND : URXE_RESP_IN_WRITE;
+		if (pkt->what & URXE_OPF_LAST)
+			message_done(r);
+		executed(r, pkt);
 		return;
-	r->epsn = urxe_psn_add(r->epsn, 1);
-	if (pkt->ackreq)
-		r->ack_due = URXE_ACK_REQUESTS;
+	case URXE_AETH_RNR:
+		rnr(qp);
+		return;
+	default:
+		urxe_responder_fatal(qp, (enum urxe_nak_code)(syndrome & URXE_AETH_VAL_MASK),
+				     IBV_WC_REM_INV_REQ_ERR);
+	}
 }
 
 /*
@@ -408,14 +434,14 @@ void urxe_responder_settle(struct urxe_qp *qp, uint64_t now)
 	struct urxe_responder *r = &qp->resp;
 	struct urxe_kept *k;
 
-	while (r->state < URXE_RESP_WAIT_RETRY && !r->flush &&
+	while (r->state < URXE_RESP_WAIT_RETRY && !r->stall &&
 	       urxe_psn_diff(r->reach, r->epsn) > 0 && (k = urxe_keep_take(qp, r->epsn))) {
 		r->overtaken = r->nkept;
 		r->nak_at = 0;
-		execute(qp, &k->pkt);
+		urxe_responder_execute(qp, &k->pkt);
 		urxe_keep_put(qp->dev, k);
 	}
-	if (r->state >= URXE_RESP_WAIT_RETRY || r->flush)
+	if (r->state >= URXE_RESP_WAIT_RETRY || r->stall)
 		return;
 	if (urxe_psn_diff(r->reach, r->epsn) <= 0) {
 		urxe_keep_pass(qp, r->epsn);
@@ -441,7 +467,7 @@ void urxe_responder_timeout(struct urxe_qp *qp, uint64_t now)
 		return;
 	if (now < r->nak_at)
 		urxe_progress_timer(qp, r->nak_at);
-	else if (r->state < URXE_RESP_WAIT_RETRY && !r->flush)
+	else if (r->state < URXE_RESP_WAIT_RETRY && !r->stall)
 		nak_gap(qp);
 }
 
@@ -517,11 +543,8 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 		return;
 	}
 	ahead = urxe_psn_diff(pkt->psn, r->epsn);
-	if (r->flush && ahead >= 0) {
-		if (ahead)
-			urxe_flush_hold(qp, pkt);
-		else
-			urxe_stat_inc(qp->dev, URXE_STAT_RX_DUPLICATE); /* it is being done */
+	if (r->stall && ahead >= 0) {
+		urxe_stall_keep(qp, pkt);
 		return;
 	}
 	if (ahead > 0) {
@@ -538,7 +561,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 		r->established = true;
 		urxe_event_qp(qp, IBV_EVENT_COMM_EST);
 	}
-	execute(qp, pkt);
+	urxe_responder_execute(qp, pkt);
 	if (r->gap)
 		urxe_responder_settle(qp, now);
 }

@@ -38,12 +38,18 @@ static inline bool urxe_responder_urgent(const struct urxe_qp *qp) URXE_REQUIRES
 /** urxe_responder_due - has urxe_responder_run() anything to do? */
 static inline bool urxe_responder_due(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	return urxe_responder_urgent(qp) || qp->resp.ack_due || qp->resp.flush;
+	return urxe_responder_urgent(qp) || qp->resp.ack_due || qp->resp.stall;
 }
 /** urxe_responder_nak - a NAK is due at the expected PSN. */
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome) URXE_REQUIRES(qp->lock);
 /** urxe_responder_fatal - a NAK that ends the QP; @status for the receive WQE in use, if any. */
 void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_wc_status status)
+	URXE_REQUIRES(qp->lock);
+/** urxe_responder_execute - a request of the expected PSN. */
+void urxe_responder_execute(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock);
+/** urxe_responder_lent - it was executed by another process, which says so by @syndrome. */
+void urxe_responder_lent(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint8_t syndrome)
 	URXE_REQUIRES(qp->lock);
 /** urxe_responder_execute_read - a READ, ATOMIC, ... of the expected PSN (responder_read.c). */
 void urxe_responder_execute_read(struct urxe_qp *qp, const struct urxe_decoded *pkt)

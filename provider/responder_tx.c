@@ -8,8 +8,9 @@
 
 #include "provider.h"
 #include "apm.h"
-#include "flush.h"
+#include "lend.h"
 #include "responder.h"
+#include "stall.h"
 #include "trace.h"
 #include "xrc.h"
 
@@ -217,8 +218,8 @@ struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
 
 	if (qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQD)
 		return sent;
-	while (r->flush && urxe_flush_finish(qp, urxe_port_now(qp->dev->port)))
-		;
+	if (r->stall)
+		urxe_stall_run(qp, lane, &sent);
 	if (r->res_pending && send_resources(qp, lane, &budget, &sent)) {
 		sent.more = true;
 	} else if (r->nak_due) {
@@ -247,17 +248,23 @@ static bool acks_last(const struct urxe_responder *r)
 	return newest->kind == URXE_RES_NONE || urxe_psn_add(newest->psn, newest->npsn) != r->epsn;
 }
 
-bool urxe_responder_leaves(const struct urxe_qp *qp)
+static bool leaves_ack(const struct urxe_qp *qp)
 {
 	return (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_RECV) &&
 	       qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQD && acks_last(&qp->resp);
+}
+
+bool urxe_responder_leaves(const struct urxe_qp *qp)
+{
+	return qp->resp.lent || leaves_ack(qp);
 }
 
 struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane)
 {
 	struct urxe_sent sent = urxe_responder_run(qp, lane), last;
 
-	if (sent.more || !urxe_responder_leaves(qp))
+	urxe_lend_leave(qp, lane, &sent);
+	if (sent.more || !leaves_ack(qp))
 		return sent;
 	qp->resp.ack_due = URXE_ACK_REQUESTS;
 	last = urxe_responder_run(qp, lane);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Extended reliable connections (IBTA A14): domains, the numbers of their SRQs, and target QPs
- * that several users of a domain may open. A domain is shared through the inode of a file,
- * as with a kernel device, but among the contexts of one process only: a target QP is where its
- * connection's requests are put in order, and the memory of a SRQ where they are executed. Both are
- * the kernel's in the kernel; here they would be two processes' memory.
+ * that several users of a domain may open. A domain is shared through the inode of a file, as with
+ * a kernel device. Among processes of a fabric a request may name a SRQ of another one (lend.c); a
+ * QP itself is where its connection's state is, in the memory of the process that has made it, and
+ * nobody else opens it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,10 @@
 #include "xrc.h"
 #include "rcu.h"
 
-#define SRQN_TAG_BITS  (24 - URXE_SRQN_INDEX_BITS)
-#define SRQN_INDEX_MAX ((1u << URXE_SRQN_INDEX_BITS) - 1)
+#define SRQN_TAG_BITS	 (24 - URXE_SRQN_INDEX_BITS)
+#define SRQN_INDEX_MAX	 ((1u << URXE_SRQN_INDEX_BITS) - 1)
+#define SRQN_SHARED_BITS 16 /* of the index, below the slot (netio/identity.h) */
+#define SRQN_SHARED_MAX	 ((1u << SRQN_SHARED_BITS) - 1)
 
 struct urxe_xrcd_domain {
 	struct cds_list_head node; /* on dev->xrcds */
@@ -79,6 +81,14 @@ static int domain_get(struct urxe_device *dev, const struct stat *st, int oflags
 	return 0;
 }
 
+uint64_t urxe_xrc_domain_id(const struct urxe_xrcd_domain *d)
+{
+	/* Multiplied by odd numbers: each bit of both counts. */
+	uint64_t id = (d->st_dev * 0x9e3779b97f4a7c15 + d->st_ino) * 0xbf58476d1ce4e5b9;
+
+	return d->has_inode ? (id ^ id >> 32) >> 8 | 1 : 0;
+}
+
 struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr)
 {
 	const uint32_t need = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
@@ -134,24 +144,49 @@ int urxe_close_xrcd(struct ibv_xrcd *xrcd)
 
 /* ---- SRQs by number ---- */
 
+static unsigned slot_of(const struct urxe_device *dev)
+{
+	return atomic_load_explicit(&dev->srqn_slot, memory_order_relaxed);
+}
+
+/* Of a process that shares its addresses the number says whose it is. */
+static uint32_t number_index(const struct urxe_device *dev, uint32_t num)
+{
+	return slot_of(dev) ? num & SRQN_SHARED_MAX : num >> SRQN_TAG_BITS;
+}
+
+static uint32_t number(const struct urxe_device *dev, uint32_t index)
+{
+	if (slot_of(dev))
+		return slot_of(dev) << SRQN_SHARED_BITS | index;
+	/* As with keys: who guesses a number, or uses an old one, finds nothing. */
+	return index << SRQN_TAG_BITS |
+	       ((uint32_t)urxe_port_random(dev->port) & ((1u << SRQN_TAG_BITS) - 1));
+}
+
 int urxe_xrc_publish_srq(struct urxe_srq *srq, struct ibv_xrcd *xrcd)
 {
 	struct urxe_device *dev = srq->dev;
 	struct urxe_xrcd *x = to_urxe_xrcd(xrcd);
-	uint32_t i, tries = 0;
+	uint32_t i, tries = 0, most;
+	unsigned slot;
 	int err;
 
 	urxe_mutex_lock(&dev->mutex);
+	err = urxe_ident_slot(urxe_port_ident(dev->port), &slot);
+	if (err)
+		goto out;
+	atomic_store_explicit(&dev->srqn_slot, slot, memory_order_relaxed);
+	most = slot ? SRQN_SHARED_MAX : SRQN_INDEX_MAX;
 	do {
-		i = dev->srqn_next = (dev->srqn_next + 1) & SRQN_INDEX_MAX;
-	} while (tries++ < SRQN_INDEX_MAX && (!i || urxe_table_get(&dev->srqs, i)));
-	/* As with keys: who guesses a number, or uses an old one, finds nothing. */
-	srq->num = i << SRQN_TAG_BITS |
-		   ((uint32_t)urxe_port_random(dev->port) & ((1u << SRQN_TAG_BITS) - 1));
+		i = dev->srqn_next = (dev->srqn_next + 1) & most;
+	} while (tries++ < most && (!i || urxe_table_get(&dev->srqs, i)));
+	srq->num = number(dev, i);
 	srq->domain = x->domain;
 	srq->vsrq.xrcd = &x->vxrcd;
 	srq->vsrq.srq_num = srq->num;
 	err = urxe_table_set(&dev->srqs, i, srq);
+out:
 	urxe_mutex_unlock(&dev->mutex);
 	if (!err)
 		atomic_fetch_add(&x->users, 1);
@@ -163,17 +198,24 @@ void urxe_xrc_unpublish_srq(struct urxe_srq *srq)
 	struct urxe_device *dev = srq->dev;
 
 	urxe_mutex_lock(&dev->mutex);
-	urxe_table_set(&dev->srqs, srq->num >> SRQN_TAG_BITS, NULL);
+	urxe_table_set(&dev->srqs, number_index(dev, srq->num), NULL);
 	urxe_mutex_unlock(&dev->mutex);
 	urxe_rcu_synchronize();
 	atomic_fetch_sub(&to_urxe_xrcd(&srq->vsrq.xrcd->xrcd)->users, 1);
 }
 
+struct urxe_srq *urxe_xrc_srq_any(struct urxe_device *dev, uint32_t srqn)
+{
+	struct urxe_srq *srq = urxe_table_get(&dev->srqs, number_index(dev, srqn));
+
+	return srq && srq->num == srqn ? srq : NULL;
+}
+
 struct urxe_srq *urxe_xrc_srq(const struct urxe_qp *qp, uint32_t srqn)
 {
-	struct urxe_srq *srq = urxe_table_get(&qp->dev->srqs, srqn >> SRQN_TAG_BITS);
+	struct urxe_srq *srq = urxe_xrc_srq_any(qp->dev, srqn);
 
-	return srq && srq->num == srqn && srq->domain == qp->domain ? srq : NULL;
+	return srq && srq->domain == qp->domain ? srq : NULL;
 }
 
 int urxe_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num)

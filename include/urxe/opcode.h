@@ -24,6 +24,11 @@ enum urxe_service {
 /* Congestion notification (IBTA A17.9.3): the one opcode of its service. */
 #define URXE_OPCODE_CNP 0x81
 
+/* Of those that are left to manufacturers: between processes that share an XRC domain, within a
+ * machine (provider/lend.c). */
+#define URXE_OPCODE_LEND 0xc0
+#define URXE_OPCODE_LENT 0xc1
+
 /* Operation: the lower five bits. */
 enum urxe_op {
 	URXE_OP_SEND_FIRST = 0x00,
@@ -78,6 +83,7 @@ enum urxe_opcode_flag {
 	URXE_OPF_FLUSH = 1 << 19,
 	URXE_OPF_RECV_WQE = 1 << 20, /* its last packet consumes a receive WQE */
 	URXE_OPF_CNP = 1 << 21,	     /* no request nor response: to who sends, of congestion */
+	URXE_OPF_LEND = 1 << 22,     /* neither: to a process, not to a QP */
 };
 
 struct urxe_opcode_info {

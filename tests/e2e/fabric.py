@@ -156,6 +156,39 @@ def pairs(report, timeout):
                 told(report, title, problem, said)
 
 
+def xsrq(report, timeout):
+    """A server with three clients reaches the SRQ of each by the target QP of each other one; three such at once."""
+    title = 'fabric: ibv_xsrq_pingpong -c 3'
+    if not report.wanted(title):
+        return
+    if not shutil.which('ibv_xsrq_pingpong'):
+        report.skip(title, 'ibv_xsrq_pingpong is not installed')
+        return
+    commands = {port: 'ibv_xsrq_pingpong -g 0 -p %d %s' % (port, extra)
+                for port, extra in ((7390, ''), (7391, '-e'), (7392, '-s 20000 -n 50'))}
+    # The program's own, of any user: who cannot read it has a domain alone.
+    if os.path.exists('/tmp/xrc_domain') and os.access('/tmp/xrc_domain', os.W_OK):
+        os.unlink('/tmp/xrc_domain')
+    with Fabric() as fabric:
+        started = {'s%d' % port: fabric.start(command + ' -c 3', 's%d' % port) for port, command in commands.items()}
+        problem = None
+        for port, command in commands.items():
+            if not until(lambda: listens(port), started['s%d' % port], timeout):
+                problem = '%s: does not listen' % command
+            started.update({n: fabric.start(command + ' 127.0.0.1', n) for n in ('c%d-%d' % (port, i) for i in range(3))})
+        end = time.monotonic() + timeout
+        for name, child in started.items():
+            try:
+                status = child.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                status = 'it hangs'
+            if status and not problem:
+                problem = '%s: %s' % (name, status)
+        if not problem and fabric.reports():
+            problem = 'a sanitizer reports'
+        told(report, title, problem, ''.join('%s: %s' % (n, fabric.said(n)) for n in started) if problem else '')
+
+
 def many(report, timeout):
     """Fifty clients at once.
 
@@ -251,6 +284,7 @@ def loopback_alone(report, timeout):
 def fabric(report, kind, _why_not):
     timeout = 120 if kind.endswith('sanitized') else 40
     pairs(report, timeout)
+    xsrq(report, timeout)
     many(report, timeout)
     killed(report, timeout)
     loopback_alone(report, timeout)

@@ -12,6 +12,7 @@
 
 #include "harness.h"
 #include "pair.h"
+#include "xrc.h"
 
 struct xrc {
 	struct pair p;
@@ -22,118 +23,25 @@ struct xrc {
 	struct ibv_qp *snd, *rcv;
 };
 
-static struct ibv_xrcd *open_xrcd(struct ibv_context *ctx, int fd, int oflags)
-{
-	struct ibv_xrcd_init_attr a = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = fd,
-		.oflags = oflags,
-	};
-
-	return ibv_open_xrcd(ctx, &a);
-}
-
-static struct ibv_srq *make_srq(struct side *s, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
-				struct ibv_cq *cq)
-{
-	struct ibv_srq_init_attr_ex a = {
-		.attr = {.max_wr = 64, .max_sge = 2},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = pd,
-		.xrcd = xrcd,
-		.cq = cq,
-	};
-
-	return ibv_create_srq_ex(s->ctx, &a);
-}
-
-static struct ibv_qp *make_send(struct side *s)
-{
-	struct ibv_qp_init_attr_ex a = {
-		.send_cq = s->cq,
-		.cap = {.max_send_wr = 128, .max_send_sge = 2},
-		.qp_type = IBV_QPT_XRC_SEND,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = s->pd,
-	};
-
-	return ibv_create_qp_ex(s->ctx, &a);
-}
-
-static struct ibv_qp *make_recv(struct side *s, struct ibv_xrcd *xrcd)
-{
-	struct ibv_qp_init_attr_ex a = {
-		.qp_type = IBV_QPT_XRC_RECV,
-		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
-		.xrcd = xrcd,
-	};
-
-	return ibv_create_qp_ex(s->ctx, &a);
-}
-
-static void connect_xrc(struct side *from, struct ibv_qp *snd, struct side *to, struct ibv_qp *rcv)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	const int conn =
-		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-
-	a.qp_access_flags =
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	for (int i = 0; i < 2; i++)
-		CU_ASSERT_EQUAL_FATAL(ibv_modify_qp(i ? snd : rcv, &a,
-						    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-							    IBV_QP_ACCESS_FLAGS),
-				      0);
-	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-				 .path_mtu = IBV_MTU_1024,
-				 .rq_psn = 0xfffff0,
-				 .max_dest_rd_atomic = 4,
-				 .min_rnr_timer = 5};
-	a.ah_attr = pair_path(to, from);
-	a.dest_qp_num = snd->qp_num;
-	/* What its own half needs must be there. */
-	CU_ASSERT_EQUAL(ibv_modify_qp(rcv, &a, conn), EINVAL);
-	CU_ASSERT_EQUAL_FATAL(
-		ibv_modify_qp(rcv, &a, conn | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
-	a.ah_attr = pair_path(from, to);
-	a.dest_qp_num = rcv->qp_num;
-	CU_ASSERT_EQUAL_FATAL(ibv_modify_qp(snd, &a, conn), 0);
-	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				 .sq_psn = 0xfffff0,
-				 .timeout = 14,
-				 .retry_cnt = 7,
-				 .rnr_retry = 7,
-				 .max_rd_atomic = 4};
-	CU_ASSERT_EQUAL_FATAL(ibv_modify_qp(snd, &a,
-					    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-						    IBV_QP_MAX_QP_RD_ATOMIC),
-			      0);
-	CU_ASSERT_EQUAL_FATAL(ibv_modify_qp(rcv, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN),
-			      0);
-}
-
 static void xrc_open(struct xrc *x, const struct pair_params *pp)
 {
 	struct side *b = &x->p.b;
 
 	memset(x, 0, sizeof(*x));
 	pair_open(&x->p, pp, IBV_QPT_RC);
-	x->xrcd = open_xrcd(b->ctx, -1, O_CREAT);
+	x->xrcd = xrc_open_xrcd(b->ctx, -1, O_CREAT);
 	CU_ASSERT_FATAL(x->xrcd != NULL);
 	for (int i = 0; i < 2; i++) {
 		x->srq_cq[i] = ibv_create_cq(b->ctx, 256, NULL, NULL, 0);
-		x->srq[i] = make_srq(b, b->pd, x->xrcd, x->srq_cq[i]);
+		x->srq[i] = xrc_make_srq(b, b->pd, x->xrcd, x->srq_cq[i]);
 		CU_ASSERT_FATAL(x->srq[i] != NULL);
 		CU_ASSERT_EQUAL(ibv_get_srq_num(x->srq[i], &x->srqn[i]), 0);
 	}
 	CU_ASSERT_NOT_EQUAL(x->srqn[0], x->srqn[1]);
-	x->snd = make_send(&x->p.a);
-	x->rcv = make_recv(b, x->xrcd);
+	x->snd = xrc_make_send(&x->p.a);
+	x->rcv = xrc_make_recv(b, x->xrcd);
 	CU_ASSERT_FATAL(x->snd && x->rcv);
-	connect_xrc(&x->p.a, x->snd, b, x->rcv);
+	xrc_connect(&x->p.a, x->snd, b, x->rcv);
 }
 
 static void xrc_close(struct xrc *x)
@@ -279,8 +187,8 @@ static void test_bad_srqn(void)
 
 	/* one of another domain */
 	xrc_open(&x, &plain);
-	other = open_xrcd(x.p.b.ctx, -1, O_CREAT);
-	foreign = make_srq(&x.p.b, x.p.b.pd, other, x.srq_cq[0]);
+	other = xrc_open_xrcd(x.p.b.ctx, -1, O_CREAT);
+	foreign = xrc_make_srq(&x.p.b, x.p.b.pd, other, x.srq_cq[0]);
 	CU_ASSERT_EQUAL(ibv_get_srq_num(foreign, &n), 0);
 	CU_ASSERT_EQUAL(post(&x, IBV_WR_RDMA_WRITE, n, 1, 0, 100, 0), 0);
 	CU_ASSERT_EQUAL(outcome(&x), IBV_WC_REM_INV_REQ_ERR);
@@ -292,7 +200,7 @@ static void test_bad_srqn(void)
 	/* the PD of a request is that of its SRQ */
 	xrc_open(&x, &plain);
 	pd = ibv_alloc_pd(x.p.b.ctx);
-	srq2 = make_srq(&x.p.b, pd, x.xrcd, x.srq_cq[0]);
+	srq2 = xrc_make_srq(&x.p.b, pd, x.xrcd, x.srq_cq[0]);
 	CU_ASSERT_EQUAL(ibv_get_srq_num(srq2, &n), 0);
 	CU_ASSERT_EQUAL(post(&x, IBV_WR_RDMA_WRITE, x.srqn[0], 1, 0, 100, 0x1000), 0);
 	CU_ASSERT_EQUAL(outcome(&x), IBV_WC_SUCCESS);
@@ -336,22 +244,22 @@ static void test_domains(void)
 	pair_open(&p, &plain, IBV_QPT_RC);
 	ctx2 = ibv_open_device(&p.b.dev->vdev.device);
 	errno = 0;
-	CU_ASSERT(open_xrcd(p.b.ctx, fd, 0) == NULL);
+	CU_ASSERT(xrc_open_xrcd(p.b.ctx, fd, 0) == NULL);
 	CU_ASSERT_EQUAL(errno, EAGAIN);
-	CU_ASSERT(open_xrcd(p.b.ctx, 9999, O_CREAT) == NULL);
+	CU_ASSERT(xrc_open_xrcd(p.b.ctx, 9999, O_CREAT) == NULL);
 	CU_ASSERT_EQUAL(errno, EBADF);
-	CU_ASSERT(open_xrcd(p.b.ctx, fd, O_CREAT | O_TRUNC) == NULL);
+	CU_ASSERT(xrc_open_xrcd(p.b.ctx, fd, O_CREAT | O_TRUNC) == NULL);
 	CU_ASSERT_EQUAL(errno, EINVAL);
-	one = open_xrcd(p.b.ctx, fd, O_CREAT | O_EXCL);
+	one = xrc_open_xrcd(p.b.ctx, fd, O_CREAT | O_EXCL);
 	CU_ASSERT_FATAL(one != NULL);
-	CU_ASSERT(open_xrcd(ctx2, fd2, O_CREAT | O_EXCL) == NULL);
+	CU_ASSERT(xrc_open_xrcd(ctx2, fd2, O_CREAT | O_EXCL) == NULL);
 	CU_ASSERT_EQUAL(errno, EINVAL);
-	two = open_xrcd(ctx2, fd2, 0);
+	two = xrc_open_xrcd(ctx2, fd2, 0);
 	CU_ASSERT_FATAL(two != NULL);
 
 	/* It is one domain: a QP of the one finds SRQs of the other. */
-	srq = make_srq(&p.b, p.b.pd, one, p.b.cq);
-	qp = make_recv(&p.b, two);
+	srq = xrc_make_srq(&p.b, p.b.pd, one, p.b.cq);
+	qp = xrc_make_recv(&p.b, two);
 	CU_ASSERT_FATAL(srq && qp);
 	CU_ASSERT(to_urxe_qp(qp)->domain == to_urxe_srq(srq)->domain);
 	CU_ASSERT_EQUAL(ibv_close_xrcd(one), EBUSY);
@@ -361,7 +269,7 @@ static void test_domains(void)
 	CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
 	CU_ASSERT_EQUAL(ibv_close_xrcd(two), 0);
 	/* and gone with its last user */
-	CU_ASSERT(open_xrcd(p.b.ctx, fd, 0) == NULL);
+	CU_ASSERT(xrc_open_xrcd(p.b.ctx, fd, 0) == NULL);
 	CU_ASSERT_EQUAL(errno, EAGAIN);
 	ibv_close_device(ctx2);
 	close(fd);
@@ -408,7 +316,7 @@ static void test_open_qp(void)
 	CU_ASSERT(ibv_open_qp(ctx2, &oa) == NULL);
 	CU_ASSERT_EQUAL(errno, EINVAL);
 	oa.qp_num = x.rcv->qp_num;
-	other = open_xrcd(x.p.b.ctx, -1, 0);
+	other = xrc_open_xrcd(x.p.b.ctx, -1, 0);
 	oa.xrcd = other;
 	CU_ASSERT(ibv_open_qp(ctx2, &oa) == NULL);
 	CU_ASSERT_EQUAL(errno, EINVAL);

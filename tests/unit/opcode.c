@@ -38,6 +38,7 @@ static void test_every_opcode(void)
 		at += strchr(s, 'c') ? 16 : 0;
 		CU_ASSERT_EQUAL(o->hdr_len, at);
 		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_CNP), opcode == 0x81);
+		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_LEND), !!strchr(s, 'O'));
 		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_PAYLOAD), !!strchr(s, 'p'));
 		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_FIRST), !!strchr(s, 'F'));
 		CU_ASSERT_EQUAL(!!(o->flags & URXE_OPF_LAST), !!strchr(s, 'L'));

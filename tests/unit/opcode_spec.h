@@ -9,7 +9,8 @@
 
 /* Headers behind the BTH: d DETH, x XRCETH, f FETH, r RETH, t AtomicETH, a AETH, k AtomicAckETH,
  * i ImmDt, v IETH, c what is reserved in a CNP; p: payload may follow; F L: first, last of a
- * message; W: a receive goes. */
+ * message; W: a receive goes;
+ * O: of our own. */
 static const char *const reliable_ops[32] = {
 	[0x00] = "pF",	  [0x01] = "p",	     [0x02] = "pLW",   [0x03] = "ipLW", [0x04] = "pFLW",
 	[0x05] = "ipFLW", [0x06] = "rpF",    [0x07] = "p",     [0x08] = "pL",	[0x09] = "ipLW",
@@ -40,6 +41,8 @@ static inline const char *opcode_spec(unsigned opcode, bool *xrc)
 		/* Requests tell the SRQ; answers do not. */
 		*xrc = reliable_ops[op] && !(op >= 0x0d && op <= 0x12);
 		return reliable_ops[op];
+	case 6:
+		return op <= 1 ? "pO" : NULL;
 	default:
 		return NULL;
 	}
