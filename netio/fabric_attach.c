@@ -162,12 +162,16 @@ void urxe_fpeer_asks(struct urxe_fabric *f, int sock, const struct urxe_fmsg *m,
 		put_fd(&fd);
 		return;
 	}
-	watch(f, m->slot, m->incarnation, pidfd);
+	/* One that was there before it has ended: told before anything is made for this one. */
+	if (f->peer[m->slot].watched && f->peer[m->slot].watched != m->incarnation)
+		gone(f, m->slot);
 	reply.err = (uint32_t)ask_hook(f, m, fd, &ans, &close_fd);
 	memcpy(reply.w, ans.w, sizeof(reply.w));
 	if (urxe_fmsg_send(sock, &reply, f->pidfd, reply.err ? -1 : ans.fd)) {
 		/* It asks again. */
 	}
+	/* It has what it waits for. If it has ended meanwhile, its pidfd says so. */
+	watch(f, m->slot, m->incarnation, pidfd);
 	if (close_fd)
 		put_fd(&ans.fd);
 }
@@ -208,7 +212,6 @@ static void finish(struct urxe_fabric *f, unsigned slot, int err,
 	bool taken = false;
 
 	p->asking = p->connected = false;
-	urxe_fabric_unpoll(f, &p->sock);
 	urxe_mutex_lock(&f->lock);
 	f->asking[slot / 64] &= ~(1ull << slot % 64);
 	urxe_mutex_unlock(&f->lock);
@@ -220,6 +223,8 @@ static void finish(struct urxe_fabric *f, unsigned slot, int err,
 	urxe_mutex_unlock(&f->hook_lock);
 	if (!taken && ans && ans->fd >= 0)
 		close(ans->fd);
+	/* It has time; whoever asks anew is taken up by this thread. */
+	urxe_fabric_unpoll(f, &p->sock);
 }
 
 static void try_again(struct urxe_fabric *f, unsigned slot)
@@ -312,11 +317,12 @@ void urxe_fpeer_answer(struct urxe_fabric *f, unsigned slot)
 		try_again(f, slot);
 		return;
 	}
-	watch(f, slot, p->asked, pidfd);
 	memcpy(ans.w, m.w, sizeof(ans.w));
 	if (m.err)
 		put_fd(&ans.fd);
+	/* Senders wait. It is watched since we ask, by its locks. */
 	finish(f, slot, (int)m.err, &ans);
+	watch(f, slot, p->asked, pidfd);
 }
 
 static uint64_t ask_timer(struct urxe_fabric *f, unsigned slot, uint64_t now)

@@ -169,7 +169,8 @@ int urxe_fmsg_fetch(struct urxe_fhub *hub, uint64_t wait, struct urxe_fmap **map
 
 /** Who connected to us. */
 struct urxe_fclient {
-	int fd; /* -1: nobody */
+	int fd;	     /* -1: nobody */
+	bool polled; /* by epoll: it had not asked when it came */
 	uint64_t deadline;
 };
 

@@ -54,7 +54,21 @@ static void hang_up(struct urxe_fabric *f, struct urxe_fclient *c)
 {
 	if (c->fd >= 0)
 		shutdown(c->fd, SHUT_RDWR); /* likewise */
-	urxe_fabric_unpoll(f, &c->fd);
+	if (c->polled)
+		urxe_fabric_unpoll(f, &c->fd);
+	else if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+	c->polled = false;
+}
+
+static void wait_for(struct urxe_fabric *f, struct urxe_fclient *c)
+{
+	if (c->polled)
+		return;
+	c->polled = !urxe_fabric_poll(f, c->fd, FPOLL_CLIENT, (unsigned)(c - f->client));
+	if (!c->polled)
+		hang_up(f, c);
 }
 
 static void hear(struct urxe_fabric *f, struct urxe_fclient *c)
@@ -62,8 +76,10 @@ static void hear(struct urxe_fabric *f, struct urxe_fclient *c)
 	struct urxe_fmsg m, table = {.type = FM_TABLE};
 	int pidfd, fd, ret = urxe_fmsg_recv(c->fd, &m, &pidfd, &fd);
 
-	if (ret == EAGAIN)
+	if (ret == EAGAIN) {
+		wait_for(f, c);
 		return;
+	}
 	if (ret) {
 		hang_up(f, c);
 		return;
@@ -110,11 +126,10 @@ static void let_in(struct urxe_fabric *f)
 		return;
 	}
 	c->deadline = urxe_fabric_now() + CLIENT_TIME;
-	if (!urxe_fmsg_trusted(f->hub, c->fd) ||
-	    urxe_fabric_poll(f, c->fd, FPOLL_CLIENT, (unsigned)(c - f->client)))
-		hang_up(f, c);
+	if (urxe_fmsg_trusted(f->hub, c->fd))
+		hear(f, c); /* mostly it has asked already, and waits for us */
 	else
-		hear(f, c); /* mostly it has asked already */
+		hang_up(f, c);
 }
 
 static uint64_t clients_timers(struct urxe_fabric *f, uint64_t now)
