@@ -19,7 +19,8 @@
 #define FRAME_MIN  14u /* an Ethernet header */
 #define LEN_MASK   0xffffffu
 #define FLAGS_AT   24
-#define NEXT_LINES 2 /* that a small record has behind its first */
+#define AT_ONCE	   8192 /* bytes of a first ring that are there before they are used */
+#define NEXT_LINES 2	/* that a small record has behind its first */
 
 /* The reader's line, and the writer's, a pair of cache lines each. */
 struct control {
@@ -64,12 +65,16 @@ static bool good_size(uint32_t size)
 static int map(int fd, uint32_t size, uint8_t **mem)
 {
 	size_t len = urxe_ring_bytes(size);
-	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
-			 0);
+	int all = size > URXE_RING_FIRST ? MAP_POPULATE : 0;
+	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | all, fd, 0);
 
 	if (p == -1)
 		return errno;
 	*mem = (uint8_t *)p; // NOLINT(performance-no-int-to-ptr): the system call's result
+	/* Of a pair's first ring all the pages take as long to make as all the rest of an attach,
+	 * and who says little never needs them. */
+	if (!all)
+		syscall(SYS_madvise, *mem, (size_t)AT_ONCE, MADV_POPULATE_WRITE);
 	syscall(SYS_madvise, *mem, len, MADV_DONTFORK);
 	syscall(SYS_madvise, *mem, len, MADV_DONTDUMP);
 	return 0;

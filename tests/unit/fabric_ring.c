@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "netio/fabric_ring.h"
@@ -426,6 +427,38 @@ static void test_model_staged(void)
 
 /* ---- memory ---- */
 
+/* What the memory of a ring takes, in bytes. */
+static uint64_t taken(int fd)
+{
+	struct stat st;
+
+	CU_ASSERT_EQUAL_FATAL(fstat(fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+static uint64_t pages(uint32_t size)
+{
+	return (urxe_ring_bytes(size) + 4095) & ~4095u;
+}
+
+/* A pair's first ring takes memory as it is used; one that has grown is there. */
+static void test_lazy(void)
+{
+	struct urxe_ring_rx rx;
+	int fd;
+
+	CU_ASSERT_EQUAL_FATAL(urxe_ring_create(&rx, URXE_RING_FIRST, 9000, &fd), 0);
+	CU_ASSERT_EQUAL(taken(fd), 8192);
+	memset(rx.mem, 0, urxe_ring_bytes(rx.size));
+	CU_ASSERT_EQUAL(taken(fd), pages(rx.size));
+	close(fd);
+	urxe_ring_unmap(rx.mem, rx.size);
+	CU_ASSERT_EQUAL_FATAL(urxe_ring_create(&rx, 4 * URXE_RING_FIRST, 9000, &fd), 0);
+	CU_ASSERT_EQUAL(taken(fd), pages(rx.size));
+	close(fd);
+	urxe_ring_unmap(rx.mem, rx.size);
+}
+
 static void test_memory(void)
 {
 	struct urxe_ring_rx rx;
@@ -657,5 +690,5 @@ static void test_hostile_reader(void)
 	urxe_ring_unmap(rx.mem, rx.size);
 }
 
-URXE_TEST_MAIN("fabric_ring", T(test_model), T(test_model_staged), T(test_memory), T(test_threads),
-	       T(test_words), T(test_garbage), T(test_hostile_reader))
+URXE_TEST_MAIN("fabric_ring", T(test_model), T(test_model_staged), T(test_memory), T(test_lazy),
+	       T(test_threads), T(test_words), T(test_garbage), T(test_hostile_reader))
