@@ -389,6 +389,20 @@ static void stop_one(void)
 		fail("connections ended while one was stopped");
 }
 
+#define GROWN_MOST (32u << 20) /* bytes a process, of rings that have grown */
+#define OWN_FDS	   24	       /* of a worker and its device; and one a member */
+
+/* What netio/README.md says of members' memory and descriptors. */
+static void check_bounds(const struct usage *all, unsigned fds)
+{
+	if (all->grown / 2 > (uint64_t)g.n * GROWN_MOST)
+		fail("rings that have grown take %llu bytes", (unsigned long long)all->grown / 2);
+	if (all->ring_pss > all->grown / 2 + (uint64_t)all->rings / 2 * WATCH_RING)
+		fail("rings take %llu bytes", (unsigned long long)all->ring_pss);
+	if (fds > OWN_FDS + g.n - 1)
+		fail("a process has %u descriptors", fds);
+}
+
 static void tell_memory(void)
 {
 	struct usage u, all = {0};
@@ -401,6 +415,7 @@ static void tell_memory(void)
 		all.anon += u.anon;
 		all.ring_pss += u.ring_pss;
 		all.rings += u.rings;
+		all.grown += u.grown;
 		most = u.fds > most ? u.fds : most;
 	}
 	printf("a process: %.1f MiB, %.1f of them its own; up to %u descriptors\n",
@@ -408,6 +423,7 @@ static void tell_memory(void)
 	printf("rings: %u of %u pairs, %.1f MiB in all, %.1f KiB a pair\n", all.rings / 2,
 	       g.n * (g.n - 1), (double)all.ring_pss / (1 << 20),
 	       (double)all.ring_pss / (g.n * (g.n - 1)) / 1024);
+	check_bounds(&all, most);
 }
 
 static void finish(void)

@@ -28,7 +28,7 @@ bool watch_usage(pid_t pid, struct usage *u)
 {
 	char path[64], line[512];
 	bool ring = false;
-	unsigned long kb;
+	unsigned long kb, from, to;
 	FILE *f;
 
 	*u = (struct usage){.fds = count_fds(pid)};
@@ -48,6 +48,8 @@ bool watch_usage(pid_t pid, struct usage *u)
 		}
 		ring = strstr(line, RING);
 		u->rings += ring;
+		if (ring && sscanf(line, "%lx-%lx", &from, &to) == 2 && to - from > WATCH_RING)
+			u->grown += to - from;
 	}
 	fclose(f);
 	return true;
