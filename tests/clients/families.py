@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The families of clients, in the order of how many people use them."""
+import dataclasses
+
+import ofi
+import tools
+import ucx
+
+
+@dataclasses.dataclass
+class Family:
+    """@packages: the first one is the family's version. @specials: functions (report, family, everything)."""
+    name: str
+    packages: tuple
+    cases: list
+    specials: tuple = ()
+
+
+ROWS = [
+    Family('perftest', ('perftest',), tools.PERFTEST),
+    Family('ibverbs-utils', ('ibverbs-utils',), tools.IBVERBS_UTILS),
+    Family('rdmacm-utils', ('rdmacm-utils',), tools.RDMACM_UTILS),
+    Family('qperf', ('qperf',), tools.QPERF),
+    Family('libfabric', ('libfabric-bin', 'libfabric-dev'), ofi.CASES, (ofi.fabtests,)),
+    Family('UCX', ('ucx-utils',), ucx.CASES),
+]

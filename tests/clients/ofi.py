@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""libfabric: its verbs provider, bare and under rxm and rxd; and its own tests, built from the source that Debian has."""
+import os
+import shutil
+import subprocess
+import tempfile
+
+import rig
+from rig import HOW, Case
+
+BOTH = ('clean', 'loss')
+# It binds to an interface's address, and takes no loopback interface.
+WHERE = 'interface'
+
+
+def pingpong(name, provider, endpoint, **more):
+    command = 'fi_pingpong -p "%s" -e %s -c -I %%d -S all -B {p}' % (provider, endpoint)
+    client = command.replace('-B', '-P')
+    return Case('fi_pingpong ' + name, client % 100 + ' {a}', command % 100, r'[1-9]\S*m?\s+100\s+=100', 'tcp', WHERE,
+                endless=client % 1000000 + ' {a}', endless_server=command % 1000000, **more)
+
+
+CASES = [
+    Case('fi_info', 'fi_info -p verbs', says='FI_PROTO_RDMA_CM_IB_RC', short=('clean',)),
+    pingpong('MSG', 'verbs', 'msg', how=HOW, short=HOW),
+    pingpong('rxm', 'verbs;ofi_rxm', 'rdm', how=HOW, short=BOTH),
+    pingpong('rxd', 'verbs;ofi_rxd', 'rdm', how=BOTH, short=BOTH),
+    pingpong('dgram', 'verbs', 'dgram', short=('clean',)),
+]
+
+# runfabtests.sh's short selection without what test_configs/{verbs,ofi_rxm,ofi_rxd}/*.exclude name
+MSG = ['fi_msg', 'fi_msg_epoll', 'fi_msg_sockets', 'fi_cm_data', 'fi_cq_data -e msg', 'fi_bw -e msg -v -T 1',
+       'fi_msg_pingpong -I 5', 'fi_msg_pingpong -I 5 -v', 'fi_msg_bw -I 5', 'fi_msg_bw -I 5 -v', 'fi_rma_bw -e msg -o write -I 5',
+       'fi_rma_bw -e msg -o read -I 5', 'fi_rma_bw -e msg -o writedata -I 5']
+RDM = ['fi_av_xfer -e rdm', 'fi_cq_data -e rdm', 'fi_poll -t queue', 'fi_poll -t counter', 'fi_rdm', 'fi_rdm -U', 'fi_rdm_tagged_peek',
+       'fi_multi_mr -e rdm -V', 'fi_recv_cancel -e rdm -V', 'fi_unexpected_msg -e rdm -i 10', 'fi_inj_complete -e rdm',
+       'fi_inj_complete -e rdm -SR', 'fi_bw -e rdm -v -T 1', 'fi_bw -e rdm -v -T 1 -U', 'fi_rma_bw -e rdm -o write -I 5',
+       'fi_rma_bw -e rdm -o write -I 5 -U', 'fi_rma_bw -e rdm -o read -I 5', 'fi_rma_bw -e rdm -o read -I 5 -U',
+       'fi_rma_bw -e rdm -o writedata -I 5', 'fi_rma_bw -e rdm -o writedata -I 5 -U', 'fi_rdm_atomic -I 5 -o all',
+       'fi_rdm_atomic -I 5 -o all -U', 'fi_rdm_cntr_pingpong -I 5', 'fi_multi_recv -e rdm -I 5', 'fi_rdm_pingpong -I 5', 'fi_rdm_pingpong -I 5 -U',
+       'fi_rdm_pingpong -I 5 -v', 'fi_rdm_pingpong -I 5 -v -U', 'fi_rdm_tagged_pingpong -I 5', 'fi_rdm_tagged_pingpong -I 5 -v',
+       'fi_rdm_tagged_pingpong -I 5 -v -U', 'fi_rdm_tagged_bw -I 5', 'fi_rdm_tagged_bw -I 5 -U', 'fi_rdm_tagged_bw -I 5 -v',
+       'fi_rdm_tagged_bw -I 5 -v -U']
+UNIT = ['fi_getinfo_test -p verbs -s {a} {a}', 'fi_dom_test -p verbs -n 2', 'fi_eq_test -p verbs', 'fi_cq_test -p verbs', 'fi_mr_test -p verbs']
+EXCLUDED = {'verbs;ofi_rxm': ('fi_multi_mr', 'fi_rdm_atomic'),
+            'verbs;ofi_rxd': ('fi_multi_mr', 'fi_poll', 'fi_cq_data', 'fi_rdm_cntr_pingpong')}
+SHORT = ('fi_msg', 'fi_cm_data', 'fi_rma_bw -e msg -o read -I 5', 'fi_rdm', 'fi_rdm_tagged_pingpong -I 5 -v', 'fi_rdm_atomic -I 5 -o all')
+
+
+def fabtest(folder, provider, command):
+    """Without a name of its own a server listens anywhere; addresses of datagram endpoints go over TCP."""
+    program, *words = command.split()
+    oob = ' -b={p}' if 'rxd' in provider else ''
+    line = '%s/%s -p "%s"%s %s ' % (folder, program, provider, oob, ' '.join(words))
+    short = provider.split(';')[-1].replace('ofi_', '')
+    return Case('fabtests %s %s' % (short, command), line + ('' if oob else '-P {p} ') + '{a}', line + ('' if oob else '-B {p}'), '',
+                'tcp' if oob else 'rdma', WHERE, how=BOTH, short=('clean',) if command in SHORT else ())
+
+
+def built():
+    """The folder of fabtests' programs, or (None, why not). They are in the source of mpich, which has a libfabric in it."""
+    home = os.path.join(os.environ.get('XDG_CACHE_HOME') or '/var/tmp', 'urxe-clients-%d' % os.geteuid())
+    done = home + '/fabtests/bin'
+    if os.path.exists(done + '/fi_msg'):
+        return done, None
+    for needed in ('apt-get', 'dpkg-source', 'autoreconf', 'libtoolize', 'gcc'):
+        if not shutil.which(needed):
+            return None, needed + ' is not installed'
+    if not os.path.exists('/usr/include/rdma/fabric.h'):
+        return None, 'libfabric-dev is not installed'
+    os.makedirs(home, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix='urxe-fabtests-') as folder:
+        os.chmod(folder, 0o755)
+        with open(home + '/fabtests.log', 'w') as log:
+            made = subprocess.run(['sh', '-e', '-c', BUILD, 'sh', folder, home + '/fabtests'], stdin=subprocess.DEVNULL, stdout=log,
+                                  stderr=subprocess.STDOUT)
+    return (None, 'fabtests could not be had: %s/fabtests.log' % home) if made.returncode else (done, None)
+
+
+# $1: folder, $2: prefix. The machine's own sources, as those of source packages.
+BUILD = r'''
+cd "$1"
+mkdir -p lists/partial
+key=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -f $key ] && key="[signed-by=$key]" || key=
+apt-get indextargets --format "deb-src $key \$(REPO_URI) \$(RELEASE) \$(COMPONENT)" 'Created-By: Packages' |
+	sort -u | grep ' main$' >sources.list
+apt="apt-get -q -o Dir::Etc::SourceList=$1/sources.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$1/lists"
+$apt update
+$apt source --download-only mpich
+tar -xf mpich_*.orig.tar.* --wildcards '*/modules/libfabric/fabtests/*'
+cd mpich-*/modules/libfabric/fabtests
+./autogen.sh
+./configure --prefix="$2"
+make -j2
+make install
+'''
+
+
+def fabtests(report, family, everything):
+    folder, why = built()
+    if not folder:
+        report.skip(family + ': fabtests', why)
+        return
+    rows = [Case('fabtests ' + line.split()[0], folder + '/' + line, address=WHERE, short=('clean',)) for line in UNIT]
+    rows += [fabtest(folder, 'verbs', line) for line in MSG]
+    for provider, excluded in EXCLUDED.items():
+        rows += [fabtest(folder, provider, line) for line in RDM
+                 if line.split()[0] not in excluded and ('rxd' not in provider or '-S' not in line)]
+    for case in rows:
+        for how in case.how:
+            if everything or how in case.short:
+                rig.run_case(report, family, case, how)

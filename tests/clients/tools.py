@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Programs that use verbs and rdma_cm themselves: perftest, rdma-core's examples, qperf."""
+from rig import HOW, Case
+
+BOTH = ('clean', 'loss')
+# A server that only receives is told by nobody that its client has gone: verbs have no word for it.
+SENDER_STAYS = ('clean', 'loss', 'server killed')
+
+
+def perftest(name, options='', **more):
+    """A pair of it; where one is killed they run for minutes."""
+    command = '%s %s -p {p}' % (name, options)
+    count = '' if '-D' in options else ' -n 500'
+    return Case(('%s %s' % (name, options)).strip(), command + count + ' {a}', command + count, 'typical|BW average|MsgRate', 'any',
+                endless=command + ' -D 600 {a}', endless_server=command + ' -D 600', **more)
+
+
+PERFTEST = [
+    perftest('ib_send_bw', how=SENDER_STAYS, short=SENDER_STAYS),
+    perftest('ib_write_bw', how=SENDER_STAYS, short=BOTH),
+    perftest('ib_read_bw', how=SENDER_STAYS, short=BOTH),
+    perftest('ib_atomic_bw', how=BOTH, short=('clean',)),
+    perftest('ib_send_lat', how=BOTH, short=('clean',)),
+    perftest('ib_write_lat', how=BOTH),
+    perftest('ib_read_lat', how=BOTH),
+    perftest('ib_atomic_lat', how=BOTH),
+    perftest('ib_send_bw', '-R', how=SENDER_STAYS, short=BOTH),
+    perftest('ib_write_bw', '-R', how=BOTH),
+    perftest('ib_send_bw', '-e', how=BOTH),
+    perftest('ib_write_bw', '-q 16', how=BOTH),
+    perftest('ib_write_bw', '-a', how=('clean',)),
+    perftest('ib_send_bw', '-c UD', how=('clean',), short=('clean',)),
+    perftest('ib_send_bw', '-c UC', how=('clean',)),
+    perftest('ib_send_bw', '-c SRD', how=('clean',), lacks='Unable to create QP', why='SRD is a transport of Amazon\'s adapter'),
+    perftest('ib_write_bw', '-D 2', how=BOTH),
+    perftest('ib_send_bw', '-b', how=BOTH),
+]
+
+
+def pingpong(name, options=''):
+    command = '%s %s -p {p}' % (name, options)
+    return Case(('%s %s' % (name, options)).strip(), command + ' -g 0 {a}', command + ' -g 0', 'iters in|success|',
+                'tcp', how=BOTH if 'ud' not in name and 'uc' not in name else ('clean',), short=('clean',))
+
+
+IBVERBS_UTILS = [
+    Case('ibv_devices', 'ibv_devices', says='urxe0', short=('clean',)),
+    Case('ibv_devinfo', 'ibv_devinfo -v', says='PORT_ACTIVE', short=('clean',)),
+    pingpong('ibv_rc_pingpong', '-c'),
+    pingpong('ibv_rc_pingpong', '-e'),
+    pingpong('ibv_rc_pingpong', '-n 5000 -N'),
+    pingpong('ibv_rc_pingpong', '-o'),
+    pingpong('ibv_uc_pingpong', '-c'),
+    pingpong('ibv_ud_pingpong', '-c'),
+    pingpong('ibv_srq_pingpong', '-c'),
+    pingpong('ibv_xsrq_pingpong'),
+    Case('ibv_rc_pingpong, killed', 'ibv_rc_pingpong -g 0 -n 1000 -p {p} {a}', 'ibv_rc_pingpong -g 0 -n 1000 -p {p}', 'iters in', 'tcp',
+         how=HOW[2:], endless='ibv_rc_pingpong -g 0 -n 100000000 -p {p} {a}',
+         endless_server='ibv_rc_pingpong -g 0 -n 100000000 -p {p}', survivor='transport retry counter exceeded|Failed status'),
+]
+
+RDMACM_UTILS = [
+    Case('rping', 'rping -c -a {a} -p {p} -V -C 100', 'rping -s -a {a} -p {p} -V -C 100', ready='rdma', how=HOW, short=HOW,
+         endless='rping -c -a {a} -p {p} -V', endless_server='rping -s -a {a} -p {p} -V'),
+    Case('rping -q', 'rping -c -q -a {a} -p {p} -V -C 100', 'rping -s -q -a {a} -p {p} -V -C 100', ready='rdma', how=BOTH),
+    Case('ucmatose', 'ucmatose -s {a} -p {p} -c 20 -C 100', 'ucmatose -p {p} -c 20 -C 100', 'return status 0', 'rdma', how=BOTH,
+         short=('clean',)),
+    Case('udaddy', 'udaddy -s {a} -c 20', 'udaddy -c 20', 'return status 0', 'rdma', short=('clean',)),
+    Case('cmtime', 'cmtime -s {a} -p {p} -c 200', 'cmtime -p {p} -c 200', 'disconnect', 'rdma', how=BOTH, stays=True),
+    Case('rdma_xclient', 'rdma_xclient -s {a} -p {p} -c r', 'rdma_xserver -p {p} -c r', 'end 0', 'rdma'),
+    Case('rdma_client', 'rdma_client -s {a} -p {p}', 'rdma_server -p {p}', 'end 0', 'rdma', how=BOTH),
+    Case('riostream', 'riostream -s {a} -p {p}', 'riostream -p {p}', '', r'.', lacks='not supported|rsocket|does not listen|exit status|hangs',
+         why='rsockets are not there', timeout=10),
+]
+
+
+def qperf(tests, **more):
+    lossless = ('ud', 'uc') if isinstance(tests, str) else ()
+    return Case('qperf ' + tests, 'qperf -cm 1 -t 1 -lp {p} {a} ' + tests, 'qperf -lp {p}', tests.split()[0] + ':', 'tcp', stays=True,
+                how=('clean',) if tests[:2] in lossless else BOTH, **more)
+
+
+QPERF = [
+    qperf('rc_lat rc_bw', short=BOTH),
+    qperf('rc_bi_bw'),
+    qperf('uc_lat uc_bw'),
+    qperf('rc_rdma_read_lat rc_rdma_read_bw', short=('clean',)),
+    qperf('rc_rdma_write_lat rc_rdma_write_bw rc_rdma_write_poll_lat', short=('clean',)),
+    qperf('uc_rdma_write_lat uc_rdma_write_bw'),
+    qperf('rc_compare_swap_mr rc_fetch_add_mr', short=('clean',)),
+    qperf('ver_rc_compare_swap ver_rc_fetch_add'),
+    qperf('ud_lat ud_bw', lacks='failed to create address handle', why='it makes an address handle without a GRH, which RoCE cannot have'),
+]

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""UCX: its own information and performance programs."""
+from rig import Case
+
+BOTH = ('clean', 'loss')
+
+
+def perftest(tls, test, count=1000, **more):
+    """@tls: rc_v is rc_verbs, and ud_verbs to connect; none of them is shared memory or TCP."""
+    return Case('ucx_perftest %s %s' % (tls, test), 'ucx_perftest -p {p} -t %s -n %d {a}' % (test, count), 'ucx_perftest -p {p}',
+                'Final:', 'tcp', env={'UCX_TLS': tls}, **more)
+
+
+TESTS = ('tag_lat', 'tag_bw', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_lat', 'ucp_am_bw', 'ucp_add', 'ucp_fadd', 'ucp_swap',
+         'ucp_cswap', 'stream_lat', 'stream_bw', 'tag_sync_lat')
+SHORT = ('tag_lat', 'ucp_put_lat', 'ucp_get', 'ucp_cswap')
+
+CASES = [Case('ucx_info -d', 'ucx_info -d', says=r'Transport: rc_verbs[\s\S]*Transport: ud_verbs', short=('clean',))] + [
+    perftest(tls, test, how=BOTH, short=BOTH if test == 'tag_lat' else ('clean',) if test in SHORT else ())
+    for tls in ('rc_v', 'ud_v') for test in TESTS
+] + [
+    perftest('rc_v', 'tag_bw -s 1048576', 200, how=BOTH),
+    perftest('ud_v', 'tag_bw -s 1048576', 200, how=BOTH),
+    perftest('all', 'tag_lat'),
+]
