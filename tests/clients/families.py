@@ -2,7 +2,10 @@
 """The families of clients, in the order of how many people use them."""
 import dataclasses
 
+import dapl
+import mpi
 import ofi
+import storage
 import tools
 import ucx
 
@@ -22,5 +25,10 @@ ROWS = [
     Family('rdmacm-utils', ('rdmacm-utils',), tools.RDMACM_UTILS),
     Family('qperf', ('qperf',), tools.QPERF),
     Family('libfabric', ('libfabric-bin', 'libfabric-dev'), ofi.CASES, (ofi.fabtests,)),
-    Family('UCX', ('ucx-utils',), ucx.CASES),
+    Family('UCX', ('ucx-utils',), [], (ucx.run,)),
+    Family('Open MPI', ('openmpi-bin', 'libopenmpi-dev'), [], (mpi.run,)),
+    Family('MPICH', ('mpich', 'libmpich-dev'), [], (mpi.run,)),
+    Family('fio', ('fio',), storage.FIO),
+    Family('DAPL', ('dapl2-utils',), [], (dapl.dtests, dapl.dapltests)),
+    Family('pyverbs', ('python3-pyverbs',), tools.PYVERBS),
 ]

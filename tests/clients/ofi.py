@@ -24,7 +24,8 @@ CASES = [
     Case('fi_info', 'fi_info -p verbs', says='FI_PROTO_RDMA_CM_IB_RC', short=('clean',)),
     pingpong('MSG', 'verbs', 'msg', how=HOW, short=HOW),
     pingpong('rxm', 'verbs;ofi_rxm', 'rdm', how=HOW, short=BOTH),
-    pingpong('rxd', 'verbs;ofi_rxd', 'rdm', how=BOTH, short=BOTH),
+    # Not with loss: rxd retransmits when its program calls it, and fi_pingpong waits in a TCP read meanwhile; it hangs over UDP too.
+    pingpong('rxd', 'verbs;ofi_rxd', 'rdm', short=('clean',)),
     pingpong('dgram', 'verbs', 'dgram', short=('clean',)),
 ]
 
@@ -44,17 +45,23 @@ RDM = ['fi_av_xfer -e rdm', 'fi_cq_data -e rdm', 'fi_poll -t queue', 'fi_poll -t
 UNIT = ['fi_getinfo_test -p verbs -s {a} {a}', 'fi_dom_test -p verbs -n 2', 'fi_eq_test -p verbs', 'fi_cq_test -p verbs', 'fi_mr_test -p verbs']
 EXCLUDED = {'verbs;ofi_rxm': ('fi_multi_mr', 'fi_rdm_atomic'),
             'verbs;ofi_rxd': ('fi_multi_mr', 'fi_poll', 'fi_cq_data', 'fi_rdm_cntr_pingpong')}
+# They want an exchange over TCP as well, at a port of all of them if none is named.
+OUT_OF_BAND = ('fi_av_xfer', 'fi_multi_recv', 'fi_unexpected_msg')
 SHORT = ('fi_msg', 'fi_cm_data', 'fi_rma_bw -e msg -o read -I 5', 'fi_rdm', 'fi_rdm_tagged_pingpong -I 5 -v', 'fi_rdm_atomic -I 5 -o all')
 
 
 def fabtest(folder, provider, command):
     """Without a name of its own a server listens anywhere; addresses of datagram endpoints go over TCP."""
     program, *words = command.split()
-    oob = ' -b={p}' if 'rxd' in provider else ''
+    oob = ' -b={p}' if 'rxd' in provider or program in OUT_OF_BAND else ''
     line = '%s/%s -p "%s"%s %s ' % (folder, program, provider, oob, ' '.join(words))
+    if program == 'fi_msg_sockets':
+        line += '-s {a} '
     short = provider.split(';')[-1].replace('ofi_', '')
-    return Case('fabtests %s %s' % (short, command), line + ('' if oob else '-P {p} ') + '{a}', line + ('' if oob else '-B {p}'), '',
-                'tcp' if oob else 'rdma', WHERE, how=BOTH, short=('clean',) if command in SHORT else ())
+    # Without a server's name both bind to the same port.
+    return Case('fabtests %s %s' % (short, command), line + ('-B {q} ' if oob else '-P {p} ') + '{a}', line + ('' if oob else '-B {p}'), '',
+                'tcp' if oob else 'rdma', WHERE,
+                how=BOTH if short != 'rxd' else ('clean',), short=('clean',) if command in SHORT else ())
 
 
 def built():

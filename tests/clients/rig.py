@@ -20,7 +20,7 @@ HOW = ('clean', 'loss', 'client killed', 'server killed')
 class Case:
     """One program alone, or a server and its client.
 
-    Commands: {a} is the address, {p} a free port, {dir} a folder of the user's.
+    Commands: {a} is the address, {p} and {q} are free ports, {dir} a folder of the user's.
     """
     name: str
     client: str
@@ -129,7 +129,7 @@ def alone(world, case, env):
 
 def fill(case, text, port, world):
     address = fabric.addresses()['4'][0] if case.address == 'interface' else case.address
-    for key, value in (('a', address), ('p', port), ('dir', world.folder)):
+    for key, value in (('a', address), ('p', port), ('q', port + 1000), ('dir', world.folder)):
         text = text.replace('{%s}' % key, str(value))
     return text
 
@@ -190,8 +190,8 @@ def killed(world, case, how, server, client):
     return None
 
 
-def run_case(report, family, case, how):
-    """One case, in one way."""
+def run_case(report, family, case, how, prepare=None):
+    """One case, in one way. @prepare: makes files in its world, and returns variables."""
     title = '%s: %s%s' % (family, case.name, '' if how == 'clean' else ', 1 % loss' if how == 'loss' else ', ' + how)
     if not report.wanted(title):
         return
@@ -203,6 +203,7 @@ def run_case(report, family, case, how):
     env = {**case.env, **(LOSS if how == 'loss' else {})}
     start = time.monotonic()
     with World(case.timeout) as world:
+        env.update(prepare(world) if prepare else {})
         problem, said = pair(world, case, how, env) if case.server else alone(world, case, env)
         if not problem and world.reports():
             problem, said = 'a sanitizer reports', ''.join(node.read(world.folder + '/' + f) for f in world.reports())

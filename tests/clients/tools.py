@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Programs that use verbs and rdma_cm themselves: perftest, rdma-core's examples, qperf."""
+import os
+
 from rig import HOW, Case
+
+FORKED = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e', 'forked.py')
 
 BOTH = ('clean', 'loss')
 # A server that only receives is told by nobody that its client has gone: verbs have no word for it.
@@ -91,3 +95,7 @@ QPERF = [
     qperf('ver_rc_compare_swap ver_rc_fetch_add'),
     qperf('ud_lat ud_bw', lacks='failed to create address handle', why='it makes an address handle without a GRH, which RoCE cannot have'),
 ]
+
+PYVERBS = [Case('multiprocessing: ' + what, '/usr/bin/python3 %s %s' % (FORKED, what), says='all well', how=BOTH if what != 'save' else ('clean',),
+                short=('clean',) if what in ('fork', 'spawn', 'cm-server') else (), env={'PYTHONDONTWRITEBYTECODE': '1'})
+           for what in ('fork', 'spawn', 'forkserver', 'tcp-server', 'cm-server', 'save')]

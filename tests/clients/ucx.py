@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """UCX: its own information and performance programs."""
+import functools
+
+import rig
 from rig import Case
 
 BOTH = ('clean', 'loss')
@@ -15,7 +18,7 @@ TESTS = ('tag_lat', 'tag_bw', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_la
          'ucp_cswap', 'stream_lat', 'stream_bw', 'tag_sync_lat')
 SHORT = ('tag_lat', 'ucp_put_lat', 'ucp_get', 'ucp_cswap')
 
-CASES = [Case('ucx_info -d', 'ucx_info -d', says=r'Transport: rc_verbs[\s\S]*Transport: ud_verbs', short=('clean',))] + [
+CASES = [
     perftest(tls, test, how=BOTH, short=BOTH if test == 'tag_lat' else ('clean',) if test in SHORT else ())
     for tls in ('rc_v', 'ud_v') for test in TESTS
 ] + [
@@ -23,3 +26,25 @@ CASES = [Case('ucx_info -d', 'ucx_info -d', says=r'Transport: rc_verbs[\s\S]*Tra
     perftest('ud_v', 'tag_bw -s 1048576', 200, how=BOTH),
     perftest('all', 'tag_lat'),
 ]
+
+
+@functools.cache
+def unseen():
+    """Why UCX does not see our device, or None."""
+    with rig.World(30) as world:
+        status, said = world.run('ucx_info -d', 'ucx_info')
+    if status == 0 and 'Transport: rc_verbs' in said and 'Transport: ud_verbs' in said:
+        return None
+    return 'UCX takes a device that /dev/infiniband has a node for, and there is none'
+
+
+def run(report, family, everything):
+    why = unseen()
+    if why:
+        report.missing(family + ': rc_verbs, ud_verbs', why)
+        return
+    report.result(family + ': ucx_info -d', None)
+    for case in CASES:
+        for how in case.how:
+            if everything or how in case.short:
+                rig.run_case(report, family, case, how)
