@@ -376,6 +376,8 @@ static void print_device(FILE *f, const struct urxe_port_config *d)
 		fprintf(f, "seed = %llu\n", (unsigned long long)d->seed);
 	if (d->queues)
 		fprintf(f, "queues = %u\n", d->queues);
+	if (d->has_spin)
+		fprintf(f, "spin = %u\n", d->spin);
 	if (d->trust_peer)
 		fprintf(f, "trust-peer = yes\n");
 	print_cm(f, &d->cm);

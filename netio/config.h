@@ -59,11 +59,19 @@ struct urxe_port_config {
 	uint8_t gw4[16], gw6[16];
 	char pcap[256]; /* capture file, "" for none */
 	struct urxe_fault_rate fault[URXE_NUM_FAULTS][URXE_NUM_FAULT_SIDES];
-	uint64_t seed;		    /* of the fault injection; 0: random */
-	unsigned queues;	    /* rx/tx queue pairs (lanes) wanted; 0: 1 */
+	uint64_t seed;	 /* of the fault injection; 0: random */
+	unsigned queues; /* rx/tx queue pairs (lanes) wanted; 0: 1 */
+	bool has_spin;
+	uint32_t spin;		    /* us that the service thread may look without a pause */
 	bool trust_peer;	    /* whoever is at the link's socket (netio/trust.h) */
 	struct urxe_cm_settings cm; /* the connection manager's times */
 };
+
+/** urxe_config_spin - the key `spin`, or its default, ns. */
+static inline uint64_t urxe_config_spin(const struct urxe_port_config *cfg)
+{
+	return (cfg->has_spin ? cfg->spin : 100) * 1000ull;
+}
 
 struct urxe_config {
 	struct urxe_port_config devices[URXE_CONFIG_MAX_DEVICES];

@@ -216,6 +216,17 @@ static bool key_queues(struct urxe_config *cfg, struct urxe_port_config *dev, co
 	return true;
 }
 
+static bool key_spin(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	uint64_t n;
+
+	if (!parse_u64(v, 0, 10000, &n))
+		return false;
+	dev->has_spin = true;
+	dev->spin = (uint32_t)n;
+	return true;
+}
+
 static bool key_trust_peer(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
 	dev->trust_peer = !strcmp(v, "yes");
@@ -297,6 +308,7 @@ static const struct urxe_config_key keys[] = {
 	{"corrupt-tx", false, false, key_corrupt_tx, RATE},
 	{"seed", false, false, key_seed, "a number"},
 	{"queues", false, false, key_queues, "1 to 64"},
+	{"spin", false, false, key_spin, "0 to 10000 (us)"},
 	{"trust-peer", false, false, key_trust_peer, yes_or_no},
 	{"cm-req-first", false, false, key_cm_req_first, "10 to 60000 (ms)"},
 	{"cm-req-retries", false, false, key_cm_req_retries, "1 to 15"},

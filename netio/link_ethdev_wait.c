@@ -2,7 +2,8 @@
 /*
  * Waiting for frames.
  *
- * Arming costs the sender a system call per frame, so only waits of some length arm. Frames that
+ * Arming costs the sender a system call per frame, so only waits of some length arm, and
+ * those of callers who know that frames come rarely. Frames that
  * came before the arming raise no interrupt: the wait that arms returns at once, the caller polls
  * once more, and its next wait sleeps.
  */
@@ -51,7 +52,7 @@ enum arm {
 	ARM_OLD
 };
 
-static enum arm arm(struct ethdev *e, uint64_t ns)
+static enum arm arm(struct ethdev *e, bool arms)
 {
 	/* Pairs with the releases where it grows: a port that started or changed is seen so. */
 	uint32_t gen = __atomic_load_n(&e->generation, __ATOMIC_ACQUIRE);
@@ -61,7 +62,7 @@ static enum arm arm(struct ethdev *e, uint64_t ns)
 		return ARM_NONE;
 	if (e->armed && gen != e->wait_generation)
 		e->armed = false;
-	if (ns < ARM_MIN_NS || !e->present) {
+	if (!arms || !e->present) {
 		intr_off(e);
 	} else if (e->armed) {
 		state = ARM_OLD;
@@ -86,7 +87,7 @@ void ethdev_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
 	uint64_t v;
 
 	if (!urxe_ctl_dead) {
-		state = arm(e, ns);
+		state = arm(e, ns >= ARM_MIN_NS || *interrupt);
 		fds[n++] = (struct pollfd){.fd = e->event_fd, .events = POLLIN};
 		if (state != ARM_NONE)
 			fds[n++] = (struct pollfd){.fd = e->epfd, .events = POLLIN};

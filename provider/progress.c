@@ -488,6 +488,8 @@ int urxe_progress_poll(struct urxe_device *dev)
 
 	atomic_store_explicit(polls, atomic_load_explicit(polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+	if (atomic_load_explicit(&dev->service.who, memory_order_relaxed))
+		urxe_service_caller(dev);
 	n = urxe_progress_turn(dev);
 	/* The caller may not come back, and an ACK left for the next turn is waited for. */
 	if (atomic_load_explicit(&dev->sched.npending, memory_order_relaxed) &&

@@ -24,6 +24,7 @@ struct tool_run_command {
 	"  --mtu N          RDMA path MTU (256..4096, a power of two), or bytes of IP packet\n" \
 	"  --vlan ID        VLAN of all frames\n"                                               \
 	"  --queues N       pairs of queues to use\n"                                           \
+	"  --spin US        how long the service thread may look for frames without a pause\n"  \
 	"  --trust-peer     take any user's process at the link's socket for the peer\n"        \
 	"  --pcap FILE      capture all frames, pcapng\n"                                       \
 	"  --drop RATE, --dup RATE, --reorder RATE, --corrupt RATE, --seed N\n"                 \

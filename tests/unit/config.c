@@ -46,7 +46,7 @@ static void whole_file(void)
 			  "gw = 10.0.0.254 fd00::ff\nmac = 02:00:00:00:00:1F\n"
 			  "mtu = 4096\nvlan = 7\npcap = /tmp/a b.pcap\ndrop = 0.01\n"
 			  "dup=.5\nreorder = 1\ncorrupt = 0\nseed = 0x10\nqueues = 4\n"
-			  "trust-peer = yes\n"
+			  "spin = 0\ntrust-peer = yes\n"
 			  "cm-req-first = 100\ncm-req-retries = 7\ncm-req-total = 9000\n"
 			  "cm-rep-total = 8000\ncm-dreq-total = 700\ncm-timewait = 60\n"
 			  "cm-mra = 5000\npatience = 90\n"
@@ -79,6 +79,8 @@ static void whole_file(void)
 	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_REORDER, URXE_FAULT_BOTH), 1);
 	CU_ASSERT_EQUAL(cfg.devices[0].seed, 16);
 	CU_ASSERT_EQUAL(cfg.devices[0].queues, 4);
+	CU_ASSERT_EQUAL(urxe_config_spin(&cfg.devices[0]), 0);
+	CU_ASSERT_EQUAL(urxe_config_spin(&cfg.devices[1]), 100000);
 	CU_ASSERT_TRUE(cfg.devices[0].trust_peer && !cfg.devices[1].trust_peer);
 	CU_ASSERT_EQUAL(memcmp(&cfg.devices[0].cm, &cm, sizeof(cm)), 0);
 	CU_ASSERT_STRING_EQUAL(cfg.devices[1].name, "second");
@@ -200,6 +202,7 @@ static void errors(void)
 		{DEV "seed = abc\n", "a number"},
 		{DEV "seed = 99999999999999999999\n", "a number"},
 		{DEV "queues = 0\n", "1 to 64"},
+		{DEV "spin = 10001\n", "0 to 10000 (us)"},
 		{DEV "trust-peer = 1\n", "yes or no"},
 		{DEV "cm-req-first = 9\n", "10 to 60000 (ms)"},
 		{DEV "cm-req-retries = 16\n", "1 to 15"},

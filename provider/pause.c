@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Whether the service thread looks again at once, naps, or sleeps until a frame wakes it.
+ *
+ * To look without a pause (to spin) is quick, and costs a processor. It pays where the next frame
+ * comes soon. That is measured: the time from a frame, or from a caller's wish for one, to the
+ * next, smoothed. While that is less than the bound, the thread spins for a few times as long, and
+ * otherwise not at all. A time without any frame counts once, as a multiple of the bound: after it
+ * only frames that come quickly, one after the other, make it spin again.
+ *
+ * Callers that poll have the work; the thread looks after them now and then. They may stop after
+ * any poll, and wait for memory to change: who is found to have stopped, with frames waiting, is
+ * looked after more often.
+ */
+#include "pause.h"
+
+#define SPIN_FACTOR	   4	      /* times the smoothed gap */
+#define SPIN_LEAST_NS	   10000ull   /* more than that */
+#define GAP_CLAMP	   16	      /* times the bound: what a longer gap counts as */
+#define BACKOFF_NS	   1000000ull /* while callers drive */
+#define BACKOFF_LEAST_NS   62500ull
+#define BACKOFF_QUIET	   64 /* pauses that met nobody's lapse, until they get longer */
+#define SLEEP_MIN_NS	   50000ull
+#define SPREAD_NS	   200000ull /* naps for so long after a frame; then a frame is to wake us */
+#define CROWDED_NS	   300000ull   /* who yields and is away for so long is beside a spinner */
+#define CROWDED_FOR	   20000000ull /* for that time, and each next time for twice that */
+#define CROWDED_FOR_MOST   160000000ull
+#define NAP_NS		   20000ull  /* the pause in a crowd, or for frames to gather */
+#define QUICK_NS	   200000ull /* between two wake-ups: who waits longer has time for each */
+#define GATHER_AFTER	   8	     /* quick wake-ups in a row for little */
+#define GATHER_FEW	   4	     /* that is what little is */
+#define GATHER_HOLDOFF	   64
+#define GATHER_HOLDOFF_MAX 4096
+#define SPUN		   8 /* polls between two looks: a caller is at it all the time */
+
+void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu)
+{
+	*p = (struct urxe_pause){
+		.spin_most = spin_most,
+		.prompt = prompt,
+		.one_cpu = one_cpu,
+		.sleep = SLEEP_MIN_NS,
+		.driven_most = BACKOFF_NS,
+		.crowded_for = CROWDED_FOR,
+		.backoff = GATHER_HOLDOFF,
+	};
+}
+
+/* ---- does spinning pay? ---- */
+
+static uint64_t spin_for(const struct urxe_pause *p)
+{
+	uint64_t ns = SPIN_FACTOR * p->gap + SPIN_LEAST_NS;
+
+	if (p->gap > p->spin_most)
+		return 0;
+	return ns < p->spin_most ? ns : p->spin_most;
+}
+
+/* A frame, or a wish to have one. What callers fetch tells nothing of what we would have met. */
+static void count_gap(struct urxe_pause *p, const struct urxe_pause_look *l)
+{
+	uint64_t gap = l->now - p->since, most = GAP_CLAMP * p->spin_most;
+
+	if (gap > most)
+		gap = most;
+	/* A wish says nothing, but where it comes late: nothing had come till then. */
+	if (l->n > 0 ? !l->driven : gap > p->spin_most)
+		p->gap = (3 * p->gap + gap) / 4;
+	p->since = l->now;
+}
+
+/* ---- frames that gather ---- */
+
+/*
+ * Frames wake us one by one when their sender shares our processor: it is put aside for each, and
+ * that costs more than the frame. A nap lets some gather. When they do not, as each waits for the
+ * answer to the one before, naps only cost time, and are tried again rarely.
+ */
+static void gather_frames(struct urxe_pause *p)
+{
+	bool few = p->found < GATHER_FEW;
+
+	p->found = 0;
+	if (p->gather) {
+		p->quick = few ? p->quick + 1 : 0;
+		if (!few)
+			p->backoff = GATHER_HOLDOFF;
+		if (p->quick < GATHER_AFTER)
+			return;
+		p->gather = false;
+		p->quick = 0;
+		p->holdoff = p->backoff;
+		if (p->backoff < GATHER_HOLDOFF_MAX)
+			p->backoff *= 2;
+	} else if (p->holdoff) {
+		p->holdoff--;
+	} else {
+		p->quick = few && p->slept < QUICK_NS ? p->quick + 1 : 0;
+		p->gather = p->quick >= GATHER_AFTER;
+		if (p->gather)
+			p->quick = 0;
+	}
+}
+
+/* ---- callers that drive ---- */
+
+/* They were said to drive, had stopped, and frames had been waiting. */
+static void lapsed(struct urxe_pause *p)
+{
+	p->driven_most = BACKOFF_LEAST_NS;
+	p->driven_quiet = 0;
+}
+
+static bool may_lapse(const struct urxe_pause *p)
+{
+	return p->driven_most < BACKOFF_NS;
+}
+
+/*
+ * Frames waited while callers were said to drive: do they still? A nap tells, in which those who
+ * share our processor get on. Who ran meanwhile, and did not poll, has something else to do; who
+ * was not let run will be back.
+ */
+static bool in_doubt(struct urxe_pause *p, const struct urxe_pause_look *l)
+{
+	bool paused = p->driven_paused, second = p->doubt;
+
+	p->driven_paused = false;
+	p->doubt = false;
+	if (second && !l->driven && l->n > 0 && l->ran >= NAP_NS / 2)
+		lapsed(p);
+	/* Who did so a moment ago is not waited for. */
+	p->doubt = paused && l->n > 0 && (!may_lapse(p) || p->driven_quiet >= BACKOFF_QUIET / 2);
+	return p->doubt;
+}
+
+/* A pause that is twice as long as the one before. */
+static uint64_t longer(struct urxe_pause *p, uint64_t most)
+{
+	uint64_t ns = p->sleep < most ? p->sleep : most;
+
+	p->sleep = ns * 2 > most ? most : ns * 2;
+	return ns;
+}
+
+static uint64_t pause_driven(struct urxe_pause *p)
+{
+	if (may_lapse(p) && ++p->driven_quiet >= BACKOFF_QUIET) {
+		p->driven_most *= 2;
+		p->driven_quiet = 0;
+	}
+	p->driven_paused = true;
+	p->wanted = false;
+	return longer(p, p->one_cpu ? URXE_SLEEP_MAX_NS : p->driven_most);
+}
+
+/* ---- nobody drives ---- */
+
+static uint64_t pause_alone(struct urxe_pause *p, const struct urxe_pause_look *l)
+{
+	bool rare = p->gap > p->spin_most || l->now - p->since >= SPREAD_NS;
+	bool found = p->found;
+
+	if (p->prompt) {
+		if (found)
+			gather_frames(p);
+		p->wanted = !found || !p->gather;
+		return p->wanted ? URXE_SLEEP_INTR_NS : NAP_NS;
+	}
+	p->found = 0;
+	/* Who waits for an answer of the CM would rather have an interrupt than a look later. */
+	p->wanted = (rare || l->waits) && !p->no_interrupt;
+	if (p->wanted)
+		return URXE_SLEEP_INTR_NS;
+	return rare ? longer(p, URXE_SLEEP_MAX_NS) : NAP_NS;
+}
+
+uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
+{
+	uint64_t polled = l->polls - p->polls;
+	bool traffic = l->n > 0, found = traffic && p->driven_paused;
+
+	l->driven = polled || l->n < 0;
+	p->polls = l->polls;
+	if (traffic) {
+		p->found += (unsigned)l->n;
+		if (polled < (p->one_cpu ? 1 : SPUN))
+			p->sleep = SLEEP_MIN_NS;
+	}
+	if (l->nudged)
+		p->sleep = SLEEP_MIN_NS;
+	if (traffic || l->nudged) {
+		count_gap(p, l);
+		/* What callers had no time for; while they come back, it is theirs. */
+		if (!l->driven || l->nudged)
+			p->busy_until = l->now + spin_for(p);
+	}
+	p->yield = false;
+	if (in_doubt(p, l) && !l->nudged) {
+		p->wanted = false;
+		return NAP_NS;
+	}
+	if (l->nudged || (found && may_lapse(p)))
+		return 0;
+	if (l->driven)
+		return pause_driven(p);
+	if (traffic)
+		return 0;
+	if (l->now < p->busy_until && l->now >= p->crowded && !p->one_cpu) {
+		p->yield = true;
+		return 0;
+	}
+	return pause_alone(p, l);
+}
+
+void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool interrupt)
+{
+	if (p->wanted)
+		p->slept = slept;
+	/* One that ended at once was not for frames to end. */
+	if (interrupt)
+		p->no_interrupt = false;
+	else if ((p->wanted || ns >= URXE_SLEEP_MAX_NS) && slept >= NAP_NS)
+		p->no_interrupt = true;
+}
+
+/*
+ * Beside a thread that spins (on memory that we fill, say), a yield costs its whole time slice, and
+ * the scheduler takes us for one that has work; a sleeper is let in when it wakes up.
+ */
+void urxe_pause_gave_way(struct urxe_pause *p, uint64_t now, uint64_t back)
+{
+	if (back - now <= CROWDED_NS) {
+		/* Alone for as long as it was crowded. */
+		if (back > p->crowded && back - p->crowded > p->crowded_for)
+			p->crowded_for = CROWDED_FOR;
+		return;
+	}
+	p->crowded = back + p->crowded_for;
+	if (p->crowded_for < CROWDED_FOR_MOST)
+		p->crowded_for *= 2;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Whether the service thread looks again at once, and else how it sleeps (pause.c). A state
+ * machine: the time, and what was found, are given to it.
+ */
+#ifndef URXE_PROVIDER_PAUSE_H
+#define URXE_PROVIDER_PAUSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define URXE_SLEEP_MAX_NS  4000000ull	 /* of a link without interrupts */
+#define URXE_SLEEP_INTR_NS 1000000000ull /* of a link with */
+
+/** What the thread remembers from turn to turn. */
+struct urxe_pause {
+	/* given */
+	uint64_t spin_most; /* the key `spin`, ns */
+	bool prompt;	    /* a frame can end a pause, at no cost to its sender */
+	bool one_cpu;
+	/* does it pay to look without a pause? */
+	uint64_t since;	      /* the last frame, or wish to have one */
+	uint64_t gap;	      /* from there to the next frame, smoothed */
+	uint64_t busy_until;  /* no pause before */
+	uint64_t crowded;     /* till then the processor is not ours alone */
+	uint64_t crowded_for; /* the time before, when that was seen last */
+	/* do callers? */
+	uint64_t polls;	       /* of theirs, when last looked */
+	uint64_t sleep;	       /* the pause that comes next, where nothing ends it */
+	uint64_t driven_most;  /* and how long one is while they do */
+	unsigned driven_quiet; /* such pauses in a row after which they were still at it */
+	bool driven_paused;    /* the last one was such a pause */
+	bool doubt;	       /* frames waited then: this pause tells whether they still are */
+	bool yield;	       /* others are let in before the next look */
+	/* does a frame end it? */
+	bool no_interrupt; /* it did not, when one should */
+	bool wanted;	   /* one should end this one */
+	uint64_t slept;	   /* how long the last one was that a frame should end */
+	/* and a frame at a time? */
+	bool gather;	  /* that is over */
+	unsigned found;	  /* since then */
+	unsigned quick;	  /* pauses in a row that found few */
+	unsigned holdoff; /* pauses till gathering is tried again */
+	unsigned backoff; /* the next holdoff */
+};
+
+/** What a turn, and a look at the callers, came to. */
+struct urxe_pause_look {
+	uint64_t now;
+	int n;		/* what the turn found; -1: callers have all lanes */
+	uint64_t polls; /* turns that callers took */
+	uint64_t ran;	/* after p->doubt: for so long a caller had a processor since */
+	bool nudged;	/* somebody sleeps now, or has left something to do */
+	bool waits;	/* somebody sleeps until the CM has an answer */
+	bool driven;	/* out: callers drove since the last look */
+};
+
+/** urxe_pause_init - of a thread that is about to start. */
+void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu);
+/** urxe_pause_next - how long to sleep now; 0: not at all, but p->yield. p->wanted: shall a frame
+ * end it? */
+uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l);
+/** urxe_pause_ended - a pause of @ns, or less, took @slept. @interrupt: a frame would have ended
+ * it. */
+void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool interrupt);
+/** urxe_pause_gave_way - instead of a pause others were let in, from @now to @back. */
+void urxe_pause_gave_way(struct urxe_pause *p, uint64_t now, uint64_t back);
+
+#endif

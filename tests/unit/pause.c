@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * How the service thread pauses: its state machine against a clock of the test's.
+ */
+#include "harness.h"
+#include "pause.h"
+
+#define US    1000ull
+#define BOUND (100 * US)
+
+struct rig {
+	struct urxe_pause p;
+	uint64_t now, polls, ran;
+	uint64_t spun;	       /* looked without a pause for so long */
+	unsigned naps, sleeps; /* that a frame did not, or would have ended */
+};
+
+static void begin(struct rig *r, uint64_t bound, bool prompt)
+{
+	*r = (struct rig){.now = 5000 * US};
+	urxe_pause_init(&r->p, bound, prompt, false);
+}
+
+static uint64_t look(struct rig *r, int n, bool nudged)
+{
+	struct urxe_pause_look l = {
+		.now = r->now, .n = n, .polls = r->polls, .ran = r->ran, .nudged = nudged};
+
+	return urxe_pause_next(&r->p, &l);
+}
+
+/* Nothing, until @until: a frame comes then, and ends a sleep. */
+static void nothing(struct rig *r, uint64_t until)
+{
+	while (r->now < until) {
+		uint64_t ns = look(r, 0, false), slept = ns;
+
+		if (!ns) {
+			r->spun += US;
+			r->now += US;
+			continue;
+		}
+		if (r->p.wanted)
+			r->sleeps++;
+		else
+			r->naps++;
+		if (r->p.wanted && slept > until - r->now)
+			slept = until - r->now;
+		urxe_pause_ended(&r->p, ns, slept, r->p.wanted);
+		r->now += slept;
+	}
+}
+
+/* @n times a frame, @gap after the one before. */
+static void frames(struct rig *r, unsigned n, uint64_t gap)
+{
+	while (n--) {
+		nothing(r, r->now + gap);
+		CU_ASSERT_EQUAL(look(r, 1, false), 0);
+	}
+}
+
+static void forget(struct rig *r)
+{
+	r->spun = 0;
+	r->naps = r->sleeps = 0;
+}
+
+static void spins_while_it_pays(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	frames(&r, 8, 10 * US);
+	forget(&r);
+	frames(&r, 100, 10 * US);
+	CU_ASSERT_EQUAL(r.naps + r.sleeps, 0);
+	/* Then silence: for less than the bound, and no more. */
+	forget(&r);
+	nothing(&r, r.now + 1000 * US);
+	CU_ASSERT(r.spun > 10 * US && r.spun <= BOUND);
+	CU_ASSERT_EQUAL(r.sleeps, 1);
+}
+
+static void rare_frames_are_slept_for(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	frames(&r, 8, 1000 * US);
+	forget(&r);
+	frames(&r, 100, 1000 * US);
+	CU_ASSERT_EQUAL(r.spun, 0);
+	CU_ASSERT_EQUAL(r.sleeps, 100);
+	/* A request and its ACK, every millisecond. */
+	for (unsigned i = 0; i < 8; i++) {
+		frames(&r, 1, 980 * US);
+		frames(&r, 1, 20 * US);
+	}
+	forget(&r);
+	for (unsigned i = 0; i < 100; i++) {
+		frames(&r, 1, 980 * US);
+		frames(&r, 1, 20 * US);
+	}
+	CU_ASSERT(r.spun < 2000 * US);
+}
+
+/* Whoever asks, gets the answer soon, and asks again in a millisecond: the waits between count. */
+static void wishes_after_silence(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	for (unsigned i = 0; i < 100; i++) {
+		if (i == 10)
+			forget(&r);
+		nothing(&r, r.now + 980 * US);
+		CU_ASSERT_EQUAL(look(&r, 0, true), 0);
+		frames(&r, 1, 20 * US);
+	}
+	CU_ASSERT(r.spun < 90 * 50 * US);
+}
+
+static void not_at_all(void)
+{
+	struct rig r;
+
+	begin(&r, 0, true);
+	frames(&r, 100, 10 * US);
+	CU_ASSERT_EQUAL(r.spun, 0);
+	begin(&r, BOUND, true);
+	r.p.one_cpu = true;
+	frames(&r, 100, 10 * US);
+	CU_ASSERT_EQUAL(r.spun, 0);
+}
+
+/* Of a processor that others have, too. */
+static void crowded(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	frames(&r, 8, 10 * US);
+	for (uint64_t ms = 20; ms <= 160; ms *= 2) {
+		urxe_pause_gave_way(&r.p, r.now, r.now + 4000 * US);
+		r.now += 4000 * US;
+		CU_ASSERT_EQUAL(r.p.crowded, r.now + ms * 1000 * US);
+		forget(&r);
+		while (r.now + 100 * US < r.p.crowded)
+			frames(&r, 1, 10 * US);
+		CU_ASSERT_EQUAL(r.spun, 0);
+		r.now += 100 * US;
+		frames(&r, 10, 10 * US);
+		CU_ASSERT(r.spun > 0);
+	}
+	/* Alone for long: it begins as before. */
+	urxe_pause_gave_way(&r.p, r.now, r.now + 1 * US);
+	r.now += 2000000 * US;
+	urxe_pause_gave_way(&r.p, r.now, r.now + 1 * US);
+	urxe_pause_gave_way(&r.p, r.now, r.now + 4000 * US);
+	CU_ASSERT_EQUAL(r.p.crowded, r.now + 24000 * US);
+}
+
+/* Callers poll, and the thread looks after them; @n: what it finds. */
+static uint64_t driven(struct rig *r, int n)
+{
+	uint64_t ns;
+
+	r->polls += 100;
+	ns = look(r, n, false);
+	if (ns) {
+		CU_ASSERT_FALSE(r->p.wanted);
+		urxe_pause_ended(&r->p, ns, ns, false);
+	}
+	r->now += ns;
+	return ns;
+}
+
+static void stays_out_of_the_way(void)
+{
+	struct rig r;
+	uint64_t ns = 0;
+
+	begin(&r, BOUND, true);
+	for (unsigned i = 0; i < 10; i++)
+		ns = driven(&r, i % 2 ? 0 : -1);
+	CU_ASSERT_EQUAL(ns, 1000 * US);
+	/* Frames wait, and after a nap they are found at work: all is well. */
+	CU_ASSERT_EQUAL(driven(&r, 3), 20 * US);
+	r.ran = 20 * US;
+	CU_ASSERT(driven(&r, 3) >= 50 * US);
+	/* They were not let run. */
+	for (ns = 0; ns < 1000 * US;)
+		ns = driven(&r, 0);
+	CU_ASSERT_EQUAL(driven(&r, 3), 20 * US);
+	r.ran = 0;
+	CU_ASSERT_EQUAL(look(&r, 3, false), 0);
+	for (ns = 0; ns < 1000 * US && r.polls < 10000;)
+		ns = driven(&r, 0);
+	CU_ASSERT_EQUAL(ns, 1000 * US);
+}
+
+/* They have stopped, and watch memory. */
+static void lapses(void)
+{
+	struct rig r;
+	unsigned pauses = 0;
+
+	begin(&r, BOUND, true);
+	for (unsigned i = 0; i < 10; i++)
+		driven(&r, 0);
+	CU_ASSERT_EQUAL(driven(&r, 64), 20 * US);
+	r.ran = 15 * US;
+	CU_ASSERT_EQUAL(look(&r, 64, false), 0);
+	CU_ASSERT_EQUAL(look(&r, 0, false), 0);
+	/* From now on more often. */
+	for (unsigned i = 0; i < 10; i++)
+		CU_ASSERT(driven(&r, 0) <= 62500);
+	/* And at once, for a while. */
+	CU_ASSERT_EQUAL(driven(&r, 64), 0);
+	for (unsigned i = 0; i < 32; i++)
+		driven(&r, 0);
+	CU_ASSERT_EQUAL(driven(&r, 64), 20 * US);
+	/* Until it has not happened for longer. */
+	while (driven(&r, 0) < 1000 * US && ++pauses < 1000)
+		;
+	CU_ASSERT(pauses > 150 && pauses < 300);
+}
+
+static void without_interrupts(void)
+{
+	struct rig r;
+	uint64_t ns;
+
+	/* It can have some, which cost the sender: after 200 us. */
+	begin(&r, BOUND, false);
+	frames(&r, 8, 10 * US);
+	r.p.crowded = r.now + 20000 * US;
+	forget(&r);
+	nothing(&r, r.now + 1000 * US);
+	CU_ASSERT_EQUAL(r.naps, 10);
+	CU_ASSERT_EQUAL(r.sleeps, 1);
+	/* It has none. */
+	begin(&r, 0, false);
+	frames(&r, 1, 10 * US);
+	r.now += 300 * US;
+	ns = look(&r, 0, false);
+	CU_ASSERT_TRUE(r.p.wanted);
+	urxe_pause_ended(&r.p, ns, 4000 * US, false);
+	for (uint64_t want = 50 * US; want <= 3200 * US; want *= 2) {
+		CU_ASSERT_EQUAL(look(&r, 0, false), want);
+		CU_ASSERT_FALSE(r.p.wanted);
+		urxe_pause_ended(&r.p, want, want, false);
+	}
+	CU_ASSERT_EQUAL(look(&r, 0, false), URXE_SLEEP_MAX_NS);
+	/* It has, by now. */
+	urxe_pause_ended(&r.p, URXE_SLEEP_MAX_NS, 100 * US, true);
+	look(&r, 0, false);
+	CU_ASSERT_TRUE(r.p.wanted);
+}
+
+/* Frames of who shares our processor wake us one by one: they are let gather. */
+static void gathers(void)
+{
+	struct rig r;
+
+	begin(&r, 0, true);
+	frames(&r, 30, 2 * US);
+	CU_ASSERT_EQUAL(r.naps, 8);
+	/* They do not gather: no naps, and for longer each time. */
+	begin(&r, 0, true);
+	frames(&r, 25, 30 * US);
+	forget(&r);
+	frames(&r, 50, 30 * US);
+	CU_ASSERT_EQUAL(r.naps, 0);
+	/* Many at once are worth the nap. */
+	begin(&r, 0, true);
+	frames(&r, 9, 2 * US);
+	CU_ASSERT_TRUE(r.p.gather);
+	for (unsigned i = 0; i < 100; i++) {
+		look(&r, 50, false);
+		CU_ASSERT_EQUAL(look(&r, 0, false), 20 * US);
+		urxe_pause_ended(&r.p, 20 * US, 20 * US, false);
+		r.now += 20 * US;
+	}
+}
+
+static void nudges(void)
+{
+	struct rig r;
+
+	/* What was left to do may have come after the turn. */
+	begin(&r, 0, true);
+	r.polls++;
+	CU_ASSERT_EQUAL(look(&r, -1, true), 0);
+	CU_ASSERT_FALSE(r.p.yield);
+}
+
+URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
+	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
+	       T(lapses), T(without_interrupts), T(gathers), T(nudges), {NULL, NULL})
