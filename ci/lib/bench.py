@@ -32,6 +32,10 @@ MEASURES = [
     ('loss_tail', 'us', lambda: figures.tail('ib_send_lat', 64, MTU, '--drop 0.001')),
     ('pings', '/s', lambda: figures.pings(MTU)),
     ('pings_packet', '/s', lambda: figures.pings(MTU, 'af_packet')),
+    ('block', None, None),
+    ('fab_block', None, None),
+    ('watched', None, None),
+    ('fab_watched', None, None),
     ('conn', None, None),
     ('qp_memory', 'KiB', lambda: figures.qp_memory(MTU)),
     ('tcp_lat', 'us', lambda: figures.tcp('lat')),
@@ -65,7 +69,20 @@ def faulty(kind):
             lambda: figures.faulty('ib_%s_bw' % kind, MTU))
 
 
+def blocking(prefix, link):
+    return ((prefix + '_lat', prefix + '_slow', prefix + '_cpu'),
+            lambda: (figures.blocking(MTU, link)[0], *figures.blocking(MTU, link, 1000, 1000)))
+
+
+def watched(prefix, link):
+    return ((prefix + '_lat', prefix + '_ratio'), lambda: figures.watched(link, MTU))
+
+
 GROUPS = {
+    'block': blocking('block', 'vhost'),
+    'fab_block': blocking('fab_block', 'fabric'),
+    'watched': watched('watched', 'vhost'),
+    'fab_watched': watched('fab_watched', 'fabric'),
     'fab_bare': (('fab_bare_lat', 'fab_bare_rate', 'fab_bare_bw'),
                  lambda: figures.bare(['lat 8 20000', 'rate 64 2000000', 'bw 4096 400000'], MTU, 'fabric')),
     **{'faulty_' + kind: faulty(kind) for kind, _ in FAULTY},
@@ -88,6 +105,13 @@ ROWS = [
     ('loss_tail', '64 B sends, 0.1 % lost, p99.9 (ib_send_lat)', 'us'),
     ('pings', 'pings of rping, which sleeps for events', '/s'),
     ('pings_packet', 'the same over AF_PACKET', '/s'),
+    *[('%s%s' % (prefix, name), where + title, unit) for prefix, where in (('block', ''), ('fab_block', 'fabric, '))
+      for name, title, unit in (('_lat', 'who sleeps for events, half a round trip', 'us'),
+                                ('_slow', 'the same 1,000 times a second', 'us'),
+                                ('_cpu', 'and its CPU', '%'))],
+    *[('%s%s' % (prefix, name), where + title, unit) for prefix, where in (('watched', ''), ('fab_watched', 'fabric, '))
+      for name, title, unit in (('_lat', '1 MiB to who watches memory (ib_write_lat)', 'us'),
+                                ('_ratio', 'of that to who polls its CQ (ib_send_lat)', 'x'))],
     ('conn_rate', 'connections, one after the other', '/s'),
     ('conn_p50', 'rdma_connect() to ESTABLISHED, p50', 'us'),
     ('conn_p99', 'rdma_connect() to ESTABLISHED, p99', 'us'),
@@ -134,6 +158,12 @@ AIMS = [
     *[('%s, %s >= %.2f of lossless' % (title, what, aim), '%s_%s' % (kind, name), 'at least', lambda m, aim=aim: aim)
       for kind, title in FAULTY for name, what, aim in FAULTS],
     ('64 B sends, 0.1 % lost, p99.9 <= 1000 us', 'loss_tail', 'at most', lambda m: 1000.0),
+    *[(where + 'who sleeps for events <= 12 us', name + '_lat', 'at most', lambda m: 12.0)
+      for where, name in (('', 'block'), ('fabric: ', 'fab_block'))],
+    *[(where + 'CPU of who gets 1,000 events a second <= 10 %', name + '_cpu', 'at most', lambda m: 10.0)
+      for where, name in (('', 'block'), ('fabric: ', 'fab_block'))],
+    *[(where + '1 MiB to who watches memory <= 1.3 x who polls', name + '_ratio', 'at most', lambda m: 1.3)
+      for where, name in (('', 'watched'), ('fabric: ', 'fab_watched'))],
     ('64 B sends >= 2 M/s', 'send_rate', 'at least', lambda m: 2.0),
     ('fabric: write latency <= 2.8 x bare ring', 'fab_polled', 'at most', lambda m: 2.8 * m['ring_lat']),
     ('fabric: 64 B sends >= 10 M/s', 'fab_rate', 'at least', lambda m: 10.0),

@@ -108,6 +108,24 @@ def connections(mtu, count=2000, at_once=1000):
             conn('-p %d -n %d' % (at_once, 5 * at_once), CONN + r'.*client ([\d.]+) KiB, server ([\d.]+) KiB', mtu))
 
 
+def blocking(mtu, link='vhost', rounds=20000, every=None):
+    """Who sleeps for completion events: (half a round trip in us, % of a processor)"""
+    prog = bench_program('block')
+    result = pair('exec %s -s 10.0.0.1' % prog, '%s -c 10.0.0.1 %d %s' % (prog, rounds, every or ''), mtu,
+                  ('--end-server',), link)
+    found = re.search(r'(?m)^([\d.]+) ([\d.]+)$', result.b)
+    if not found:
+        raise ValueError('block: no figures\n' + result.tail(4))
+    return tuple(float(x) for x in found.groups())
+
+
+def watched(link, mtu, iters=300):
+    """1 MiB to who watches memory, and of that to who polls its CQ: (us, ratio)"""
+    polled = latency('ib_send_lat', 1 << 20, mtu, iters, link)
+    written = latency('ib_write_lat', 1 << 20, mtu, iters, link)
+    return written, written / polled
+
+
 def qp_memory(mtu, qps=2000):
     """Resident KiB of a connected, idle RC QP with room for 128 + 128 work requests"""
     prog = os.path.join(node.BUILD, 'tests', 'e2e', 'many')
