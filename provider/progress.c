@@ -461,6 +461,18 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUI
 	return n;
 }
 
+/* What senders left meanwhile, who found the lane in use. */
+static unsigned combine(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUIRES(lane)
+{
+	bool any;
+
+	atomic_store(&dev->sched.contended, false);
+	urxe_rcu_read_lock();
+	any = run_pending(dev, lane, urxe_port_now(dev->port));
+	urxe_rcu_read_unlock();
+	return any;
+}
+
 int urxe_progress_turn(struct urxe_device *dev)
 {
 	struct urxe_wakes wakes;
@@ -474,6 +486,8 @@ int urxe_progress_turn(struct urxe_device *dev)
 	held = atomic_load_explicit(&dev->num_event_cq, memory_order_relaxed) &&
 	       urxe_wakes_hold(&wakes);
 	n = turn(dev, lane);
+	if (atomic_load_explicit(&dev->sched.contended, memory_order_relaxed))
+		n += combine(dev, lane);
 	urxe_lane_unlock(lane);
 	if (held)
 		urxe_wakes_send(&wakes);
@@ -556,6 +570,26 @@ static void leave_over(struct urxe_qp *qp)
 		urxe_service_by(dev, leftover_due(dev));
 }
 
+static bool sleeps_for_events(const struct urxe_qp *qp)
+{
+	return atomic_load_explicit(&qp->scq->armed, memory_order_relaxed) ||
+	       atomic_load_explicit(&qp->rcq->armed, memory_order_relaxed);
+}
+
+/*
+ * The lane is in use: who has it, or the caller's own poll, serves the QP. To wake the service
+ * thread each time would cost more than the work, and it would only find the lane in use as well.
+ */
+static void left_to_holder(const struct urxe_qp *qp)
+{
+	struct urxe_device *dev = qp->dev;
+
+	if (sleeps_for_events(qp))
+		urxe_service_nudge(dev);
+	else if (atomic_load(&dev->service.asleep))
+		urxe_service_by(dev, leftover_due(dev));
+}
+
 void urxe_progress_kick(struct urxe_qp *qp)
 {
 	struct urxe_device *dev = qp->dev;
@@ -566,8 +600,10 @@ void urxe_progress_kick(struct urxe_qp *qp)
 		urxe_progress_defer(qp);
 		atomic_store(&dev->sched.contended, true);
 		/* Whoever held the lane may have looked just before. */
-		if (!take_lane(dev, &lane))
+		if (!take_lane(dev, &lane)) {
+			left_to_holder(qp);
 			return;
+		}
 	}
 	urxe_rcu_read_lock();
 	more = serve(qp, lane, urxe_port_now(dev->port), true).more;
@@ -575,14 +611,8 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	urxe_lane_unlock(lane);
 	if (more)
 		leave_over(qp);
-	/*
-	 * Who waits for an event will not drive, and who found the lane taken meanwhile needs
-	 * somebody's turn. All others poll.
-	 */
-	if (atomic_load_explicit(&qp->scq->armed, memory_order_relaxed) ||
-	    atomic_load_explicit(&qp->rcq->armed, memory_order_relaxed) ||
-	    (!dev->one_cpu && atomic_load(&dev->sched.contended) &&
-	     atomic_exchange(&dev->sched.contended, false)))
+	/* Who waits for an event will not drive. All others poll. */
+	if (sleeps_for_events(qp))
 		urxe_service_nudge(dev);
 }
 
