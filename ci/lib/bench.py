@@ -34,6 +34,8 @@ MEASURES = [
     ('pings_packet', '/s', lambda: figures.pings(MTU, 'af_packet')),
     ('block', None, None),
     ('fab_block', None, None),
+    ('threads', None, None),
+    ('fab_threads', None, None),
     ('watched', None, None),
     ('fab_watched', None, None),
     ('conn', None, None),
@@ -74,6 +76,14 @@ def blocking(prefix, link):
             lambda: (figures.blocking(MTU, link)[0], *figures.blocking(MTU, link, 1000, 1000)))
 
 
+THREADS = (2, 4, 8)
+
+
+def threads(prefix, link):
+    return ((prefix + '_1', *('%s_%d' % (prefix, n) for n in THREADS)),
+            lambda: figures.threads(MTU, link, (1, *THREADS)))
+
+
 def watched(prefix, link):
     return ((prefix + '_lat', prefix + '_ratio'), lambda: figures.watched(link, MTU))
 
@@ -81,6 +91,8 @@ def watched(prefix, link):
 GROUPS = {
     'block': blocking('block', 'vhost'),
     'fab_block': blocking('fab_block', 'fabric'),
+    'threads': threads('threads', 'vhost'),
+    'fab_threads': threads('fab_threads', 'fabric'),
     'watched': watched('watched', 'vhost'),
     'fab_watched': watched('fab_watched', 'fabric'),
     'fab_bare': (('fab_bare_lat', 'fab_bare_rate', 'fab_bare_bw'),
@@ -112,6 +124,9 @@ ROWS = [
     *[('%s%s' % (prefix, name), where + title, unit) for prefix, where in (('watched', ''), ('fab_watched', 'fabric, '))
       for name, title, unit in (('_lat', '1 MiB to who watches memory (ib_write_lat)', 'us'),
                                 ('_ratio', 'of that to who polls its CQ (ib_send_lat)', 'x'))],
+    *[row for prefix, where in (('threads', ''), ('fab_threads', 'fabric, '))
+      for row in ((prefix + '_1', where + '64 B sends of one thread', 'M/s'),
+                  *(('%s_%d' % (prefix, n), '%s%d threads of a process, together' % (where, n), 'of one') for n in THREADS))],
     ('conn_rate', 'connections, one after the other', '/s'),
     ('conn_p50', 'rdma_connect() to ESTABLISHED, p50', 'us'),
     ('conn_p99', 'rdma_connect() to ESTABLISHED, p99', 'us'),
@@ -162,6 +177,8 @@ AIMS = [
       for where, name in (('', 'block'), ('fabric: ', 'fab_block'))],
     *[(where + 'CPU of who gets 1,000 events a second <= 10 %', name + '_cpu', 'at most', lambda m: 10.0)
       for where, name in (('', 'block'), ('fabric: ', 'fab_block'))],
+    *[('%s%d threads of a process >= 0.9 of one' % (where, n), '%s_%d' % (name, n), 'at least', lambda m: 0.9)
+      for where, name in (('', 'threads'), ('fabric: ', 'fab_threads')) for n in THREADS],
     *[(where + '1 MiB to who watches memory <= 1.3 x who polls', name + '_ratio', 'at most', lambda m: 1.3)
       for where, name in (('', 'watched'), ('fabric: ', 'fab_watched'))],
     ('64 B sends >= 2 M/s', 'send_rate', 'at least', lambda m: 2.0),

@@ -119,6 +119,20 @@ def blocking(mtu, link='vhost', rounds=20000, every=None):
     return tuple(float(x) for x in found.groups())
 
 
+def threads(mtu, link='vhost', numbers=(1, 2, 4, 8)):
+    """64 B sends of so many threads of a process, of what one sends, measured right before"""
+    prog = bench_program('threads')
+
+    def run(n):
+        result = pair('exec %s -s 10.0.0.1' % prog, '%s -c 10.0.0.1 %d' % (prog, n), mtu, ('--end-server',), link)
+        found = re.search(r'(?m)^([\d.]+)$', result.b)
+        if not found:
+            raise ValueError('threads: no figure\n' + result.tail(4))
+        return float(found.group(1))
+
+    return [run(1)] + [run(n) / run(1) for n in numbers[1:]]
+
+
 def watched(link, mtu, iters=300):
     """1 MiB to who watches memory, and of that to who polls its CQ: (us, ratio)"""
     polled = latency('ib_send_lat', 1 << 20, mtu, iters, link)
