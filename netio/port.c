@@ -52,17 +52,16 @@ static bool frames_wait(struct urxe_port *port)
 	return false;
 }
 
-/* True when there was a wake. A later one writes again, as woken is false from here on. */
-static bool wake_consume(struct urxe_port *port)
+/*
+ * The descriptor is read whether we were woken or not: who wakes us may have been put aside by us,
+ * between its two steps.
+ */
+static void wake_consume(struct urxe_port *port)
 {
 	uint64_t v;
 
-	/* Set after the write: what made the descriptor readable is not read before. */
-	if (!atomic_load_explicit(&port->woken, memory_order_relaxed) ||
-	    !atomic_exchange(&port->woken, false))
-		return false;
+	atomic_store(&port->woken, false);
 	(void)!read(port->wake_fd, &v, sizeof(v));
-	return true;
 }
 
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
@@ -76,8 +75,10 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
 	interrupt = wanted;
 	/* Nothing arrives on a wire that is not there. */
 	*interrupt = !started || port->ops->no_wire;
-	if (wake_consume(port))
+	if (atomic_load(&port->woken)) {
+		wake_consume(port);
 		return;
+	}
 	if (started && frames_wait(port))
 		return;
 	if (started && port->ops->wait) {
@@ -134,10 +135,10 @@ void urxe_port_wake(struct urxe_port *port)
 {
 	uint64_t one = 1;
 
-	if (atomic_load(&port->woken))
+	/* Before the write: who is woken finds it so, and the next wake writes again. */
+	if (atomic_exchange(&port->woken, true))
 		return;
 	(void)!write(port->wake_fd, &one, sizeof(one));
-	atomic_store(&port->woken, true);
 	if (port->ops->wake && atomic_load_explicit(&port->started, memory_order_acquire))
 		port->ops->wake(port->link);
 }

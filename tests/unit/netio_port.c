@@ -5,6 +5,7 @@
  */
 #include "netio_net.h"
 
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -492,6 +493,7 @@ static void late_link(void)
 
 static void wake(void)
 {
+	eventfd_t value;
 	struct urxe_port_config cfg = node_cfg(1);
 	struct urxe_port *port;
 	bool interrupt;
@@ -504,6 +506,11 @@ static void wake(void)
 		CU_ASSERT_TRUE(interrupt);
 	}
 	urxe_port_wait(port, 1, &interrupt);
+	/* Who wakes it had been put aside before it was woken: that counts once, and later is
+	 * slept. */
+	CU_ASSERT_EQUAL(eventfd_write(port->wake_fd, 1), 0);
+	urxe_port_wait(port, URXE_NEVER, &interrupt);
+	CU_ASSERT_EQUAL(eventfd_read(port->wake_fd, &value), -1);
 	urxe_port_destroy(port);
 }
 
