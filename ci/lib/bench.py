@@ -32,6 +32,9 @@ MEASURES = [
     ('loss_tail', 'us', lambda: figures.tail('ib_send_lat', 64, MTU, '--drop 0.001')),
     ('pings', '/s', lambda: figures.pings(MTU)),
     ('pings_packet', '/s', lambda: figures.pings(MTU, 'af_packet')),
+    ('memif_bare', None, None),
+    ('memif_lat', 'us', lambda: figures.latency('ib_write_lat', 2, MTU, link='memif')),
+    ('memif_rate', 'M/s', lambda: figures.rate('ib_send_bw', 64, MTU, 500000, 'memif')),
     ('block', None, None),
     ('fab_block', None, None),
     ('threads', None, None),
@@ -89,6 +92,8 @@ def watched(prefix, link):
 
 
 GROUPS = {
+    'memif_bare': (('memif_bare_lat', 'memif_bare_rate'),
+                   lambda: figures.bare(['lat 8 20000', 'rate 64 2000000'], MTU, 'memif')),
     'block': blocking('block', 'vhost'),
     'fab_block': blocking('fab_block', 'fabric'),
     'threads': threads('threads', 'vhost'),
@@ -117,6 +122,10 @@ ROWS = [
     ('loss_tail', '64 B sends, 0.1 % lost, p99.9 (ib_send_lat)', 'us'),
     ('pings', 'pings of rping, which sleeps for events', '/s'),
     ('pings_packet', 'the same over AF_PACKET', '/s'),
+    ('memif_bare_lat', 'memif, bare link, half a round trip', 'us'),
+    ('memif_bare_rate', 'memif, bare link, 64 B packets', 'M/s'),
+    ('memif_lat', 'memif, 2 B write latency (ib_write_lat)', 'us'),
+    ('memif_rate', 'memif, 64 B sends', 'M/s'),
     *[('%s%s' % (prefix, name), where + title, unit) for prefix, where in (('block', ''), ('fab_block', 'fabric, '))
       for name, title, unit in (('_lat', 'who sleeps for events, half a round trip', 'us'),
                                 ('_slow', 'the same 1,000 times a second', 'us'),
@@ -181,6 +190,8 @@ AIMS = [
       for where, name in (('', 'threads'), ('fabric: ', 'fab_threads')) for n in THREADS],
     *[(where + '1 MiB to who watches memory <= 1.3 x who polls', name + '_ratio', 'at most', lambda m: 1.3)
       for where, name in (('', 'watched'), ('fabric: ', 'fab_watched'))],
+    ('memif: write latency <= vhost', 'memif_lat', 'at most', lambda m: m['write_lat']),
+    ('memif: 64 B sends >= vhost', 'memif_rate', 'at least', lambda m: m['send_rate']),
     ('64 B sends >= 2 M/s', 'send_rate', 'at least', lambda m: 2.0),
     ('fabric: write latency <= 2.8 x bare ring', 'fab_polled', 'at most', lambda m: 2.8 * m['ring_lat']),
     ('fabric: 64 B sends >= 10 M/s', 'fab_rate', 'at least', lambda m: 10.0),
@@ -195,7 +206,8 @@ AIMS = [
       for name, title, _, n, size in CROWDS if n > 2],
 ]
 # What a row's ratio is to: the bare link, or ring; of many processes, two.
-BESIDE = {'write_lat': 'bare_lat', 'send_rate': 'bare_rate', 'write_bw': 'bare_bw', 'read_bw': 'bare_bw',
+BESIDE = {'memif_lat': 'memif_bare_lat', 'memif_rate': 'memif_bare_rate',
+          'write_lat': 'bare_lat', 'send_rate': 'bare_rate', 'write_bw': 'bare_bw', 'read_bw': 'bare_bw',
           'fab_bare_lat': 'ring_lat', 'fab_bare_rate': 'ring_rate', 'fab_bare_bw': 'ring_bw',
           'fab_lat': 'ring_lat', 'fab_polled': 'ring_lat', 'fab_rate': 'ring_rate', 'fab_bw': 'ring_bw',
           **{name: 'pairs_%d_2' % size for name, _, _, n, size in CROWDS if n > 2}}
