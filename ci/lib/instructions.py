@@ -88,7 +88,7 @@ def parse(lines):
         elif key in ('fl', 'fi', 'fe'):
             path = value
         elif key == 'fn':
-            fn = value.split("'")[0]
+            fn = re.split("['.]", value)[0]
         elif key == 'calls':
             called = True
         elif line.startswith('events:'):
@@ -108,7 +108,7 @@ def parse(lines):
 def run(work, count, out):
     """(messages, own, whole, lines) of one work"""
     argv = ['valgrind', '--tool=callgrind', '--callgrind-out-file=' + out, '--compress-strings=no', '--compress-pos=no']
-    argv += ['--toggle-collect=' + s for s in STEPS]
+    argv += ['--toggle-collect=%s*' % s for s in STEPS]  # link-time optimization adds to their names
     argv += CACHES if work in LINES else ()
     done = subprocess.run(argv + [PROGRAM, work, str(count)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=300, check=False)
