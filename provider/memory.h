@@ -147,8 +147,8 @@ void urxe_mkey_free_later(struct urxe_mkey *mk);
 /** What urxe_mr_access() gives for a null region: reads are zeros, writes are dropped. */
 extern uint8_t urxe_null_memory[];
 
-/** urxe_mkey_special - for urxe_mkey_memory(): @at of an entry that has flags. */
-uint8_t *urxe_mkey_special(const struct urxe_mkey *mk, uint8_t *at, uint64_t len, unsigned access);
+/** urxe_mkey_special - for urxe_mkey_memory(): an entry that has flags, at @off. */
+uint8_t *urxe_mkey_special(const struct urxe_mkey *mk, uint64_t off, uint64_t len, unsigned access);
 
 /** urxe_mkey_memory - where an entry has @len bytes at @va; NULL: not all are its own. */
 static inline uint8_t *urxe_mkey_memory(const struct urxe_mkey *mk, uint64_t va, uint64_t len,
@@ -160,7 +160,7 @@ static inline uint8_t *urxe_mkey_memory(const struct urxe_mkey *mk, uint64_t va,
 	if (va < mk->iova || off > mk->length || len > mk->length - off)
 		return NULL;
 	if (__builtin_expect(mk->flags, 0))
-		return urxe_mkey_special(mk, mk->addr + off, len, access);
+		return urxe_mkey_special(mk, off, len, access);
 	return mk->addr + off;
 }
 

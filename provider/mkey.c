@@ -64,10 +64,11 @@ static void region_gone(const struct urxe_mkey *mk, const void *at, uint64_t len
 		  (unsigned long long)len, at);
 }
 
-uint8_t *urxe_mkey_special(const struct urxe_mkey *mk, uint8_t *at, uint64_t len, unsigned access)
+uint8_t *urxe_mkey_special(const struct urxe_mkey *mk, uint64_t off, uint64_t len, unsigned access)
 {
 	const unsigned writes =
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+	uint8_t *at = (uint8_t *)((uintptr_t)mk->addr + off); /* all of memory begins at NULL */
 
 	if (mk->flags & URXE_MKEY_NULL)
 		return urxe_null_memory;

@@ -397,7 +397,8 @@ struct urxe_qp {
 /** What an application holds of a target QP of XRC, which others may have open as well. */
 struct urxe_qp_open {
 	struct verbs_qp vqp;
-	URXE_NEW_LINE struct urxe_qp *real;
+	uint8_t pad[offsetof(struct urxe_qp, real) - sizeof(struct verbs_qp)];
+	struct urxe_qp *real;
 	struct urxe_context *ctx;
 	uint32_t async_events;
 	struct cds_list_head node; /* on real->opens, under its lock */

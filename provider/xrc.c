@@ -233,7 +233,7 @@ int urxe_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num)
 static struct ibv_qp *open_make(struct urxe_qp *qp, struct urxe_xrcd *x, struct ibv_context *ctx,
 				void *qp_context)
 {
-	struct urxe_qp_open *o = urxe_alloc_lines(sizeof(*o));
+	struct urxe_qp_open *o = calloc(1, sizeof(*o));
 	struct ibv_qp *ibqp;
 
 	if (!o)
