@@ -62,7 +62,7 @@ static const struct {
 	{"a mere delay: as it was", "t u", 64, 256},
 	{"however long", "a36 t T a1 T u", 100, 256},
 	{"after a loss as well", "l t u", 32, 32},
-	{"an eighth of what is out may be missing, of a small window as well", "l l s8 a60 s8", 16,
+	{"an eighth of what is out may be missing, of a small window as well", "l l s8 a60 s8", 17,
 	 16},
 	{"more is a queue that is full", "l l s8 a60 s9", 8, 8},
 	{"unless it is long ago", "l l s16 a128 s16", 17, 16},
