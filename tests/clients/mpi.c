@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-// An MPI program that compares what it gets: messages of many sizes, collectives, one-sided access.
-// mpi [GATE]: with a named pipe GATE, it says "all well", and ends when somebody writes to that.
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * An MPI program that compares what it gets: messages of many sizes, collectives, one-sided access.
+ * mpi [GATE]: with a named pipe GATE, it says "all well", and ends when somebody writes to that.
+ */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -44,8 +46,9 @@ static int same(const unsigned char *buffer, size_t size, int from, int round)
 	return 1;
 }
 
-// Each rank sends to the next one and receives from the one before, all sizes, and one byte beside
-// them.
+/* Each rank sends to the next one and receives from the one before, all sizes, and one byte beside
+ */
+/* them. */
 static void point_to_point(void)
 {
 	unsigned char *out = malloc(LARGEST + 1), *in = malloc(LARGEST + 1);
@@ -71,7 +74,8 @@ static void point_to_point(void)
 	free(in);
 }
 
-// Rank 0 sends to any rank, which answers; then messages that come before anybody waits for them.
+/* Rank 0 sends to any rank, which answers; then messages that come before anybody waits for them.
+ */
 static void ping_and_unexpected(void)
 {
 	int sum = 0;
@@ -129,8 +133,9 @@ static void collectives(void)
 		must(all[i] == i, "allgather");
 }
 
-// A window of all ranks: put to the next one, get from it, and a counter of rank 0's that all add
-// to.
+/* A window of all ranks: put to the next one, get from it, and a counter of rank 0's that all add
+ */
+/* to. */
 static void one_sided(void)
 {
 	long *memory, back[SLOTS], mine[SLOTS], one = 1, old, seen = -1;
@@ -168,7 +173,7 @@ static void one_sided(void)
 	MPI_Win_free(&window);
 }
 
-// Whoever reads our counters does it now.
+/* Whoever reads our counters does it now. */
 static void wait_at(const char *gate)
 {
 	int fd = open(gate, O_RDONLY);
