@@ -49,6 +49,9 @@ def dtests(report, family, everything):
 def dapltests(report, family, everything):
     """One server, its clients one after the other; the last one tells it to end."""
     for how in BOTH if everything else BOTH[:1]:
+        # They are one story: all of them or none.
+        if not report.wanted('%s: dapltest%s' % (family, ', 1 % loss' if how == 'loss' else '')):
+            continue
         with rig.World(40) as world:
             env = {**conf(world), **(rig.LOSS if how == 'loss' else {})}
             server = world.start('stdbuf -oL dapltest -T S -D ofa-v2-cma', 'server', URXE_READY_FILE=world.folder + '/ready', **env)
