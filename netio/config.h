@@ -73,11 +73,19 @@ static inline uint64_t urxe_config_spin(const struct urxe_port_config *cfg)
 	return (cfg->has_spin ? cfg->spin : 100) * 1000ull;
 }
 
+/** Whether programs see files of the devices in /sys and /dev (`urxe run`). */
+enum urxe_view {
+	URXE_VIEW_AUTO, /* where namespaces can be had */
+	URXE_VIEW_ALWAYS,
+	URXE_VIEW_NEVER,
+};
+
 struct urxe_config {
 	struct urxe_port_config devices[URXE_CONFIG_MAX_DEVICES];
 	unsigned num_devices;
 	enum urxe_log_level log;
 	char eal_args[256]; /* extra EAL arguments, "" for none */
+	enum urxe_view view;
 };
 
 /**

@@ -67,6 +67,9 @@ int tool_env(int argc, char **argv)
 		return tool_fail("env: found '%s', accepted: options", argv[optind]);
 	if (!sh && strcmp(format, "systemd") != 0)
 		return tool_fail("env: --format: found '%s', accepted: sh or systemd", format);
+	if (cfg.view == URXE_VIEW_ALWAYS)
+		return tool_fail("env: --view always: variables give no view of /sys and /dev, "
+				 "see urxe run");
 	ret = tool_run_vars(&cfg, vars);
 	for (unsigned i = 0; !ret && i < TOOL_RUN_VARS; i++) {
 		(sh ? put_sh : put_systemd)(&vars[i]);

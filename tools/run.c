@@ -13,6 +13,7 @@
 
 #include "run.h"
 #include "tool.h"
+#include "view.h"
 
 const char tool_run_usage[] =
 	"usage: urxe run [OPTIONS] [--] CMD [ARG]...\n"
@@ -167,6 +168,8 @@ int tool_shell(int argc, char **argv)
 		ret = tool_fail("shell: found '%s', accepted: options", argv[optind]);
 	if (!ret)
 		ret = set_environment(&cfg);
+	if (!ret)
+		ret = tool_view_enter(&cfg);
 	return ret ? ret : shell();
 }
 
@@ -182,6 +185,8 @@ int tool_run(int argc, char **argv)
 	if (!argv[0] && !(isatty(0) && isatty(1)))
 		return tool_fail("run: found no CMD, accepted: urxe run [OPTIONS] -- CMD [ARG]...");
 	ret = set_environment(&cfg);
+	if (!ret)
+		ret = tool_view_enter(&cfg);
 	if (ret)
 		return ret;
 	return argv[0] ? execute(argv) : shell();

@@ -37,6 +37,7 @@ struct tool_run_command {
 	"  --device NAME    the options that follow are for this device (default urxe0)\n"      \
 	"  --config FILE    INI file with the same keys\n"                                      \
 	"  --log LEVEL      none, err, warn, info, debug\n"                                     \
+	"  --view WHEN      files of the devices in /sys and /dev: auto, always, never\n"       \
 	"  --eal ARGS       more arguments for DPDK's EAL\n"                                    \
 	"\n"                                                                                    \
 	"A flag goes before the variable URXE_KEY, which goes before the file ($URXE_CONFIG).\n"

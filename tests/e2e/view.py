@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What programs find in /sys and /dev under `urxe run`: as root, as a user without capabilities, and as one with some."""
+import os
+import re
+import shutil
+import subprocess
+
+import fabric
+import node
+
+# Walks as Mellanox's scripts of these names do.
+IBDEV2NETDEV = '''cd /sys/class/infiniband && for d in *; do for p in $d/ports/*; do
+n=$(cat $p/gid_attrs/ndevs/0); test -e $d/device/net/$n && echo "$d port ${p##*/} ==> $n ($(cat /sys/class/net/$n/operstate))"
+done; done'''
+SHOW_GIDS = '''cd /sys/class/infiniband && for d in *; do for g in $d/ports/1/gids/*; do i=${g##*/}; v=$(cat $g)
+test $v = 0000:0000:0000:0000:0000:0000:0000:0000 && continue
+echo "$d 1 $i $v $(cat $d/ports/1/gid_attrs/types/$i) $(cat $d/ports/1/gid_attrs/ndevs/$i)"; done; done'''
+# As NCCL's: the real path of `device`, from there upwards for a NUMA node.
+NCCL = '''import os
+d = os.path.realpath('/sys/class/infiniband/urxe0/device')
+print(d, open(d + '/numa_node').read().strip(), os.path.exists(d + '/subsystem'))'''
+
+# title, the program that must be installed, command, what it must say
+READERS = [
+    ('ibv_devinfo', 'ibv_devinfo', 'ibv_devinfo -d urxe0', r'state:\s+PORT_ACTIVE'),
+    ('ibstat', 'ibstat', 'ibstat urxe0', r'State: Active\n\s+Physical state: LinkUp[^$]*Link layer: Ethernet'),
+    ('ibstatus', 'ibstatus', 'ibstatus urxe0', r"'urxe0' port 1 status:[^$]*4: ACTIVE"),
+    ('ucx_info', 'ucx_info', 'ucx_info -d', r'rc_verbs[^$]*urxe0:1'),
+    ('fi_info', 'fi_info', 'fi_info -p verbs', r'domain: urxe0'),
+    ('ibdev2netdev', 'sh', IBDEV2NETDEV, r'^urxe0 port 1 ==> \w+ \(\w+\)$'),
+    ('show_gids', 'sh', SHOW_GIDS, r'^urxe0 1 0 [\da-f:]{39} RoCE v2 \w+$'),
+    ('a walk as NCCL\'s', 'python3', NCCL, r'/sys/class/infiniband/urxe0/device -1 False'),
+    ('/dev', 'sh', 'for f in urxe0 uverbs0 rdma_cm; do test -c /dev/infiniband/$f && : </dev/infiniband/$f || exit; done; echo all',
+     r'^all$'),
+    ('a terminal', 'python3', 'import os; print(os.ttyname(os.openpty()[1]))', r'^/dev/(\.urxe/)?pts/\d+$'),
+    ('a view in a view', 'sh', fabric.TOOL + ' run -- ls /sys/class/infiniband /sys/class/infiniband_verbs',
+     r'urxe0\n\n/sys/class/infiniband_verbs:\nabi_version\nuverbs0$'),
+]
+
+NOBODY = ['setpriv', '--reuid', str(fabric.NOBODY), '--regid', str(fabric.NOBODY), '--clear-groups']
+WITH_SOME = NOBODY + ['--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
+
+
+def users():
+    """Who runs them, and what stands before the tool."""
+    return [('root', []), ('a user', NOBODY)] if not os.geteuid() else [('a user', [])]
+
+
+def run(folder, before, options, command, interpreter, timeout):
+    keep = {k: v for k, v in os.environ.items() if not k.startswith('URXE_')}
+    return subprocess.run([*before, fabric.TOOL, 'run', *options, '--', interpreter, '-c', command], cwd=folder,
+                          env={**keep, **node.sanitizer_env(folder), 'XDG_RUNTIME_DIR': folder}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False)
+
+
+def refused(folder, before, timeout):
+    """Why there is no view for these users, or None."""
+    r = run(folder, before, ['--view', 'always'], 'true', 'sh', timeout)
+    return r.stdout.strip() if r.returncode else None
+
+
+def read(report, timeout):
+    for who, before in users():
+        with fabric.Fabric() as f:
+            if who == 'root':
+                os.chown(f.folder, 0, 0)
+            why = refused(f.folder, before, timeout)
+            for title, needs, command, says in READERS:
+                title = 'view: %s as %s' % (title, who)
+                if not report.wanted(title):
+                    continue
+                if why or not shutil.which(needs):
+                    report.skip(title, why or needs + ' is not installed')
+                    continue
+                r = run(f.folder, before, ['--view', 'always'], command, 'python3' if needs == 'python3' else 'sh', timeout)
+                found = re.search(says, r.stdout, re.M)
+                fabric.told(report, title, None if found else 'it does not say %s' % says, r.stdout)
+
+
+SELF = 'id -u; id -g; pwd; grep ^Cap[IPEA] /proc/self/status; exit 42'
+
+
+def kept(report, timeout):
+    """The program is who and where it was, and its exit status is its own."""
+    for who, before in users() + ([('a user with CAP_NET_RAW', WITH_SOME)] if not os.geteuid() else []):
+        title = 'view: what is kept as ' + who
+        if not report.wanted(title):
+            continue
+        with fabric.Fabric() as f:
+            if who == 'root':
+                os.chown(f.folder, 0, 0)
+            one, two = (run(f.folder, before, ['--view', v, '--log', 'err'], SELF, 'sh', timeout) for v in ('auto', 'never'))
+            same = one.stdout == two.stdout and one.returncode == two.returncode == 42
+            fabric.told(report, title, None if same else 'it differs', one.stdout + '\n--\n' + two.stdout)
+
+
+def refuses(report, timeout):
+    """Who has capabilities would lose them in a user namespace: a line, or with `always` an error."""
+    title = 'view: none for a user with CAP_NET_RAW'
+    if not report.wanted(title):
+        return
+    if os.geteuid():
+        report.skip(title, 'needs root, to give it')
+        return
+    with fabric.Fabric() as f:
+        auto, always = (run(f.folder, WITH_SOME, ['--view', v], 'echo ran', 'sh', timeout) for v in ('auto', 'always'))
+        good = auto.returncode == 0 and re.fullmatch(r'urxe: no view of .*\nran\n', auto.stdout) and always.returncode == 2
+        fabric.told(report, title, None if good else 'not so', auto.stdout + '--\n' + always.stdout)
+
+
+def between(report, timeout):
+    """A server without a view, and a client with one, are on one fabric; and the other way round."""
+    for server_view, client_view in (('never', 'auto'), ('auto', 'never'), ('auto', 'auto')):
+        title = 'view: rping, server %s, client %s' % (server_view, client_view)
+        if not report.wanted(title):
+            continue
+        if not shutil.which('rping'):
+            report.skip(title, 'rping is not installed')
+            continue
+        with fabric.Fabric() as f:
+            ready = f.folder + '/ready'
+            server = f.start('rping -s -a 127.0.0.1 -p 7397 -V -C 20', 's', URXE_READY_FILE=ready, URXE_VIEW=server_view)
+            problem = None
+            if not fabric.until(lambda: os.path.exists(ready), server, timeout):
+                problem = 'the server does not listen'
+            else:
+                client = f.start('rping -c -a 127.0.0.1 -p 7397 -V -C 20', 'c', URXE_VIEW=client_view)
+                if client.wait(timeout) or server.wait(timeout):
+                    problem = 'exit status %s, the server %s' % (client.returncode, server.returncode)
+            fabric.told(report, title, problem, f.said('s') + f.said('c'))
+
+
+def view(report, kind, _why_not):
+    timeout = 180 if kind.endswith('sanitized') else 60
+    read(report, timeout)
+    kept(report, timeout)
+    refuses(report, timeout)
+    between(report, timeout)
