@@ -24,6 +24,7 @@ const char tool_status_usage[] =
 	"usage: urxe status [--json] [--no-start | --start] [--config FILE]\n"
 	"       urxe status [--json] PID\n"
 	"       urxe status --cm [--json] [PID]\n"
+	"       urxe status --prometheus [PID]\n"
 	"\n"
 	"Shows the devices that the environment configures ($URXE_CONFIG, URXE_KEY variables), "
 	"and\n"
@@ -31,6 +32,7 @@ const char tool_status_usage[] =
 	"counters, connections, groups. Of several programs (or without PID) first a row each.\n"
 	"\n"
 	"  --cm         show instead the connections of running programs\n"
+	"  --prometheus counters of running programs, in Prometheus' text format\n"
 	"  --json       as JSON, all of all programs\n"
 	"  --no-start   start no port: driver, link and offloads stay unknown\n"
 	"  --start      start also ports that would take a running program's connection away\n"
@@ -303,6 +305,7 @@ static int show(const struct urxe_config *cfg, enum start start, struct json_obj
 enum option_value {
 	CM = TOOL_OPTION,
 	JSON,
+	PROMETHEUS,
 	NO_START,
 	START,
 	CONFIG
@@ -311,6 +314,7 @@ enum option_value {
 static const struct option options[] = {
 	{"cm", no_argument, NULL, CM},
 	{"json", no_argument, NULL, JSON},
+	{"prometheus", no_argument, NULL, PROMETHEUS},
 	{"no-start", no_argument, NULL, NO_START},
 	{"start", no_argument, NULL, START},
 	{"config", required_argument, NULL, CONFIG},
@@ -318,7 +322,7 @@ static const struct option options[] = {
 };
 
 struct status_args {
-	bool cm, json;
+	bool cm, json, prometheus;
 	enum start start;
 	int pid; /* 0: all */
 };
@@ -332,11 +336,16 @@ static int parse(struct status_args *a, int argc, char **argv)
 			a->cm = true;
 		else if (c == JSON)
 			a->json = true;
+		else if (c == PROMETHEUS)
+			a->prometheus = true;
 		else if (c == CONFIG && !unsetenv("URXE_CONFIG_TEXT"))
 			setenv("URXE_CONFIG", optarg, 1);
 		else
 			a->start = c == START ? START_ALL : START_NONE;
 	}
+	if (a->prometheus && (a->json || a->cm))
+		return tool_fail("status: found --prometheus with --json or --cm, accepted: one "
+				 "of them");
 	if (optind + 1 < argc)
 		return tool_fail("status: found '%s', accepted: one process id", argv[optind + 1]);
 	if (optind < argc && !(a->pid = tool_process_number("status", argv[optind])))
@@ -366,6 +375,8 @@ int tool_status(int argc, char **argv)
 
 	if (ret)
 		return ret;
+	if (a.prometheus)
+		return tool_status_prometheus(a.pid);
 	if (a.json)
 		top = json_object_new_object();
 	if (!a.cm && !a.pid)

@@ -29,4 +29,8 @@ struct json_object *tool_status_gather(int pid, const char *request, bool tame, 
  */
 int tool_status_processes(int pid, bool cm, struct json_object *top, unsigned *count, bool leading);
 
+/** tool_status_prometheus - print the counters of running processes; @pid and the exit status as
+ * above. */
+int tool_status_prometheus(int pid);
+
 #endif

@@ -78,3 +78,17 @@ int tool_status_processes(int pid, bool cm, struct json_object *top, unsigned *c
 	}
 	return failed || (!top && fflush(stdout)) ? 1 : 0;
 }
+
+int tool_status_prometheus(int pid)
+{
+	bool failed;
+	struct json_object *all = tool_status_gather(pid, URXE_STATUS_STAT, false, &failed);
+
+	if (pid && !failed && !json_object_array_length(all)) {
+		tool_fail("status: found no process %d of yours that uses urxe", pid);
+		failed = true;
+	}
+	tool_prometheus(stdout, all);
+	json_object_put(all);
+	return failed || fflush(stdout) ? 1 : 0;
+}

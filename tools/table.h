@@ -21,6 +21,12 @@ void tool_table_process(FILE *out, struct json_object *process);
  * URXE_STATUS_CM, too. */
 void tool_table_connections(FILE *out, struct json_object *processes);
 
+/* ---- prometheus.c: urxe status --prometheus; of answers to URXE_STATUS_STAT ---- */
+
+/** tool_prometheus - the counters of all devices of each process in an array, as Prometheus' text
+ * format has them. */
+void tool_prometheus(FILE *out, struct json_object *processes);
+
 /* ---- rates.c: urxe stat; of answers to URXE_STATUS_STAT ---- */
 
 /** What a device of a process did in a second. */

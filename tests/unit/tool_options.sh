@@ -58,6 +58,8 @@ is 0 'path MTU 4096' status --no-start --config "$tmp/f"
 is 0 'path MTU 4096' status --config="$tmp/f" --no-start
 is 2 "^urxe: status: --config: found nothing, accepted: a value" status --config
 is 2 "^urxe: status: found '--json=yes', accepted: " status --json=yes
+is 0 '^# TYPE node_infiniband_state_id gauge' status --prometheus
+is 2 '^urxe: status: found --prometheus with --json' status --prometheus --json
 is 2 "^urxe: status: found 'x', accepted: a process id" status --json x
 is 2 "^urxe: status: found '2', accepted: one process id" status 1 2
 is 1 "^urxe: status: found no process 1 " status --json 1

@@ -265,5 +265,30 @@ static void rates(void)
 	json_object_put(b);
 }
 
+/* Each metric once, with its type, and a line for each device; a name that is hostile is quoted. */
+static void prometheus(void)
+{
+	struct json_object *all = parse(
+		"[{\"pid\":42,\"devices\":[{\"name\":\"a\\\"b\\n\",\"state\":\"up\",\"drops\":9,"
+		"\"port\":{\"rx_bytes\":1,\"tx_bytes\":2,\"rx_packets\":3,\"tx_packets\":4}}]},{}"
+		"]");
+	FILE *out = open_text();
+
+	tool_prometheus(out, all);
+	json_object_put(all);
+	fflush(out);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "# TYPE node_infiniband_state_id gauge\n"
+					    "node_infiniband_state_id{device=\"a\\\"b\\n\","
+					    "port=\"1\",pid=\"42\"} 4\n# HELP "));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "received_bytes_total{device=\"a\\\"b\\n\",port=\"1\","
+					    "pid=\"42\"} 1\n"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "packets_transmitted_total{device=\"a\\\"b\\n\",port="
+					    "\"1\",pid=\"42\"} 4\n"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "discards_received_total{device=\"a\\\"b\\n\",port="
+					    "\"1\",pid=\"42\"} 9\n"));
+	fclose(out);
+	free(text);
+}
+
 URXE_TEST_MAIN("tool_tables", T(details), T(details_of_connections), T(summary), T(connections),
-	       T(nonsense), T(tame), T(parse_end), T(rates))
+	       T(nonsense), T(tame), T(parse_end), T(rates), T(prometheus))
