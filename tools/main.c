@@ -12,18 +12,14 @@ static const struct {
 	const char *name, *usage;
 	int (*main)(int argc, char **argv);
 } commands[] = {
-	{"run", tool_run_usage, tool_run},
-	{"shell", tool_shell_usage, tool_shell},
-	{"env", tool_env_usage, tool_env},
-	{"status", tool_status_usage, tool_status},
-	{"stat", tool_stat_usage, tool_stat},
-	{"top", tool_top_usage, tool_top},
-	{"ip", tool_ip_usage, tool_ip},
-	{"bind", tool_bind_usage, tool_bind},
-	{"unbind", tool_unbind_usage, tool_unbind},
+	{"run", tool_run_usage, tool_run},    {"shell", tool_shell_usage, tool_shell},
+	{"env", tool_env_usage, tool_env},    {"status", tool_status_usage, tool_status},
+	{"stat", tool_stat_usage, tool_stat}, {"top", tool_top_usage, tool_top},
+	{"ip", tool_ip_usage, tool_ip},	      {"doctor", tool_doctor_usage, tool_doctor},
+	{"bind", tool_bind_usage, tool_bind}, {"unbind", tool_unbind_usage, tool_unbind},
 };
 
-#define NAMES "run, shell, env, status, stat, top, ip, bind, unbind"
+#define NAMES "run, shell, env, status, stat, top, ip, doctor, bind, unbind"
 
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -38,6 +34,8 @@ static const char usage[] =
 	"goes\n"
 	"       urxe top                               the same as a live table\n"
 	"       urxe ip add|del ADDR/LEN [OPTIONS]     change addresses of a running CMD's device\n"
+	"       urxe doctor [PROGRAM]                  whether this machine can, and what is "
+	"missing\n"
 	"       urxe bind [OPTIONS] PCI... | --list    give network cards to DPDK; what there is\n"
 	"       urxe unbind PCI...                     give them back to the kernel\n"
 	"       urxe help [COMMAND]\n"

@@ -54,10 +54,12 @@ int tool_status(int argc, char **argv);
 int tool_stat(int argc, char **argv);
 int tool_top(int argc, char **argv);
 int tool_ip(int argc, char **argv);
+int tool_doctor(int argc, char **argv);
 int tool_bind(int argc, char **argv);
 int tool_unbind(int argc, char **argv);
 
 extern const char tool_bind_usage[];
+extern const char tool_doctor_usage[];
 extern const char tool_env_usage[];
 extern const char tool_ip_usage[];
 extern const char tool_run_usage[];

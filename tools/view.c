@@ -229,7 +229,7 @@ static int refused(const struct urxe_config *cfg, const char *at, const char *wh
 		return tool_fail("no view of /sys and /dev (%s: %s), and --view always", at, why);
 	if (cfg->log >= URXE_LOG_WARN)
 		tool_fail("no view of /sys and /dev (%s: %s): programs that look for devices "
-			  "there see none",
+			  "there see none, see urxe doctor",
 			  at, why);
 	return 0;
 }

@@ -23,7 +23,7 @@ is() {
 	fi
 }
 
-for c in run shell env status stat top ip bind unbind; do
+for c in run shell env status stat top ip doctor bind unbind; do
 	is 0 "^usage: urxe $c " $c --help
 	is 0 "^usage: urxe $c " $c -h
 	is 0 "^usage: urxe $c " help $c
@@ -58,6 +58,12 @@ is 0 'path MTU 4096' status --no-start --config "$tmp/f"
 is 0 'path MTU 4096' status --config="$tmp/f" --no-start
 is 2 "^urxe: status: --config: found nothing, accepted: a value" status --config
 is 2 "^urxe: status: found '--json=yes', accepted: " status --json=yes
+is 0 '^rdma-core +ok +libibverbs.so.1' doctor
+is 0 '^program +ok' doctor /bin/sh
+is 1 '^program +MISSING +/nonexistent: No such file' doctor /nonexistent
+is 2 "^urxe: doctor: found 'b', accepted: one PROGRAM" doctor a b
+cp /bin/true "$tmp/setuid" && chmod u+s "$tmp/setuid"
+is 1 '^program +MISSING +set-user-ID' doctor "$tmp/setuid"
 is 0 '^# TYPE node_infiniband_state_id gauge' status --prometheus
 is 2 '^urxe: status: found --prometheus with --json' status --prometheus --json
 is 2 "^urxe: status: found 'x', accepted: a process id" status --json x

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * urxe doctor: what this machine has of what urxe uses, a line each, and the command that gives
+ * what is missing.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <glob.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+const char tool_doctor_usage[] =
+	"usage: urxe doctor [PROGRAM]\n"
+	"\n"
+	"Shows whether this machine, and PROGRAM (a path), can use urxe, and the command that\n"
+	"gives what is missing. Exit status 1: something is missing that urxe cannot be without.\n";
+
+enum verdict {
+	OK,
+	NOTE,	/* works without */
+	MISSING /* does not */
+};
+
+struct finding {
+	enum verdict verdict;
+	char text[128];
+	const char *command; /* that mends it; NULL: none */
+};
+
+static long number_after(const char *path, const char *word)
+{
+	char line[256];
+	long n = -1;
+	FILE *f = fopen(path, "re");
+
+	while (f && n < 0 && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, word, strlen(word)))
+			n = strtol(line + strlen(word), NULL, 10);
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
+__attribute__((format(printf, 4, 5))) static void find(struct finding *f, enum verdict v,
+						       const char *command, const char *fmt, ...)
+{
+	va_list ap;
+
+	f->verdict = v;
+	f->command = v == OK ? NULL : command;
+	va_start(ap, fmt);
+	vsnprintf(f->text, sizeof(f->text), fmt, ap);
+	va_end(ap);
+}
+
+static void libraries(struct finding *f)
+{
+	struct tool_places p;
+	bool found = !tool_places_find(&p);
+
+	find(f, found ? OK : MISSING, "meson install -C build", "%s",
+	     found ? p.provider : "no liburxe-rdmav34.so near this command");
+}
+
+/* The file behind the link has the version in its name. */
+static void version_of(struct finding *f, const char *pattern, enum verdict without,
+		       const char *command)
+{
+	glob_t all = {0};
+	char *real = NULL;
+
+	if (!glob(pattern, GLOB_BRACE, NULL, &all))
+		real = realpath(all.gl_pathv[0], NULL);
+	find(f, real ? OK : without, command, "%s", real ? strrchr(real, '/') + 1 : "not found");
+	free(real);
+	globfree(&all);
+}
+
+static void rdma_core(struct finding *f)
+{
+	version_of(f, "/usr/lib*/{,*/}libibverbs.so.1", MISSING,
+		   "apt install libibverbs1 librdmacm1");
+}
+
+static void dpdk(struct finding *f)
+{
+	version_of(f, "/usr/lib*/{,*/}librte_eal.so.*", NOTE, "apt install dpdk");
+}
+
+static void namespaces(struct finding *f)
+{
+	int flags = CLONE_NEWNS | (geteuid() ? CLONE_NEWUSER : 0), status = 1;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(unshare(flags) ? errno : 0);
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	status = pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
+	find(f, status ? NOTE : OK,
+	     status == ENOSPC ? "sysctl user.max_user_namespaces=10000"
+			      : "sysctl kernel.unprivileged_userns_clone=1",
+	     status ? "%s: no view of /sys and /dev" : "can be made%s",
+	     status ? strerror(status) : "");
+}
+
+static void shared_memory(struct finding *f)
+{
+	struct statvfs s;
+	bool there = !statvfs("/dev/shm", &s);
+	unsigned long long mb = there ? (unsigned long long)s.f_bavail * s.f_frsize >> 20 : 0;
+
+	find(f, mb < 64 ? NOTE : OK, "mount -o remount,size=1G /dev/shm", "%llu MB free", mb);
+}
+
+static void memlock(struct finding *f)
+{
+	struct rlimit r = {0};
+
+	getrlimit(RLIMIT_MEMLOCK, &r);
+	if (r.rlim_cur == RLIM_INFINITY)
+		find(f, OK, NULL, "unlimited");
+	else
+		find(f, OK, NULL, "%llu kB; a card by vfio-pci needs more (ulimit -l)",
+		     (unsigned long long)r.rlim_cur >> 10);
+}
+
+static void kernel_rdma(struct finding *f)
+{
+	bool rxe = !access("/sys/module/rdma_rxe", F_OK);
+
+	find(f, rxe ? NOTE : OK, "modprobe -r rdma_rxe", "%s",
+	     rxe ? "rdma_rxe is loaded: it has UDP port 4791 of the kernel's addresses"
+		 : "no rdma_rxe");
+}
+
+static void hugepages(struct finding *f)
+{
+	long n = number_after("/proc/meminfo", "HugePages_Free:");
+
+	find(f, n > 0 ? OK : NOTE, "sysctl vm.nr_hugepages=64",
+	     n > 0 ? "%ld free" : "none (%ld): for cards by uio only", n > 0 ? n : 0);
+}
+
+static void cards(struct finding *f)
+{
+	bool vfio = !access("/sys/bus/pci/drivers/vfio-pci", F_OK);
+
+	find(f, vfio ? OK : NOTE, "modprobe vfio-pci", "%s",
+	     vfio ? "vfio-pci is there; urxe bind --list has the cards"
+		  : "no vfio-pci: no network card by DPDK");
+}
+
+static const struct {
+	const char *name;
+	void (*look)(struct finding *f);
+} looks[] = {
+	{"urxe", libraries},	      {"rdma-core", rdma_core},	   {"DPDK", dpdk},
+	{"namespaces", namespaces},   {"/dev/shm", shared_memory}, {"memlock", memlock},
+	{"kernel RDMA", kernel_rdma}, {"hugepages", hugepages},	   {"cards", cards},
+};
+
+static void show(const char *name, const struct finding *f)
+{
+	static const char *const words[] = {"ok", "note", "MISSING"};
+
+	printf("%-12s %-8s %s\n", name, words[f->verdict], f->text);
+	if (f->command)
+		printf("%-12s %-8s -> %s\n", "", "", f->command);
+}
+
+/* ---- a program ---- */
+
+/* Without an interpreter nobody loads a library before it. */
+static bool is_static(FILE *file)
+{
+	Elf64_Ehdr e;
+	Elf64_Phdr p;
+
+	if (fread(&e, sizeof(e), 1, file) != 1 || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    e.e_ident[EI_CLASS] != ELFCLASS64 || fseek(file, (long)e.e_phoff, SEEK_SET))
+		return false;
+	for (unsigned i = 0; i < e.e_phnum && fread(&p, sizeof(p), 1, file) == 1; i++) {
+		if (p.p_type == PT_INTERP)
+			return false;
+	}
+	return true;
+}
+
+static void program(struct finding *f, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	struct stat st;
+
+	if (!file || fstat(fileno(file), &st))
+		find(f, MISSING, NULL, "%s: %s", path, strerror(errno));
+	else if (st.st_mode & (S_ISUID | S_ISGID))
+		find(f, MISSING, "run a copy of it", "set-user-ID: it ignores LD_LIBRARY_PATH");
+	else if (is_static(file))
+		find(f, MISSING, "link it with -libverbs, not statically",
+		     "linked statically: it loads no library");
+	else
+		find(f, OK, NULL, "%s", path);
+	if (file)
+		fclose(file);
+}
+
+int tool_doctor(int argc, char **argv)
+{
+	static const struct option options[] = {{NULL, 0, NULL, 0}};
+	struct finding f;
+	bool missing = false;
+
+	while (tool_option(argc, argv, false, options, tool_doctor_usage) != -1)
+		;
+	if (optind + 1 < argc)
+		return tool_fail("doctor: found '%s', accepted: one PROGRAM", argv[optind + 1]);
+	for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
+		looks[i].look(&f);
+		show(looks[i].name, &f);
+		missing |= f.verdict == MISSING;
+	}
+	if (argv[optind]) {
+		program(&f, argv[optind]);
+		show("program", &f);
+		missing |= f.verdict == MISSING;
+	}
+	return fflush(stdout) || missing ? 1 : 0;
+}
