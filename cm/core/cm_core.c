@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Ids of the IB CM: life, look-ups, timers. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -320,16 +321,36 @@ unsigned urxe_cm_peer_hash(const struct urxe_cm *cm, const union ibv_gid *gid)
 	return (unsigned)(key_hash(cm, &key) % URXE_CM_PEERS);
 }
 
+/* In two tables: two addresses that share an entry in one of them share none in the other. */
+static void unanswered_of(const struct urxe_cm *cm, const union ibv_gid *gid,
+			  unsigned at[URXE_CM_UNANSWERED])
+{
+	struct urxe_cm_key key = {.gid = *gid};
+	uint64_t hash = key_hash(cm, &key);
+
+	for (unsigned i = 0; i < URXE_CM_UNANSWERED; i++)
+		at[i] = (unsigned)(hash >> 16 * i) % URXE_CM_PEERS;
+}
+
 void urxe_cm_count_unanswered(struct urxe_cm_id *id, int n)
 {
-	unsigned *count = &id->cm->unanswered[urxe_cm_peer_hash(id->cm, &id->peer_gid)];
+	unsigned at[URXE_CM_UNANSWERED];
 
-	*count = (unsigned)((int)*count + n);
+	unanswered_of(id->cm, &id->peer_gid, at);
+	for (unsigned i = 0; i < URXE_CM_UNANSWERED; i++)
+		id->cm->unanswered[i][at[i]] += (unsigned)n;
 }
 
 unsigned urxe_cm_unanswered(const struct urxe_cm_id *id)
 {
-	return id->cm->unanswered[urxe_cm_peer_hash(id->cm, &id->path.dgid)];
+	unsigned at[URXE_CM_UNANSWERED], least = UINT_MAX;
+
+	unanswered_of(id->cm, &id->path.dgid, at);
+	for (unsigned i = 0; i < URXE_CM_UNANSWERED; i++) {
+		if (id->cm->unanswered[i][at[i]] < least)
+			least = id->cm->unanswered[i][at[i]];
+	}
+	return least;
 }
 
 uint64_t urxe_cm_try_ns(unsigned tries, uint32_t first_ms, uint32_t max_ms)

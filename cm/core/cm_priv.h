@@ -122,7 +122,8 @@ struct urxe_cm_refusal {
 
 #define URXE_CM_REFUSALS 16
 
-#define URXE_CM_PEERS 256
+#define URXE_CM_PEERS	   256
+#define URXE_CM_UNANSWERED 2 /* tables of them */
 
 struct urxe_cm {
 	const struct urxe_cm_ops *ops;
@@ -143,11 +144,12 @@ struct urxe_cm {
 	struct urxe_cm_parked parked[URXE_CM_PARKED];
 	struct urxe_cm_refusal refusals[URXE_CM_REFUSALS];
 	unsigned next_refusal;
-	unsigned unanswered[URXE_CM_PEERS]; /* REPs without RTU, by a hash of the peer's address */
-	uint64_t heard[URXE_CM_PEERS];	    /* when the last MAD came, likewise */
-	uint64_t ran, woke;		    /* the last urxe_cm_run(); after a stop */
-	uint64_t lost_said;		    /* when a peer given up was logged, */
-	unsigned lost_unsaid;		    /* and how many were not since */
+	/* REPs without RTU, by hashes of the peer's address */
+	unsigned unanswered[URXE_CM_UNANSWERED][URXE_CM_PEERS];
+	uint64_t heard[URXE_CM_PEERS]; /* when the last MAD came, likewise */
+	uint64_t ran, woke;	       /* the last urxe_cm_run(); after a stop */
+	uint64_t lost_said;	       /* when a peer given up was logged, */
+	unsigned lost_unsaid;	       /* and how many were not since */
 };
 
 /** What a step works on, and the event that it leaves. */

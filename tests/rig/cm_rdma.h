@@ -22,7 +22,14 @@
 		CU_ASSERT_EQUAL((call), -1); \
 		CU_ASSERT_EQUAL(errno, err); \
 	} while (0)
-#define WORKS(call) CU_ASSERT_EQUAL_FATAL((call), 0)
+#define WORKS(call)                                                     \
+	do {                                                            \
+		int works_ = (call);                                    \
+                                                                        \
+		if (works_)                                             \
+			printf("\n    %s: %s", #call, strerror(errno)); \
+		CU_ASSERT_EQUAL_FATAL(works_, 0);                       \
+	} while (0)
 
 /** addr - an IPv4 or IPv6 address in a static buffer; port in host order. */
 struct sockaddr *addr(const char *host, uint16_t port);

@@ -581,7 +581,7 @@ static void readers_of_a_dead_channel(void)
 		for (unsigned k = 0; k < 4; k++)
 			WORKS(pthread_create(&t[k], NULL, read_for_ever, ch));
 		/* Most are asleep in read() by then, or drive. */
-		for (unsigned k = 0; k < i * 20; k++)
+		for (unsigned k = 0; k < i * 2; k++)
 			sched_yield();
 		if (i % 2) {
 			WORKS(pthread_cancel(t[0]));
@@ -618,7 +618,7 @@ static void two_readers(void)
 
 		for (unsigned k = 0; k < 2; k++)
 			WORKS(pthread_create(&t[k], NULL, take_one, ch));
-		for (unsigned k = 0; k < i * 10; k++)
+		for (unsigned k = 0; k < i; k++)
 			sched_yield();
 		for (unsigned k = 0; k < 2; k++) {
 			WORKS(rdma_create_id(ch, &id[k], NULL, RDMA_PS_TCP));
