@@ -16,6 +16,7 @@ import tempfile
 import crowd
 import fabric
 import fabric_live
+import fabric_places
 import view
 import frames
 import node
@@ -612,5 +613,6 @@ def trace(report, _kind, _why_not):
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
          'address': address, 'icmp': icmp, 'status': status,
-         'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live, 'view': view.view,
+         'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,
+         'fabric_places': fabric_places.places, 'view': view.view,
          'crowd': crowd.crowds}
