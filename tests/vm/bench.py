@@ -111,7 +111,7 @@ def show(where, mtu, runs, ways):
 
 
 def one_guest(lab, runs, mtu):
-    """All in one guest: Soft-RoCE with itself, urxe on a veth pair, urxe on two cards"""
+    """All in one guest: Soft-RoCE with itself, urxe on the fabric, on a veth pair, on two cards"""
     cards = [L.tap('tca'), L.tap('tcb')]
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, cards, cpus=2, memory=1536,
                 settings={'rxe': 1, 'hugepages': 160}) as g:
@@ -121,12 +121,13 @@ def one_guest(lab, runs, mtu):
                 'for i in va vb; do echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6\n'
                 'ip link set $i arp off mtu %d up; done' % L.FRAMES)
         rxe = L.RxeEnd(g, 1)
-        ways = [('Soft-RoCE', rxe, rxe),
+        local = L.GuestEnd(g, 1, None, '10.9.0.1')
+        ways = [('Soft-RoCE', rxe, rxe), ('urxe, fabric', local, local),
                 ('urxe, af_packet', *(L.GuestEnd(g, 1, 'net_af_packet0,iface=' + i, '10.9.2.%d' % n)
                                       for n, i in ((1, 'va'), (2, 'vb')))),
                 ('urxe, virtio-net', *(L.GuestEnd(g, 1, c.pci, '10.9.1.%d' % n)
                                        for n, c in enumerate(cards, 1)))]
-        show('one guest of 2 CPUs; Soft-RoCE in memory, urxe on a veth pair and on two cards',
+        show('one guest of 2 CPUs; Soft-RoCE and the fabric in memory, urxe on a veth pair and two cards',
              mtu, runs, ways)
 
 

@@ -64,11 +64,14 @@ class HostEnd(End):
 
 
 class GuestEnd(End):
-    """urxe in a guest, on one of its cards, or on any port that is named."""
+    """urxe in a guest, on one of its cards or any port that is named; on the fabric if there is none."""
 
     def __init__(self, guest, number, port, address):
         self.guest, self.port, self.address = guest, port, address
         self.tcp, self.name = '10.9.0.%d' % number, guest.name
+
+    def options(self, mtu, more=()):
+        return super().options(mtu, more) if self.port else ['--mtu', str(mtu), *more]
 
     def start(self, command, ready=None, mtu=1024, more=()):
         mark = '/tmp/ready'
