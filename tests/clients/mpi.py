@@ -75,7 +75,9 @@ def run(report, family, everything):
             if 'ucx' in name and ucx.unseen():
                 report.missing('%s: %s' % (family, name), ucx.unseen())
                 continue
-            for ranks in (2, 4, 8):
+            # osc ucx ends its UD endpoints one rank after the other, and waits 30 s for those that have gone: with more than
+            # two ranks UCX then aborts.
+            for ranks in (2,) if 'pml ucx, ud' in name else (2, 4, 8):
                 for how in ('clean', 'loss'):
                     if not everything and (ranks == 8 or how == 'loss' and ranks > 2):
                         continue

@@ -49,7 +49,7 @@ class World(fabric.Fabric):
         self.timeout = timeout
 
     def environ(self, **more):
-        return super().environ(HOME=self.folder, TMPDIR=self.folder, URXE_STATUS_DIR=self.folder, **more)
+        return super().environ(HOME=self.folder, TMPDIR=self.folder, URXE_STATUS_DIR=self.folder, **{'URXE_VIEW': 'auto', **more})
 
     def own(self, path):
         """Gives a file to the user that the programs run as."""

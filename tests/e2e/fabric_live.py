@@ -96,7 +96,9 @@ def lacks(crowd, found):
     """What a look should show and does not, or None."""
     pid = crowd.pid
     if set(found) != set(pid.values()):
-        return 'processes %s, not %s' % (sorted(found), sorted(pid.values()))
+        return 'processes %s, not %s\n%s' % (sorted(found), sorted(pid.values()), '\n'.join(
+            '%s, exit status %s: %s' % (name, child.poll(), crowd.f.said(name)[-300:])
+            for name, child in crowd.child.items() if child.pid not in found))
     wrong = [p['command'] for p in found.values()
              if not p['devices'] or not p['devices'][0]['port'] or not p['devices'][0]['addresses']]
     if wrong:
