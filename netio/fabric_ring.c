@@ -65,8 +65,10 @@ static bool good_size(uint32_t size)
 static int map(int fd, uint32_t size, uint8_t **mem)
 {
 	size_t len = urxe_ring_bytes(size);
-	int all = size > URXE_RING_FIRST ? MAP_POPULATE : 0;
-	long p = syscall(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | all, fd, 0);
+	long all = size > URXE_RING_FIRST ? MAP_POPULATE : 0;
+	/* All of them long: of an int that goes by the stack only half is written. */
+	long p = syscall(SYS_mmap, NULL, len, (long)(PROT_READ | PROT_WRITE), MAP_SHARED | all,
+			 (long)fd, 0L);
 
 	if (p == -1)
 		return errno;

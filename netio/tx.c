@@ -368,7 +368,7 @@ ALWAYS int take_frame(struct urxe_lane *lane, struct urxe_frame *f, uint32_t len
 
 int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len)
 {
-	struct urxe_frame f;
+	struct urxe_frame f = {0};
 	int err = await_carrier(lane);
 
 	if (!err)
