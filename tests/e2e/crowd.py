@@ -38,7 +38,8 @@ def crowd(report, title, options, timeout):
         mine = [f for f in (os.listdir('/dev/shm') if before else ()) if f not in before and 'urxe' in f]
         if not problem and fabric.reports():
             problem = 'a sanitizer reports'
-            said += ''.join(node.read('%s/%s' % (fabric.folder, f)) for f in fabric.reports())
+            reports = ''.join(node.read('%s/%s' % (fabric.folder, f)) for f in fabric.reports())
+            print(''.join('     %s\n' % l for l in reports.splitlines()[:60]), end='', flush=True)
         if not problem and child.returncode:
             problem = 'exit status %d' % child.returncode
         if not problem and left + mine:
