@@ -117,6 +117,11 @@ static bool may_lapse(const struct urxe_pause *p)
 	return p->driven_most < BACKOFF_NS;
 }
 
+bool urxe_pause_lapses(const struct urxe_pause *p)
+{
+	return may_lapse(p);
+}
+
 /*
  * Frames waited while callers were said to drive: do they still? A nap tells, in which those who
  * share our processor get on. Who ran meanwhile, and did not poll, has something else to do; who

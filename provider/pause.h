@@ -60,6 +60,8 @@ void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool
 /** urxe_pause_next - how long to sleep now; 0: not at all, but p->yield. p->wanted: shall a frame
  * end it? */
 uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l);
+/** urxe_pause_lapses - have callers been found to stop and watch memory, of late? */
+bool urxe_pause_lapses(const struct urxe_pause *p);
 /** urxe_pause_ended - a pause of @ns, or less, took @slept. @interrupt: a frame would have ended
  * it. */
 void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool interrupt);

@@ -93,6 +93,7 @@ struct service_state {
 	uint64_t slack;	      /* that timers have: callers drive, and look at them */
 	uint64_t caller_time; /* before a pause in which it is looked at */
 	bool others;	      /* have all lanes: they run the timers */
+	bool slice;	      /* it is a short one */
 };
 
 /* ---- reasons for a shorter pause: each says how long it may be, or URXE_NEVER ---- */
@@ -237,9 +238,10 @@ static void give_way(struct urxe_device *dev, struct service_state *st, uint64_t
 /*
  * Who wakes up gets in sooner beside a thread that spins, and loses less by a yield, the shorter
  * its slice is: under the scheduler EEVDF a thread may choose (sched_setattr(2), Linux 6.12; it
- * needs no right). Earlier kernels take no notice. A policy of the program's own stays.
+ * needs no right). Earlier kernels take no notice. A policy of the program's own stays. It is for
+ * those who watch memory alone: many processes that poll would be put aside for each frame.
  */
-static void shorten_slice(void)
+static void set_slice(struct service_state *st)
 {
 	struct {
 		uint32_t size, policy;
@@ -249,9 +251,10 @@ static void shorten_slice(void)
 		uint64_t runtime, deadline, period;
 	} attr;
 
+	st->slice = urxe_pause_lapses(&st->pause);
 	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER)
 		return;
-	attr.runtime = SLICE_NS;
+	attr.runtime = st->slice ? SLICE_NS : 0; /* 0: as others have */
 	syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
@@ -263,7 +266,6 @@ static void *service_main(void *arg)
 	urxe_pause_init(&st.pause, urxe_config_spin(&dev->cfg), urxe_port_prompt(dev->port),
 			dev->one_cpu);
 	prctl(PR_SET_TIMERSLACK, 1000ul);
-	shorten_slice();
 	while (!atomic_load_explicit(&dev->service.stop, memory_order_relaxed)) {
 		int n = urxe_progress_turn(dev);
 		uint64_t now = urxe_port_now(dev->port), ns;
@@ -271,6 +273,8 @@ static void *service_main(void *arg)
 		urxe_service_run_gsi(dev, now, true);
 		urxe_device_watch(dev, now);
 		ns = service_pause(dev, &st, now, n);
+		if (st.slice != urxe_pause_lapses(&st.pause))
+			set_slice(&st);
 		if (ns)
 			service_sleep(dev, &st, ns);
 		else if (st.pause.yield)
