@@ -10,7 +10,7 @@
  *
  * Callers that poll have the work; the thread looks after them now and then. They may stop after
  * any poll, and wait for memory to change: who is found to have stopped, with frames waiting, is
- * looked after more often.
+ * looked after more often. Who only waits for a processor, among others that poll, will be back.
  */
 #include "pause.h"
 
@@ -25,13 +25,17 @@
 #define CROWDED_NS	   300000ull   /* who yields and is away for so long is beside a spinner */
 #define CROWDED_FOR	   20000000ull /* for that time, and each next time for twice that */
 #define CROWDED_FOR_MOST   160000000ull
-#define NAP_NS		   20000ull  /* the pause in a crowd, or for frames to gather */
+#define NAP_NS		   20000ull  /* the pause in a crowd */
 #define QUICK_NS	   200000ull /* between two wake-ups: who waits longer has time for each */
 #define GATHER_AFTER	   8	     /* quick wake-ups in a row for little */
 #define GATHER_FEW	   4	     /* that is what little is */
 #define GATHER_HOLDOFF	   64
 #define GATHER_HOLDOFF_MAX 4096
-#define SPUN		   8 /* polls between two looks: a caller is at it all the time */
+#define SPUN		   8	    /* polls between two looks: a caller is at it all the time */
+#define LAPSE_NS	   50000ull /* of a processor without a poll: they have stopped */
+#define LAPSES		   3	    /* in LAPSES_NS: that is what they do */
+#define LAPSES_NS	   20000000ull
+#define ASIDE_NS	   10000000ull /* who gets none for so long sleeps, rather than waits */
 
 void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu)
 {
@@ -65,7 +69,7 @@ static void count_gap(struct urxe_pause *p, const struct urxe_pause_look *l)
 	if (gap > most)
 		gap = most;
 	/* A wish says nothing, but where it comes late: nothing had come till then. */
-	if (l->n > 0 ? !l->driven : gap > p->spin_most)
+	if (l->n > 0 ? p->callers == URXE_CALLERS_NONE : gap > p->spin_most)
 		p->gap = (3 * p->gap + gap) / 4;
 	p->since = l->now;
 }
@@ -74,8 +78,9 @@ static void count_gap(struct urxe_pause *p, const struct urxe_pause_look *l)
 
 /*
  * Frames wake us one by one when their sender shares our processor: it is put aside for each, and
- * that costs more than the frame. A nap lets some gather. When they do not, as each waits for the
- * answer to the one before, naps only cost time, and are tried again rarely.
+ * that costs more than the frame. A thread for batches puts nobody aside, and finds several when
+ * its turn comes. When it does not, as each waits for the answer to the one before, that only costs
+ * time, and is tried again rarely. Who watches memory would wait for as long as its time slice.
  */
 static void gather_frames(struct urxe_pause *p)
 {
@@ -105,39 +110,70 @@ static void gather_frames(struct urxe_pause *p)
 
 /* ---- callers that drive ---- */
 
-/* They were said to drive, had stopped, and frames had been waiting. */
-static void lapsed(struct urxe_pause *p)
-{
-	p->driven_most = BACKOFF_LEAST_NS;
-	p->driven_quiet = 0;
-}
-
 static bool may_lapse(const struct urxe_pause *p)
 {
 	return p->driven_most < BACKOFF_NS;
 }
 
-bool urxe_pause_lapses(const struct urxe_pause *p)
+/* They were said to drive, had stopped, and frames had been waiting. Once may be by chance. */
+static void lapsed(struct urxe_pause *p, uint64_t now)
 {
-	return may_lapse(p);
+	if (now - p->lapsed > LAPSES_NS)
+		p->lapses = 0;
+	p->lapsed = now;
+	if (++p->lapses < LAPSES && !may_lapse(p))
+		return;
+	p->driven_most = BACKOFF_LEAST_NS;
+	p->driven_quiet = 0;
+}
+
+/* Who stopped a moment ago is not waited for. */
+static bool waited_for(const struct urxe_pause *p)
+{
+	return !may_lapse(p) || p->driven_quiet >= BACKOFF_QUIET / 2;
 }
 
 /*
- * Frames waited while callers were said to drive: do they still? A nap tells, in which those who
- * share our processor get on. Who ran meanwhile, and did not poll, has something else to do; who
- * was not let run will be back.
+ * Callers drove, and no poll has come since the last look. Who has not been let run will be back;
+ * who has, with frames waiting, has something else to do.
  */
-static bool in_doubt(struct urxe_pause *p, const struct urxe_pause_look *l)
+static enum urxe_pause_callers without_poll(struct urxe_pause *p, const struct urxe_pause_look *l)
 {
-	bool paused = p->driven_paused, second = p->doubt;
+	p->ran += l->ran;
+	if (l->waits || !waited_for(p))
+		return URXE_CALLERS_NONE;
+	if (p->ran >= LAPSE_NS) {
+		if (l->n > 0)
+			lapsed(p, l->now);
+		return URXE_CALLERS_NONE;
+	}
+	if (l->now - p->polled >= ASIDE_NS)
+		return URXE_CALLERS_NONE;
+	return p->ran >= (l->now - p->polled) / 4 ? URXE_CALLERS_DOUBT : URXE_CALLERS_ASIDE;
+}
 
-	p->driven_paused = false;
-	p->doubt = false;
-	if (second && !l->driven && l->n > 0 && l->ran >= NAP_NS / 2)
-		lapsed(p);
-	/* Who did so a moment ago is not waited for. */
-	p->doubt = paused && l->n > 0 && (!may_lapse(p) || p->driven_quiet >= BACKOFF_QUIET / 2);
-	return p->doubt;
+/* Has the caller had little of a processor since the last look? Only while watched is that known.
+ */
+static bool put_aside(const struct urxe_pause *p, const struct urxe_pause_look *l)
+{
+	return p->callers != URXE_CALLERS_NONE && l->ran < (l->now - p->looked) / 4;
+}
+
+/* What callers do, now. */
+static enum urxe_pause_callers look_at_callers(struct urxe_pause *p,
+					       const struct urxe_pause_look *l, bool paused)
+{
+	/* Who nudges us sleeps now, or leaves us something: it is not waited for. */
+	if (l->nudged)
+		return URXE_CALLERS_NONE;
+	if (!l->driven)
+		return p->callers == URXE_CALLERS_NONE ? p->callers : without_poll(p, l);
+	p->ran = 0;
+	p->polled = l->now;
+	/* Frames waited although they polled: perhaps they have stopped since. */
+	if (paused && l->n > 0 && waited_for(p) && !put_aside(p, l))
+		return URXE_CALLERS_DOUBT;
+	return URXE_CALLERS_POLL;
 }
 
 /* A pause that is twice as long as the one before. */
@@ -157,7 +193,8 @@ static uint64_t pause_driven(struct urxe_pause *p)
 	}
 	p->driven_paused = true;
 	p->wanted = false;
-	return longer(p, p->one_cpu ? URXE_SLEEP_MAX_NS : p->driven_most);
+	return longer(p, p->one_cpu || p->callers == URXE_CALLERS_ASIDE ? URXE_SLEEP_MAX_NS
+									: p->driven_most);
 }
 
 /* ---- nobody drives ---- */
@@ -170,8 +207,8 @@ static uint64_t pause_alone(struct urxe_pause *p, const struct urxe_pause_look *
 	if (p->prompt) {
 		if (found)
 			gather_frames(p);
-		p->wanted = !found || !p->gather;
-		return p->wanted ? URXE_SLEEP_INTR_NS : NAP_NS;
+		p->wanted = true;
+		return URXE_SLEEP_INTR_NS;
 	}
 	p->found = 0;
 	/* Who waits for an answer of the CM would rather have an interrupt than a look later. */
@@ -184,31 +221,35 @@ static uint64_t pause_alone(struct urxe_pause *p, const struct urxe_pause_look *
 uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 {
 	uint64_t polled = l->polls - p->polls;
-	bool traffic = l->n > 0, found = traffic && p->driven_paused;
+	bool traffic = l->n > 0, paused = p->driven_paused;
 
 	l->driven = polled || l->n < 0;
 	p->polls = l->polls;
+	p->driven_paused = false;
+	p->yield = false;
 	if (traffic) {
 		p->found += (unsigned)l->n;
-		if (polled < (p->one_cpu ? 1 : SPUN))
+		/* Who is seldom let run polls seldom, but leaves us nothing. */
+		if (polled < (p->one_cpu ? 1 : SPUN) && !put_aside(p, l))
 			p->sleep = SLEEP_MIN_NS;
 	}
+	p->callers = look_at_callers(p, l, paused);
 	if (l->nudged)
 		p->sleep = SLEEP_MIN_NS;
+	p->looked = l->now;
 	if (traffic || l->nudged) {
 		count_gap(p, l);
 		/* What callers had no time for; while they come back, it is theirs. */
-		if (!l->driven || l->nudged)
+		if (p->callers == URXE_CALLERS_NONE || l->nudged)
 			p->busy_until = l->now + spin_for(p);
 	}
-	p->yield = false;
-	if (in_doubt(p, l) && !l->nudged) {
+	if (p->callers == URXE_CALLERS_DOUBT) {
 		p->wanted = false;
 		return NAP_NS;
 	}
-	if (l->nudged || (found && may_lapse(p)))
+	if (l->nudged || (traffic && paused && may_lapse(p)))
 		return 0;
-	if (l->driven)
+	if (p->callers != URXE_CALLERS_NONE)
 		return pause_driven(p);
 	if (traffic)
 		return 0;
@@ -228,6 +269,13 @@ void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool in
 		p->no_interrupt = false;
 	else if ((p->wanted || ns >= URXE_SLEEP_MAX_NS) && slept >= NAP_NS)
 		p->no_interrupt = true;
+}
+
+enum urxe_pause_policy urxe_pause_policy(const struct urxe_pause *p)
+{
+	if (may_lapse(p))
+		return URXE_PAUSE_SHORT;
+	return p->gather ? URXE_PAUSE_BATCH : URXE_PAUSE_USUAL;
 }
 
 /*

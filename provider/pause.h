@@ -12,6 +12,21 @@
 #define URXE_SLEEP_MAX_NS  4000000ull	 /* of a link without interrupts */
 #define URXE_SLEEP_INTR_NS 1000000000ull /* of a link with */
 
+/** How the scheduler is to treat the thread. */
+enum urxe_pause_policy {
+	URXE_PAUSE_USUAL, /* as any other */
+	URXE_PAUSE_SHORT, /* callers stop and watch memory: often, and for short */
+	URXE_PAUSE_BATCH, /* frames gather: it puts nobody aside */
+};
+
+/** What is known of callers: */
+enum urxe_pause_callers {
+	URXE_CALLERS_NONE,  /* none polls */
+	URXE_CALLERS_POLL,  /* they have, since the last look */
+	URXE_CALLERS_DOUBT, /* perhaps they have stopped: the next look tells */
+	URXE_CALLERS_ASIDE, /* they poll, but are not let run */
+};
+
 /** What the thread remembers from turn to turn. */
 struct urxe_pause {
 	/* given */
@@ -28,10 +43,15 @@ struct urxe_pause {
 	uint64_t polls;	       /* of theirs, when last looked */
 	uint64_t sleep;	       /* the pause that comes next, where nothing ends it */
 	uint64_t driven_most;  /* and how long one is while they do */
+	uint64_t lapsed;       /* when they were last found to have stopped */
+	unsigned lapses;       /* how often that was of late */
 	unsigned driven_quiet; /* such pauses in a row after which they were still at it */
 	bool driven_paused;    /* the last one was such a pause */
-	bool doubt;	       /* frames waited then: this pause tells whether they still are */
-	bool yield;	       /* others are let in before the next look */
+	enum urxe_pause_callers callers;
+	uint64_t looked; /* the last look */
+	uint64_t polled; /* when they were last seen to */
+	uint64_t ran;	 /* for so long one had a processor since */
+	bool yield;	 /* others are let in before the next look */
 	/* does a frame end it? */
 	bool no_interrupt; /* it did not, when one should */
 	bool wanted;	   /* one should end this one */
@@ -49,10 +69,10 @@ struct urxe_pause_look {
 	uint64_t now;
 	int n;		/* what the turn found; -1: callers have all lanes */
 	uint64_t polls; /* turns that callers took */
-	uint64_t ran;	/* after p->doubt: for so long a caller had a processor since */
-	bool nudged;	/* somebody sleeps now, or has left something to do */
-	bool waits;	/* somebody sleeps until the CM has an answer */
-	bool driven;	/* out: callers drove since the last look */
+	uint64_t ran; /* if p->callers is not NONE: how long a caller has run since the last look */
+	bool nudged;  /* somebody sleeps now, or has left something to do */
+	bool waits;   /* somebody sleeps until the CM has an answer */
+	bool driven;  /* out: callers drove since the last look */
 };
 
 /** urxe_pause_init - of a thread that is about to start. */
@@ -60,8 +80,8 @@ void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool
 /** urxe_pause_next - how long to sleep now; 0: not at all, but p->yield. p->wanted: shall a frame
  * end it? */
 uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l);
-/** urxe_pause_lapses - have callers been found to stop and watch memory, of late? */
-bool urxe_pause_lapses(const struct urxe_pause *p);
+/** urxe_pause_policy - as what the scheduler is to take the thread now. */
+enum urxe_pause_policy urxe_pause_policy(const struct urxe_pause *p);
 /** urxe_pause_ended - a pause of @ns, or less, took @slept. @interrupt: a frame would have ended
  * it. */
 void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool interrupt);

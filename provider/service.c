@@ -91,9 +91,10 @@ bool urxe_service_run_gsi(struct urxe_device *dev, uint64_t now, bool wait)
 struct service_state {
 	struct urxe_pause pause;
 	uint64_t slack;	      /* that timers have: callers drive, and look at them */
-	uint64_t caller_time; /* before a pause in which it is looked at */
+	uint64_t caller_time; /* when last looked at */
 	bool others;	      /* have all lanes: they run the timers */
-	bool slice;	      /* it is a short one */
+	enum urxe_pause_policy policy;
+	uint32_t sched; /* by which we are scheduled, if no other has chosen */
 };
 
 /* ---- reasons for a shorter pause: each says how long it may be, or URXE_NEVER ---- */
@@ -184,19 +185,21 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 			      int n)
 {
 	struct urxe_service_thread *s = &dev->service;
+	bool watched = st->pause.callers != URXE_CALLERS_NONE;
+	uint64_t had = watched ? caller_time(dev) : 0;
 	struct urxe_pause_look l = {
 		.now = now,
 		.n = n,
 		.polls = atomic_load_explicit(&s->polls, memory_order_relaxed),
-		.ran = st->pause.doubt ? caller_time(dev) - st->caller_time : 0,
+		.ran = had > st->caller_time ? had - st->caller_time : 0,
 		.nudged = take_nudge(s),
 		.waits = atomic_load_explicit(&s->gsi_waits, memory_order_relaxed),
 	};
 	uint64_t ns = urxe_pause_next(&st->pause, &l);
 
-	if (st->pause.doubt)
-		st->caller_time = caller_time(dev);
-	else if (l.driven)
+	st->caller_time =
+		watched || st->pause.callers == URXE_CALLERS_NONE ? had : caller_time(dev);
+	if (st->pause.callers == URXE_CALLERS_POLL)
 		atomic_store_explicit(&s->who, true, memory_order_relaxed);
 	st->others = n < 0;
 	st->slack = l.driven ? URXE_TIMER_SLACK : 0;
@@ -238,10 +241,10 @@ static void give_way(struct urxe_device *dev, struct service_state *st, uint64_t
 /*
  * Who wakes up gets in sooner beside a thread that spins, and loses less by a yield, the shorter
  * its slice is: under the scheduler EEVDF a thread may choose (sched_setattr(2), Linux 6.12; it
- * needs no right). Earlier kernels take no notice. A policy of the program's own stays. It is for
- * those who watch memory alone: many processes that poll would be put aside for each frame.
+ * needs no right). Earlier kernels take no notice. It is for those who watch memory alone: many
+ * processes that poll would be put aside for each frame. A policy that is not ours stays.
  */
-static void set_slice(struct service_state *st)
+static void set_policy(struct service_state *st, enum urxe_pause_policy policy)
 {
 	struct {
 		uint32_t size, policy;
@@ -251,17 +254,19 @@ static void set_slice(struct service_state *st)
 		uint64_t runtime, deadline, period;
 	} attr;
 
-	st->slice = urxe_pause_lapses(&st->pause);
-	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER)
+	st->policy = policy;
+	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != st->sched)
 		return;
-	attr.runtime = st->slice ? SLICE_NS : 0; /* 0: as others have */
-	syscall(SYS_sched_setattr, 0, &attr, 0);
+	attr.policy = policy == URXE_PAUSE_BATCH ? SCHED_BATCH : SCHED_OTHER;
+	attr.runtime = policy == URXE_PAUSE_SHORT ? SLICE_NS : 0; /* 0: as others have */
+	if (!syscall(SYS_sched_setattr, 0, &attr, 0))
+		st->sched = attr.policy;
 }
 
 static void *service_main(void *arg)
 {
 	struct urxe_device *dev = arg;
-	struct service_state st = {.others = false};
+	struct service_state st = {.sched = SCHED_OTHER};
 
 	urxe_pause_init(&st.pause, urxe_config_spin(&dev->cfg), urxe_port_prompt(dev->port),
 			dev->one_cpu);
@@ -273,8 +278,8 @@ static void *service_main(void *arg)
 		urxe_service_run_gsi(dev, now, true);
 		urxe_device_watch(dev, now);
 		ns = service_pause(dev, &st, now, n);
-		if (st.slice != urxe_pause_lapses(&st.pause))
-			set_slice(&st);
+		if (st.policy != urxe_pause_policy(&st.pause))
+			set_policy(&st, urxe_pause_policy(&st.pause));
 		if (ns)
 			service_sleep(dev, &st, ns);
 		else if (st.pause.yield)

@@ -10,7 +10,8 @@
 
 struct rig {
 	struct urxe_pause p;
-	uint64_t now, polls, ran;
+	uint64_t now, polls;
+	bool aside;	       /* callers are not let run */
 	uint64_t spun;	       /* looked without a pause for so long */
 	unsigned naps, sleeps; /* that a frame did not, or would have ended */
 };
@@ -24,7 +25,12 @@ static void begin(struct rig *r, uint64_t bound, bool prompt)
 static uint64_t look(struct rig *r, int n, bool nudged)
 {
 	struct urxe_pause_look l = {
-		.now = r->now, .n = n, .polls = r->polls, .ran = r->ran, .nudged = nudged};
+		.now = r->now,
+		.n = n,
+		.polls = r->polls,
+		.ran = r->aside ? 0 : r->now - r->p.looked,
+		.nudged = nudged,
+	};
 
 	return urxe_pause_next(&r->p, &l);
 }
@@ -187,17 +193,66 @@ static void stays_out_of_the_way(void)
 	CU_ASSERT_EQUAL(ns, 1000 * US);
 	/* Frames wait, and after a nap they are found at work: all is well. */
 	CU_ASSERT_EQUAL(driven(&r, 3), 20 * US);
-	r.ran = 20 * US;
 	CU_ASSERT(driven(&r, 3) >= 50 * US);
-	/* They were not let run. */
+	/* They have been let run for little: they have had no time for frames, nor to stop. */
 	for (ns = 0; ns < 1000 * US;)
 		ns = driven(&r, 0);
-	CU_ASSERT_EQUAL(driven(&r, 3), 20 * US);
-	r.ran = 0;
-	CU_ASSERT_EQUAL(look(&r, 3, false), 0);
-	for (ns = 0; ns < 1000 * US && r.polls < 10000;)
-		ns = driven(&r, 0);
-	CU_ASSERT_EQUAL(ns, 1000 * US);
+	r.aside = true;
+	CU_ASSERT_EQUAL(driven(&r, 3), 1000 * US);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_POLL);
+}
+
+/* @n frames are found, and no poll has come. */
+static uint64_t no_poll(struct rig *r, int n)
+{
+	uint64_t ns = look(r, n, false);
+
+	urxe_pause_ended(&r->p, ns, ns, r->p.wanted);
+	r->now += ns;
+	return ns;
+}
+
+/* Among others that poll as well: no look of ours makes it faster, until that is all too long. */
+static void callers_wait_for_a_processor(void)
+{
+	struct rig r;
+	uint64_t since;
+
+	begin(&r, BOUND, true);
+	for (unsigned i = 0; i < 10; i++)
+		driven(&r, 0);
+	since = r.now - 1000 * US;
+	r.aside = true;
+	while (r.now - since < 10000 * US) {
+		CU_ASSERT(no_poll(&r, 5) >= 1000 * US);
+		CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_ASIDE);
+		CU_ASSERT_FALSE(r.p.wanted);
+	}
+	CU_ASSERT_EQUAL(look(&r, 5, false), 0);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_NONE);
+	/* Back again. */
+	CU_ASSERT(driven(&r, 0) > 0);
+	CU_ASSERT(no_poll(&r, 0) >= 50 * US);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_ASIDE);
+	/* Who sleeps for an event, and who waits for the CM, wants a look at once. */
+	r.polls++;
+	CU_ASSERT_EQUAL(look(&r, 0, true), 0);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_NONE);
+	r.now += 10 * US;
+	look(&r, 0, false);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_NONE);
+}
+
+/* They run, without a poll, and frames wait: they have stopped. */
+static void stop_once(struct rig *r)
+{
+	CU_ASSERT_EQUAL(driven(r, 64), 20 * US);
+	CU_ASSERT_EQUAL(no_poll(r, 64), 20 * US);
+	CU_ASSERT_EQUAL(no_poll(r, 64), 20 * US);
+	CU_ASSERT_EQUAL(r->p.callers, URXE_CALLERS_DOUBT);
+	CU_ASSERT_EQUAL(no_poll(r, 64), 0);
+	CU_ASSERT_EQUAL(r->p.callers, URXE_CALLERS_NONE);
+	driven(r, 0);
 }
 
 /* They have stopped, and watch memory. */
@@ -209,10 +264,18 @@ static void lapses(void)
 	begin(&r, BOUND, true);
 	for (unsigned i = 0; i < 10; i++)
 		driven(&r, 0);
-	CU_ASSERT_EQUAL(driven(&r, 64), 20 * US);
-	r.ran = 15 * US;
-	CU_ASSERT_EQUAL(look(&r, 64, false), 0);
-	CU_ASSERT_EQUAL(look(&r, 0, false), 0);
+	/* That may be by chance, now and then. */
+	for (unsigned i = 0; i < 10; i++) {
+		stop_once(&r);
+		r.now += 21000 * US;
+		r.p.looked = r.now;
+	}
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
+	r.now += 21000 * US;
+	driven(&r, 0);
+	for (unsigned i = 0; i < 3; i++)
+		stop_once(&r);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 	/* From now on more often. */
 	for (unsigned i = 0; i < 10; i++)
 		CU_ASSERT(driven(&r, 0) <= 62500);
@@ -265,24 +328,33 @@ static void gathers(void)
 	struct rig r;
 
 	begin(&r, 0, true);
-	frames(&r, 30, 2 * US);
-	CU_ASSERT_EQUAL(r.naps, 8);
-	/* They do not gather: no naps, and for longer each time. */
-	begin(&r, 0, true);
-	frames(&r, 25, 30 * US);
-	forget(&r);
-	frames(&r, 50, 30 * US);
+	frames(&r, 9, 2 * US);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_BATCH);
+	frames(&r, 6, 2 * US);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_BATCH);
+	/* They do not gather: that ends, and is tried after a longer time. */
+	frames(&r, 2, 2 * US);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
+	frames(&r, 60, 2 * US);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
+	frames(&r, 16, 2 * US);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_BATCH);
+	/* Each ends the sleep all the same. */
 	CU_ASSERT_EQUAL(r.naps, 0);
-	/* Many at once are worth the nap. */
+	/* Many at once: it stays. */
 	begin(&r, 0, true);
 	frames(&r, 9, 2 * US);
-	CU_ASSERT_TRUE(r.p.gather);
 	for (unsigned i = 0; i < 100; i++) {
 		look(&r, 50, false);
-		CU_ASSERT_EQUAL(look(&r, 0, false), 20 * US);
-		urxe_pause_ended(&r.p, 20 * US, 20 * US, false);
-		r.now += 20 * US;
+		nothing(&r, r.now + 20 * US);
+		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_BATCH);
 	}
+	/* Who watches memory does not wait for that. */
+	for (unsigned i = 0; i < 10; i++)
+		driven(&r, 0);
+	for (unsigned i = 0; i < 3; i++)
+		stop_once(&r);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 }
 
 static void nudges(void)
@@ -298,4 +370,5 @@ static void nudges(void)
 
 URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
-	       T(lapses), T(without_interrupts), T(gathers), T(nudges), {NULL, NULL})
+	       T(callers_wait_for_a_processor), T(lapses), T(without_interrupts), T(gathers),
+	       T(nudges), {NULL, NULL})
