@@ -537,3 +537,20 @@ void sim_fabric_kill(struct sim_fabric *hub, unsigned slot)
 			f->gone(f->gone_arg, slot);
 	}
 }
+
+struct sim_fabric *sim_fabric_hub(void)
+{
+	return the_hub;
+}
+
+unsigned sim_fabric_slot(unsigned host)
+{
+	return 20 + host;
+}
+
+void sim_fabric_join(struct urxe_sim *sim, struct urxe_sim_end *end, unsigned host)
+{
+	if (host == 1)
+		sim_fabric_create(sim);
+	sim_fabric_next(the_hub, sim_fabric_slot(host), end);
+}

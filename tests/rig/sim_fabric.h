@@ -31,6 +31,13 @@ void sim_fabric_next(struct sim_fabric *hub, unsigned slot, struct urxe_sim_end 
  * claimed is free, and all others are told. */
 void sim_fabric_kill(struct sim_fabric *hub, unsigned slot);
 
+/** sim_fabric_slot - the slot of a host of sim_fabric_join(). */
+unsigned sim_fabric_slot(unsigned host);
+/** sim_fabric_join - what pair_params.join wants: hosts, from 1 on, are processes of one fabric. */
+void sim_fabric_join(struct urxe_sim *sim, struct urxe_sim_end *end, unsigned host);
+/** sim_fabric_hub - the fabric that there is. */
+struct sim_fabric *sim_fabric_hub(void);
+
 extern const struct urxe_link_ops urxe_link_sim_fabric_ops;
 
 #endif

@@ -16,32 +16,20 @@
 
 #define QKEY 0x11111111
 
-static struct sim_fabric *hub;
-
-static unsigned slot_of(unsigned host)
-{
-	return 20 + host;
-}
-
-static void join(struct urxe_sim *sim, struct urxe_sim_end *end, unsigned host)
-{
-	if (host == 1)
-		hub = sim_fabric_create(sim);
-	sim_fabric_next(hub, slot_of(host), end);
-}
-
-static const struct pair_params params = {
-	.seed = 5, .link = {.latency = 1000}, .ops = &urxe_link_sim_fabric_ops, .join = join};
+static const struct pair_params params = {.seed = 5,
+					  .link = {.latency = 1000},
+					  .ops = &urxe_link_sim_fabric_ops,
+					  .join = sim_fabric_join};
 static const struct pair_params params6 = {.seed = 5,
 					   .link = {.latency = 1000},
 					   .ops = &urxe_link_sim_fabric_ops,
-					   .join = join,
+					   .join = sim_fabric_join,
 					   .v6 = true};
 
 static void end(struct pair *p)
 {
 	pair_close(p);
-	sim_fabric_destroy(hub);
+	sim_fabric_destroy(sim_fabric_hub());
 }
 
 static void exchange(struct pair *p, struct side *from, struct side *to, const char *text)
@@ -68,8 +56,8 @@ static void connected(const struct pair_params *pp)
 	CU_ASSERT_EQUAL(urxe_port_gid(p.a.dev->port, 0, &a), 0);
 	CU_ASSERT_EQUAL(urxe_port_gid(p.b.dev->port, 0, &b), 0);
 	CU_ASSERT_EQUAL(memcmp(&a, &b, sizeof(a)), 0);
-	CU_ASSERT_EQUAL(urxe_ident_qpn_slot(p.a.qp->qp_num), slot_of(1));
-	CU_ASSERT_EQUAL(urxe_ident_qpn_slot(p.b.qp->qp_num), slot_of(2));
+	CU_ASSERT_EQUAL(urxe_ident_qpn_slot(p.a.qp->qp_num), sim_fabric_slot(1));
+	CU_ASSERT_EQUAL(urxe_ident_qpn_slot(p.b.qp->qp_num), sim_fabric_slot(2));
 	exchange(&p, &p.a, &p.b, "there");
 	exchange(&p, &p.b, &p.a, "and back");
 	CU_ASSERT_EQUAL(pair_counter(&p.a, "loop_packets"), 0);
@@ -214,7 +202,7 @@ static void death(void)
 	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 5, 0, 32, &p.b, 0, IBV_SEND_SIGNALED), 0);
 	urxe_peer_gone_run(p.a.dev); /* nobody died */
 	CU_ASSERT_EQUAL(drain(&p.a, &status), 0);
-	sim_fabric_kill(hub, slot_of(2));
+	sim_fabric_kill(sim_fabric_hub(), sim_fabric_slot(2));
 	urxe_peer_gone_run(p.a.dev);
 	CU_ASSERT_EQUAL(drain(&p.a, &status), 3);
 	CU_ASSERT_EQUAL(status, IBV_WC_RETRY_EXC_ERR);
@@ -236,7 +224,7 @@ static void last_words(void)
 		urxe_progress_turn(p.b.dev);
 	}
 	urxe_sim_advance(p.sim, urxe_sim_now(p.sim) + 10000);
-	sim_fabric_kill(hub, slot_of(2));
+	sim_fabric_kill(sim_fabric_hub(), sim_fabric_slot(2));
 	urxe_peer_gone_run(p.a.dev);
 	CU_ASSERT_EQUAL(drain(&p.a, &status), 1);
 	CU_ASSERT_EQUAL(status, IBV_WC_SUCCESS);
@@ -287,7 +275,7 @@ static void death_before(void)
 
 	pair_open(&p, &params, IBV_QPT_RC);
 	CU_ASSERT_EQUAL(ibv_query_qp(p.a.qp, &attr, ~0, &init), 0);
-	sim_fabric_kill(hub, slot_of(2));
+	sim_fabric_kill(sim_fabric_hub(), sim_fabric_slot(2));
 	urxe_peer_gone_run(p.a.dev);
 	CU_ASSERT_EQUAL(reconnect(&p, &attr), 0);
 	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 4, 0, 32, &p.b, 0, IBV_SEND_SIGNALED), 0);
@@ -307,8 +295,8 @@ static void death_of_others(void)
 	pair_open(&p, &params, IBV_QPT_RC);
 	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 4, 0, 32, &p.b, 0, IBV_SEND_SIGNALED), 0);
 	e = urxe_sim_end(p.sim, &params.link);
-	sim_fabric_next(hub, 99, e);
-	sim_fabric_kill(hub, 99);
+	sim_fabric_next(sim_fabric_hub(), 99, e);
+	sim_fabric_kill(sim_fabric_hub(), 99);
 	urxe_peer_gone_run(p.a.dev);
 	CU_ASSERT_EQUAL(drain(&p.a, &status), 0);
 	CU_ASSERT_EQUAL(pair_state(p.a.qp), IBV_QPS_RTS);
@@ -332,7 +320,7 @@ static void xrc_qp_of_another(void)
 	CU_ASSERT(!ibv_open_qp(p.a.ctx, &oa) && errno == EOPNOTSUPP);
 	oa.qp_num = p.a.qp->qp_num ^ 1;
 	CU_ASSERT(!ibv_open_qp(p.a.ctx, &oa) && errno == EINVAL);
-	oa.qp_num = slot_of(3) << 16 | 5;
+	oa.qp_num = sim_fabric_slot(3) << 16 | 5;
 	CU_ASSERT(!ibv_open_qp(p.a.ctx, &oa) && errno == EINVAL);
 	CU_ASSERT_EQUAL(ibv_close_xrcd(oa.xrcd), 0);
 	end(&p);

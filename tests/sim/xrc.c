@@ -66,35 +66,14 @@ static void xrc_close(struct xrc *x)
 static int post(struct xrc *x, enum ibv_wr_opcode op, uint32_t srqn, uint64_t id, uint32_t off,
 		uint32_t len, uint32_t remote)
 {
-	struct side *a = &x->p.a, *b = &x->p.b;
-	struct ibv_sge sge = {(uintptr_t)a->buf + off, len, a->mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = id,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = op,
-				 .send_flags = IBV_SEND_SIGNALED,
-				 .imm_data = htobe32(7)},
-			   *bad;
+	struct xrc_work work = {op, srqn, id, off, len, remote};
 
-	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = (uintptr_t)b->buf + remote;
-		wr.wr.atomic.rkey = b->mr->rkey;
-		wr.wr.atomic.compare_add = 1;
-	} else if (op != IBV_WR_SEND) {
-		wr.wr.rdma.remote_addr = (uintptr_t)b->buf + remote;
-		wr.wr.rdma.rkey = b->mr->rkey;
-	}
-	wr.qp_type.xrc.remote_srqn = srqn;
-	return ibv_post_send(x->snd, &wr, &bad);
+	return xrc_post(x->snd, &x->p.a, &x->p.b, &work);
 }
 
 static void post_recv(struct xrc *x, int i, uint64_t id, uint32_t off, uint32_t len)
 {
-	struct side *b = &x->p.b;
-	struct ibv_sge sge = {(uintptr_t)b->buf + off, len, b->mr->lkey};
-	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
-
-	CU_ASSERT_EQUAL(ibv_post_srq_recv(x->srq[i], &wr, &bad), 0);
+	CU_ASSERT_EQUAL(xrc_recv(x->srq[i], &x->p.b, id, off, len), 0);
 }
 
 static void operations(const struct pair_params *pp)

@@ -16,4 +16,17 @@ struct ibv_qp *xrc_make_recv(struct side *s, struct ibv_xrcd *xrcd);
 /** xrc_connect - bring both to RTS. */
 void xrc_connect(struct side *from, struct ibv_qp *snd, struct side *to, struct ibv_qp *rcv);
 
+/** What xrc_post() posts, signaled: from @off of the side's buffer, to @remote of the other's. */
+struct xrc_work {
+	enum ibv_wr_opcode op; /* an atomic adds 1; immediate data is 7 */
+	uint32_t srqn;
+	uint64_t id;
+	uint32_t off, len, remote;
+};
+
+/** xrc_post - ibv_post_send() of @w to the initiator of @from. @to: whose memory it names. */
+int xrc_post(struct ibv_qp *snd, struct side *from, struct side *to, const struct xrc_work *w);
+/** xrc_recv - ibv_post_srq_recv() of a part of the side's buffer. */
+int xrc_recv(struct ibv_srq *srq, struct side *s, uint64_t id, uint32_t off, uint32_t len);
+
 #endif

@@ -98,3 +98,34 @@ void xrc_connect(struct side *from, struct ibv_qp *snd, struct side *to, struct 
 	CU_ASSERT_EQUAL_FATAL(ibv_modify_qp(rcv, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN),
 			      0);
 }
+
+int xrc_post(struct ibv_qp *snd, struct side *from, struct side *to, const struct xrc_work *w)
+{
+	struct ibv_sge sge = {(uintptr_t)from->buf + w->off, w->len, from->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = w->id,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = w->op,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .imm_data = htobe32(7)},
+			   *bad;
+
+	if (w->op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = (uintptr_t)to->buf + w->remote;
+		wr.wr.atomic.rkey = to->mr->rkey;
+		wr.wr.atomic.compare_add = 1;
+	} else if (w->op != IBV_WR_SEND && w->op != IBV_WR_SEND_WITH_IMM) {
+		wr.wr.rdma.remote_addr = (uintptr_t)to->buf + w->remote;
+		wr.wr.rdma.rkey = to->mr->rkey;
+	}
+	wr.qp_type.xrc.remote_srqn = w->srqn;
+	return ibv_post_send(snd, &wr, &bad);
+}
+
+int xrc_recv(struct ibv_srq *srq, struct side *s, uint64_t id, uint32_t off, uint32_t len)
+{
+	struct ibv_sge sge = {(uintptr_t)s->buf + off, len, s->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	return ibv_post_srq_recv(srq, &wr, &bad);
+}

@@ -22,22 +22,10 @@
 #define MS     1000000ull
 #define ROUNDS 24
 
-static struct sim_fabric *hub;
-
-static unsigned slot_of(unsigned host)
-{
-	return 20 + host;
-}
-
-static void join(struct urxe_sim *sim, struct urxe_sim_end *end, unsigned host)
-{
-	if (host == 1)
-		hub = sim_fabric_create(sim);
-	sim_fabric_next(hub, slot_of(host), end);
-}
-
-static const struct pair_params params = {
-	.seed = 5, .link = {.latency = 1000}, .ops = &urxe_link_sim_fabric_ops, .join = join};
+static const struct pair_params params = {.seed = 5,
+					  .link = {.latency = 1000},
+					  .ops = &urxe_link_sim_fabric_ops,
+					  .join = sim_fabric_join};
 
 /* [0]: the process with the initiator; [1]: the one with the target. Each has a SRQ. */
 struct world {
@@ -69,7 +57,7 @@ static void world_open(struct world *w, const struct pair_params *pp, bool same_
 		w->srq[i] = xrc_make_srq(s, s->pd, w->xrcd[i], w->cq[i]);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(w->srq[i]);
 		CU_ASSERT_EQUAL(ibv_get_srq_num(w->srq[i], &w->srqn[i]), 0);
-		CU_ASSERT_EQUAL(w->srqn[i] >> 16, slot_of((unsigned)i + 1));
+		CU_ASSERT_EQUAL(w->srqn[i] >> 16, sim_fabric_slot((unsigned)i + 1));
 	}
 	unlink(name[0]);
 	unlink(name[1]);
@@ -91,36 +79,21 @@ static void world_close(struct world *w)
 		close(w->fd[i]);
 	}
 	pair_close(&w->p);
-	sim_fabric_destroy(hub);
+	sim_fabric_destroy(sim_fabric_hub());
 }
 
 static void recv_at(struct world *w, int i, uint64_t id, uint32_t off, uint32_t len)
 {
-	struct ibv_sge sge = {(uintptr_t)w->side[i]->buf + off, len, w->side[i]->mr->lkey};
-	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
-
-	CU_ASSERT_EQUAL(ibv_post_srq_recv(w->srq[i], &wr, &bad), 0);
+	CU_ASSERT_EQUAL(xrc_recv(w->srq[i], w->side[i], id, off, len), 0);
 }
 
 /* To the SRQ of process @i; memory of its buffer at @remote, if the operation has that. */
 static void post(struct world *w, enum ibv_wr_opcode op, int i, uint64_t id, uint32_t off,
 		 uint32_t len, uint32_t remote)
 {
-	struct ibv_sge sge = {(uintptr_t)w->p.a.buf + off, len, w->p.a.mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = id,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = op,
-				 .send_flags = IBV_SEND_SIGNALED,
-				 .imm_data = htobe32(7)},
-			   *bad;
+	struct xrc_work work = {op, w->srqn[i], id, off, len, remote};
 
-	if (op != IBV_WR_SEND && op != IBV_WR_SEND_WITH_IMM) {
-		wr.wr.rdma.remote_addr = (uintptr_t)w->side[i]->buf + remote;
-		wr.wr.rdma.rkey = w->side[i]->mr->rkey;
-	}
-	wr.qp_type.xrc.remote_srqn = w->srqn[i];
-	CU_ASSERT_EQUAL(ibv_post_send(w->snd, &wr, &bad), 0);
+	CU_ASSERT_EQUAL(xrc_post(w->snd, &w->p.a, w->side[i], &work), 0);
 }
 
 static enum ibv_wc_status outcome(struct world *w)
@@ -299,7 +272,7 @@ static void lender_dies(void)
 	struct world w;
 
 	half_way(&w);
-	sim_fabric_kill(hub, slot_of(2));
+	sim_fabric_kill(sim_fabric_hub(), sim_fabric_slot(2));
 	urxe_peer_gone_run(w.p.a.dev);
 	CU_ASSERT_EQUAL(ibv_poll_cq(w.cq[0], 1, &wc), 1);
 	CU_ASSERT_EQUAL(wc.status, IBV_WC_WR_FLUSH_ERR);
@@ -325,7 +298,7 @@ static void borrower_dies(void)
 	for (unsigned i = 0; i < 4; i++)
 		urxe_progress_turn(w.p.b.dev);
 	CU_ASSERT_EQUAL(ibv_poll_cq(w.p.b.cq, 1, &wc), 0);
-	sim_fabric_kill(hub, slot_of(1));
+	sim_fabric_kill(sim_fabric_hub(), sim_fabric_slot(1));
 	urxe_peer_gone_run(w.p.b.dev);
 	CU_ASSERT_EQUAL(ibv_poll_cq(w.p.b.cq, 1, &wc), 1);
 	CU_ASSERT_EQUAL(wc.status, IBV_WC_REM_INV_REQ_ERR);
