@@ -93,6 +93,8 @@ static int source_for(const struct urxe_port *port, const uint8_t dgid[16])
 	if (urxe_gid_is_mcast(dgid) || urxe_gid_is_loopback(dgid))
 		return own_near(port, ipv4, NULL);
 	i = own_near(port, ipv4, dgid);
+	if (i < 0 && port->ops->routes)
+		return own_near(port, ipv4, NULL);
 	if (i >= 0 || !has_gateway(port, ipv4, &gw))
 		return i;
 	i = own_near(port, ipv4, gw);
@@ -142,7 +144,8 @@ int urxe_port_next_hop(struct urxe_port *port, const struct urxe_gid_entry *own,
 
 	if (is_broadcast(own, dgid) || urxe_gid_is_v4(dgid) != own->ipv4)
 		return ENETUNREACH;
-	if (urxe_gid_on_link(own, dgid) || own_near(port, own->ipv4, dgid) >= 0) {
+	if (port->ops->routes || urxe_gid_on_link(own, dgid) ||
+	    own_near(port, own->ipv4, dgid) >= 0) {
 		memcpy(next, dgid, 16);
 		return 0;
 	}

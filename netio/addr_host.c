@@ -38,6 +38,7 @@ int urxe_addr_host_init(struct urxe_port *port)
 			  port->cfg.name, strerror(err));
 		return urxe_addr_publish(port, lo, 8);
 	}
+	urxe_host_only(port->host, port->cfg.host_if);
 	urxe_mutex_lock(&port->host_lock);
 	err = read_host(port);
 	urxe_mutex_unlock(&port->host_lock);

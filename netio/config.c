@@ -12,6 +12,7 @@
 #include "netio/config_keys.h"
 #include "netio/devargs.h"
 #include "netio/fabric.h"
+#include "netio/link_udp.h"
 #include "netio/port.h"
 #include "urxe/gid.h"
 
@@ -152,6 +153,8 @@ static void set_defaults(struct urxe_port_config *dev)
 	bool fabric = urxe_config_fabric(dev->port);
 
 	dev->host = fabric && !dev->num_ips;
+	if (urxe_udp_port(dev->port))
+		urxe_udp_defaults(dev);
 	if (!dev->mtu)
 		dev->mtu = fabric ? 4096 : 1500;
 }
@@ -260,6 +263,8 @@ static int check_device(const struct urxe_port_config *dev, char *err, size_t er
 	}
 	if (urxe_config_fabric(dev->port))
 		ret = check_fabric(dev, err, errlen);
+	else if (urxe_udp_port(dev->port))
+		ret = urxe_udp_check(dev, err, errlen);
 	if (!ret && dev->has_gw4)
 		ret = check_gw(dev, dev->gw4, true, err, errlen);
 	if (!ret && dev->has_gw6)

@@ -54,7 +54,9 @@ struct urxe_port_config {
 	uint16_t vlan; /* 1..4094 or URXE_NO_VLAN (0xffff) */
 	struct urxe_config_ip ips[URXE_CONFIG_MAX_IPS];
 	unsigned num_ips;
-	bool host; /* no `ip` on a fabric: the host's own addresses, as they come and go */
+	/* No `ip` on a fabric or udp: the host's own addresses, as they come and go; */
+	bool host;
+	char host_if[16]; /* those of this interface, or "": of all */
 	bool has_gw4, has_gw6;
 	uint8_t gw4[16], gw6[16];
 	char pcap[256]; /* capture file, "" for none */

@@ -299,7 +299,7 @@ static const char yes_or_no[] = "yes or no";
 static const struct urxe_config_key keys[] = {
 	{"port", false, false, key_port,
 	 "DPDK device arguments (net_vhost0,iface=PATH ...), a PCI address (0000:03:00.0), "
-	 "fabric[,name=NAME][,dir=DIR], or loop"},
+	 "fabric[,name=NAME][,dir=DIR], udp[,if=IF][,bind=ADDR], or loop"},
 	{"ip", false, true, key_ip, "a unicast host address ADDR/LEN, IPv4 or IPv6; 32 at most"},
 	{"gw", false, true, key_gw, "a unicast address, one of each family at most"},
 	{"mac", false, false, key_mac, "a unicast MAC xx:xx:xx:xx:xx:xx"},

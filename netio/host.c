@@ -12,6 +12,7 @@
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/route.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,7 +25,8 @@
 
 struct urxe_host {
 	struct nl_sock *ask, *news;
-	pid_t pid; /* whose sockets these are */
+	pid_t pid;		/* whose sockets these are */
+	char only[IF_NAMESIZE]; /* "": all interfaces */
 };
 
 /* An address, and what puts it before others or behind. */
@@ -39,6 +41,7 @@ struct search {
 	struct found *list;
 	unsigned n;
 	struct nl_cache *links;
+	int only;	   /* an interface; 0: all; -1: one that is not there */
 	int gateway_if[2]; /* of the default route, by IPv6 and IPv4; 0: none */
 };
 
@@ -115,6 +118,11 @@ void urxe_host_close(struct urxe_host *h)
 		return;
 	disconnect(h);
 	free(h);
+}
+
+void urxe_host_only(struct urxe_host *h, const char *ifname)
+{
+	snprintf(h->only, sizeof(h->only), "%s", ifname);
 }
 
 bool urxe_host_changed(struct urxe_host *h)
@@ -215,7 +223,7 @@ static void take_addr(struct nl_object *obj, void *arg)
 	f->addr.scope_id = f->link_local ? (uint32_t)f->ifindex : 0;
 	/* In IPv6 "secondary" is "temporary": another one is there for longer. */
 	f->second_choice = flags & (IFA_F_SECONDARY | IFA_F_DEPRECATED);
-	if (is_up(s, f->ifindex) && usable(f))
+	if ((!s->only || s->only == f->ifindex) && is_up(s, f->ifindex) && usable(f))
 		s->n++;
 }
 
@@ -284,6 +292,8 @@ static int search(struct urxe_host *h, struct search *s)
 	struct nl_cache *addrs;
 	int err;
 
+	if (h->only[0])
+		s->only = (int)if_nametoindex(h->only) ?: -1;
 	s->gateway_if[true] = default_if(h, true);
 	s->gateway_if[false] = default_if(h, false);
 	nl_socket_modify_cb(h->ask, NL_CB_VALID, NL_CB_DEFAULT, NULL, NULL);

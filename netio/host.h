@@ -25,6 +25,8 @@ struct urxe_host_addr {
  * uses a struct urxe_host.
  */
 int urxe_host_open(struct urxe_host **host);
+/** urxe_host_only - from now on, those of one interface alone. */
+void urxe_host_only(struct urxe_host *host, const char *ifname);
 /** urxe_host_close - @host may be NULL. */
 void urxe_host_close(struct urxe_host *host);
 

@@ -84,7 +84,8 @@ static bool udp_input(struct urxe_lane *lane, struct urxe_frame *f, bool loop,
 	if (len < URXE_BTH_LEN + URXE_ICRC_LEN)
 		return drop(lane, URXE_CNT_rx_roce_short);
 	len -= URXE_ICRC_LEN;
-	if (!(f->flags & URXE_FRAME_NO_ICRC) && (!loop || lane->port->loop_icrc) &&
+	if (!(f->flags & (URXE_FRAME_NO_ICRC | URXE_FRAME_ICRC_OK)) &&
+	    (!loop || lane->port->loop_icrc) &&
 	    urxe_icrc(in->l3, in->ipv4, len) != urxe_icrc_get(udp + UDP_LEN + len)) {
 		if (!twice_summed_flush(in, udp + UDP_LEN, len))
 			return drop(lane, URXE_CNT_rx_icrc);

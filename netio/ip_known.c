@@ -75,7 +75,7 @@ bool urxe_known_input(struct urxe_lane *lane, const struct urxe_frame *f, struct
 	if (!port->rx_csum &&
 	    urxe_sum_fold(k->ip_sum + urxe_get16(p + AT_ID) + urxe_get16(p + AT_SUM)))
 		return false;
-	if (!(f->flags & URXE_FRAME_NO_ICRC) &&
+	if (!(f->flags & (URXE_FRAME_NO_ICRC | URXE_FRAME_ICRC_OK)) &&
 	    urxe_icrc(p + ETH_LEN, true, k->pkt.len) != urxe_icrc_get(p + HEADERS + k->pkt.len))
 		return false;
 	*pkt = k->pkt;

@@ -129,8 +129,12 @@ static RARELY unsigned took_link(struct urxe_lane *lane, struct urxe_frame *f, u
 	struct urxe_port *port = lane->port;
 	uint64_t bytes = 0;
 
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
 		bytes += f[i].len;
+		/* What injected faults do to it, nobody has looked at. */
+		if (lane->faults.on)
+			f[i].flags &= ~(uint32_t)URXE_FRAME_ICRC_OK;
+	}
 	urxe_count(lane, URXE_CNT_rx_frames, n);
 	urxe_count(lane, URXE_CNT_rx_bytes, bytes);
 	if (port->shared && (port->capture || lane->faults.on || lane->raw_fn))

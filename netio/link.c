@@ -14,6 +14,7 @@
 #include "netio/link_dpdk.h"
 #include "netio/link_fabric.h"
 #include "netio/link_packet.h"
+#include "netio/link_udp.h"
 #include "netio/pci.h"
 
 /* Virtual devices of DPDK 22.11 to 24.11. */
@@ -35,6 +36,12 @@ static int check_interface(const struct urxe_port_config *cfg, const char *eal_a
 		 "%s: port: found no interface '%s', accepted: iface= of one that is there",
 		 cfg->name, name);
 	return EINVAL;
+}
+
+static int check_udp(const struct urxe_port_config *cfg, const char *eal_args, char *err,
+		     size_t errlen)
+{
+	return urxe_udp_check(cfg, err, errlen);
 }
 
 /* As DPDK does: by what the name begins with. */
@@ -69,7 +76,7 @@ static int check_dpdk(const struct urxe_port_config *cfg, const char *eal_args, 
 	if (is_driver(cfg->port) || strstr(eal_args, "-d"))
 		return 0;
 	n = (size_t)snprintf(err, errlen,
-			     "%s: port: found '%.100s', accepted: fabric, loop, a PCI address, "
+			     "%s: port: found '%.100s', accepted: fabric, udp, loop, a PCI address, "
 			     "or a name that begins with",
 			     cfg->name, cfg->port);
 	for (unsigned i = 0; i < NUM_DRIVERS && n < errlen; i++)
@@ -88,6 +95,7 @@ static const struct link_kind {
 } kinds[] = {
 	{.prefix = "loop", .whole = true, .ops = &urxe_link_loop_ops},
 	{.prefix = "fabric", .ops = &urxe_link_fabric_ops},
+	{.prefix = "udp", .ops = &urxe_link_udp_ops, .check = check_udp},
 	{.prefix = "net_af_packet", .ops = &urxe_link_packet_ops, .check = check_interface},
 	{.prefix = "eth_af_packet",
 	 .ops = &urxe_link_packet_ops,

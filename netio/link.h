@@ -2,8 +2,8 @@
 /*
  * What netio's stack asks of a link below it: whole Ethernet frames, in bursts.
  * Implementations: link_ethdev.c (any DPDK port), link_packet.c (an interface of the kernel's),
- * link_loop.c (no wire at all), tests/rig/link_sim.c (virtual time). Lane-related calls come from
- * the one thread that holds that lane.
+ * link_udp.c (its sockets), link_loop.c (no wire at all), tests/rig/link_sim.c (virtual time).
+ * Lane-related calls come from the one thread that holds that lane.
  */
 #ifndef URXE_NETIO_LINK_H
 #define URXE_NETIO_LINK_H
@@ -35,6 +35,8 @@ struct urxe_frame {
 
 #define URXE_FRAME_LOOP 0x10 /* the stack's: to ourselves */
 
+#define URXE_FRAME_ICRC_OK 0x20 /* rx: the link has found it to be right */
+
 /** Who gets a frame to an address that other processes have as well. */
 #define URXE_STEER_LOOP 0x1 /* ourselves */
 #define URXE_STEER_LINK 0x2 /* whom the link finds */
@@ -55,7 +57,11 @@ struct urxe_link_ops {
 	const char *name;
 	bool no_wire; /* nothing ever arrives, nobody else receives what is sent */
 	bool prompt;  /* as urxe_port_prompt() */
-	bool forks;   /* a forked child may open one of its own while its parent has this one */
+	bool routes;  /* it has no next hops: resolve() is asked for each destination */
+	/* All that it sends comes from this UDP port, with identification 0. 0: it sends what it is
+	 * given. */
+	uint16_t udp_sport;
+	bool forks; /* a forked child may open one of its own while its parent has this one */
 	/** mac: the MAC that the link is known to have before it is opened; false: unknown. May be
 	 * NULL. */
 	bool (*mac)(void *arg, const struct urxe_port_config *cfg, uint8_t mac[6]);
@@ -83,6 +89,9 @@ struct urxe_link_ops {
 	bool (*dead)(void *link);
 	/** mcast: program the receive filter with these group MACs; 0 or errno. May be NULL. */
 	int (*mcast)(void *link, const uint8_t (*macs)[6], unsigned n);
+	/** group: join or leave an IP group, for links that know no MACs. 0 or errno. NULL: mcast
+	 * is all it needs. */
+	int (*group)(void *link, const uint8_t mgid[16], bool join);
 	/** everything: receive all frames that are on the wire (@on), or those for the MAC and the
 	 * groups of mcast() that the stack has a use for. NULL: it always receives all. */
 	void (*everything)(void *link, bool on);

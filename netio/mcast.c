@@ -103,6 +103,8 @@ static int group_set(struct urxe_port *port, const uint8_t mgid[16], bool join)
 		err = urxe_fabric_group_join(port->fabric, mgid);
 	else if (port->fabric)
 		urxe_fabric_group_leave(port->fabric, mgid);
+	if (!err && port->ops->group && atomic_load(&port->started))
+		err = port->ops->group(port->link, mgid, join);
 	return err ? err : filter_set(port);
 }
 
@@ -126,9 +128,30 @@ int urxe_mcast_refilter(struct urxe_port *port)
 	return err;
 }
 
+/* Groups that were joined before there was a link to tell. */
+static void join_all(struct urxe_port *port)
+{
+	struct urxe_mcast *m = &port->mcast;
+	uint8_t gids[MCAST_MAX][16];
+	unsigned n = 0;
+
+	urxe_mutex_lock(&m->filter_lock);
+	urxe_spin_lock(&m->lock);
+	for (unsigned i = 0; i < m->count; i++) {
+		if (m->group[i].members)
+			memcpy(gids[n++], m->group[i].gid, 16);
+	}
+	urxe_spin_unlock(&m->lock);
+	for (unsigned i = 0; i < n; i++)
+		port->ops->group(port->link, gids[i], true);
+	urxe_mutex_unlock(&m->filter_lock);
+}
+
 void urxe_mcast_start(struct urxe_port *port)
 {
 	urxe_mcast_refilter(port);
+	if (port->ops->group)
+		join_all(port);
 	report_now(port);
 }
 

@@ -63,7 +63,7 @@ static void put_headers(struct urxe_path *path, const struct urxe_path_attr *a)
 	uint8_t *p = put_l2(path, port->cfg.vlan);
 
 	p = put_l3(path, a, path->own->entry.gid, p);
-	urxe_put16(p, a->udp_sport);
+	urxe_put16(p, path->udp_sport);
 	urxe_put16(p + 2, URXE_UDP_DPORT);
 	/* The checksum stays 0, over IPv6 too (RFC 6935), as kernel rxe's: the ICRC covers more. */
 	path->hdr_len = (uint32_t)(p + UDP_LEN - path->hdr);
@@ -146,7 +146,7 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
 	path->port = port;
 	path->own = own;
 	path->ipv4 = own->entry.ipv4;
-	path->udp_sport = attr->udp_sport;
+	path->udp_sport = port->ops->udp_sport ? port->ops->udp_sport : attr->udp_sport;
 	memcpy(path->dgid, attr->dgid, 16);
 	/* 127.0.0.1 and ::1 become an own address. */
 	err = urxe_port_route(port, attr->dgid, &other, path->dgid);

@@ -328,7 +328,8 @@ static int make_lanes(struct urxe_port *port, unsigned n)
 		urxe_spin_init(&lane->lock);
 		lane->index = i;
 		lane->port = port;
-		lane->ip_id = (uint16_t)urxe_port_random(port);
+		lane->ip_id_step = !port->ops->udp_sport;
+		lane->ip_id = lane->ip_id_step ? (uint16_t)urxe_port_random(port) : 0;
 		urxe_fault_init(lane);
 	}
 	port->num_lanes = n;

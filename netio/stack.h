@@ -294,7 +294,7 @@ struct URXE_CAPABILITY("lane") urxe_lane {
 	unsigned placed; /* committed where their receivers read them, since the last flush */
 	uint64_t placed_bytes;
 	struct urxe_frame txq[TX_QUEUE];
-	uint16_t ip_id;
+	uint16_t ip_id, ip_id_step; /* 0: it stays 0 */
 
 	/* frames to ourselves: a ring; loop_count is read without the lock by urxe_port_wait() */
 	unsigned loop_head;

@@ -347,7 +347,7 @@ static void finish_ip(struct urxe_lane *lane, const struct urxe_path *path, uint
 	urxe_put16(l3 + 4, lane->ip_id);
 	if (!(flags & TX_CSUM))
 		urxe_put16(l3 + 10, urxe_sum_fold(path->ip_sum + IPV4_LEN + udp_len + lane->ip_id));
-	lane->ip_id++;
+	lane->ip_id = (uint16_t)(lane->ip_id + lane->ip_id_step);
 }
 
 /* A frame of our own for @len bytes. */
