@@ -75,10 +75,11 @@ static int check_dpdk(const struct urxe_port_config *cfg, const char *eal_args, 
 	}
 	if (is_driver(cfg->port) || strstr(eal_args, "-d"))
 		return 0;
-	n = (size_t)snprintf(err, errlen,
-			     "%s: port: found '%.100s', accepted: fabric, udp, loop, a PCI address, "
-			     "or a name that begins with",
-			     cfg->name, cfg->port);
+	n = (size_t)snprintf(
+		err, errlen,
+		"%s: port: found '%.100s', accepted: fabric, udp, loop, a PCI address, "
+		"or a name that begins with",
+		cfg->name, cfg->port);
 	for (unsigned i = 0; i < NUM_DRIVERS && n < errlen; i++)
 		n += (size_t)snprintf(err + n, errlen - n, "%s %s", i ? "," : "", drivers[i]);
 	return EINVAL;

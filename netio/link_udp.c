@@ -168,13 +168,14 @@ static bool one_address(const struct urxe_port_config *cfg, bool ipv4, const uin
 	return n == 1;
 }
 
-static int bind_sock(int fd, const struct urxe_port_config *cfg, bool ipv4)
+static int bind_sock(struct udp_link *u, int fd, const struct urxe_port_config *cfg, bool ipv4)
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(URXE_UDP_DPORT)};
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(URXE_UDP_DPORT)};
 	const uint8_t *gid;
 
-	if (one_address(cfg, ipv4, &gid)) {
+	u->sock[ipv4 ? 0 : 1].one_address = one_address(cfg, ipv4, &gid);
+	if (u->sock[ipv4 ? 0 : 1].one_address) {
 		memcpy(&v4.sin_addr, gid + 12, 4);
 		memcpy(&v6.sin6_addr, gid, 16);
 		if (cfg->host_if[0])
@@ -211,7 +212,7 @@ static int open_sock(struct udp_link *u, bool ipv4, const struct urxe_port_confi
 	/* Linux 4.18 and 5.0; without them each packet is a message. */
 	(void)setsockopt(s->fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
 	s->gso = !setsockopt(s->fd, SOL_UDP, UDP_SEGMENT, &none, sizeof(none));
-	return bind_sock(s->fd, cfg, ipv4);
+	return bind_sock(u, s->fd, cfg, ipv4);
 }
 
 static bool wants(const struct urxe_port_config *cfg, bool ipv4)
@@ -362,6 +363,8 @@ static int link_group(void *link, const uint8_t gid[16], bool join)
 
 	if (fd < 0)
 		return EAFNOSUPPORT;
+	if (u->sock[ipv4 ? 0 : 1].one_address)
+		return EOPNOTSUPP;
 	memcpy(&m4.imr_multiaddr, gid + 12, 4);
 	memcpy(&m6.ipv6mr_multiaddr, gid, 16);
 	if (ipv4)

@@ -33,6 +33,7 @@ struct udp_sock {
 	uint32_t off;	       /* of what is left of it */
 	unsigned nth;	       /* segments of it that were taken */
 	struct udp_msg *msg;   /* UDP_MSGS */
+	bool one_address;      /* it is bound to: no group reaches it */
 };
 
 /** Whether packets of a peer have had identifications. */

@@ -119,6 +119,9 @@ OTHER = ['perftest ' + name for name in perftest.CI_OTHER]
 # librdmacm's own programs.
 RDMA_CM = [n for n in ALL if n.startswith(('rping-', 'ucmatose', 'udaddy', 'mckey', 'cmtime', 'rdma_'))]
 
+# Two nodes on one host's UDP are bound to an address each, and no group reaches such a socket.
+ONE_HOST = [n for n in OTHER + RDMA_CM if not n.startswith('mckey') and ' -g' not in n and n != 'rping-scope']
+
 # All sizes: perftest measures the clock anew for each, 7 to 11 s a program.
 SIZES = [n for n in ALL if n.startswith('ib_')]
 
@@ -130,6 +133,8 @@ CI = [
     ('memif', 4096, OTHER + ['rping', 'rc_pingpong-e', 'ib_send_bw-R', 'ucmatose']),
     ('af_packet', 1024, OTHER + ['rping', 'rc_pingpong-c', 'ib_send_bw']),
     ('af_packet', 4096, perftest.RAW_CI + ['rping', 'rc_pingpong-e', 'ib_read_bw-R'] + RDMA_CM),
+    ('udp', 1024, ONE_HOST + ['rping', 'rc_pingpong-c', 'ib_send_bw', 'devinfo']),
+    ('udp', 4096, ['rping', 'rc_pingpong-e', 'ib_read_bw-R', 'ib_write_bw']),
 ]
 # The same in builds with sanitizers, which take several times as long.
 SANITIZED = [
@@ -139,6 +144,7 @@ SANITIZED = [
                      'perftest ib_send_bw -c UD -g -e', 'raw_ethernet_bw -b']),
     ('memif', 4096, ['rping', 'rc_pingpong-e', 'ib_write_lat']),
     ('af_packet', 4096, ['rping', 'rc_pingpong-c', 'ib_read_bw-R']),
+    ('udp', 4096, ['rping', 'rc_pingpong-e', 'ib_read_bw-R']),
 ]
 # A minute's worth, for another release's programs and libraries.
 SHORT = [
@@ -147,7 +153,7 @@ SHORT = [
     ('memif', 4096, ['rping', 'ib_write_bw-R']),
 ]
 FULL = [(link, mtu, ALL + ([] if link == 'memif' else [c.name for c in EXTRA]))
-        for link in ('vhost', 'memif', 'af_packet') for mtu in (1024, 4096)]
+        for link in ('vhost', 'memif', 'af_packet', 'udp') for mtu in (1024, 4096)]
 
 # Iterations: n of message tests, it of perftest with -a (per size, up to 8 MiB), pn with one size; few:
 # of the -a of its whole matrix.

@@ -28,7 +28,7 @@ FAMILY = {'4': '', '6': ' IPv6', 'm': ' IPv4-mapped'}
 
 def why_not(link):
     """The reason why a link cannot be had here, or None."""
-    if link in ('af_packet', 'tap'):
+    if link in ('af_packet', 'tap', 'udp'):
         if os.geteuid():
             return 'needs root for a network namespace'
         if not shutil.which('ip'):

@@ -17,6 +17,7 @@ import crowd
 import fabric
 import fabric_live
 import fabric_places
+import udp
 import view
 import frames
 import node
@@ -615,4 +616,4 @@ TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle
          'address': address, 'icmp': icmp, 'status': status,
          'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,
          'fabric_places': fabric_places.places, 'view': view.view,
-         'crowd': crowd.crowds}
+         'udp': udp.udp, 'crowd': crowd.crowds}

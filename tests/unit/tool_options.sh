@@ -107,7 +107,7 @@ is 2 "^urxe: ip: found 'x', accepted: one ADDR/LEN" ip add 10.0.0.1/24 x
 
 # A wrong port is found when it is named.
 for p in foo net_bogus0 net_ rings; do
-	is 2 "^urxe: urxe0: port: found '$p', accepted: fabric, loop, a PCI address, .*net_vhost" run --port $p true
+	is 2 "^urxe: urxe0: port: found '$p', accepted: fabric, udp, loop, a PCI address, .*net_vhost" run --port $p true
 done
 is 2 '^urxe: urxe0: port: found no PCI device 0000:ff:1f.7' run --port ff:1f.7 true
 is 2 "^urxe: urxe0: port: found no interface 'none0'" run --port net_af_packet0,iface=none0 true
