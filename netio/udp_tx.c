@@ -189,20 +189,18 @@ static void tell(struct batch *b, unsigned i)
 
 /* ---- messages ---- */
 
-static bool joins(const struct batch *b, const struct udp_sock *s, const struct out *o,
-		  const struct urxe_frame *f)
+static bool joins(const struct batch *b, const struct out *o, const struct urxe_frame *f, bool ipv4)
 {
-	uint32_t len = payload(f, s->ipv4);
+	uint32_t len = payload(f, ipv4);
 
 	/* A shorter one is the last. */
-	return s->gso && o->num < UDP_SEGS && o->total == o->num * o->seg && len <= o->seg &&
-	       o->total + len <= ALL_SEGMENTS && same_flow(&b->f[o->first], f, s->ipv4);
+	return o->num < UDP_SEGS && o->total == o->num * o->seg && len <= o->seg &&
+	       o->total + len <= ALL_SEGMENTS && same_flow(&b->f[o->first], f, ipv4);
 }
 
 /* As many of @n frames as one call takes: those of a family. What is not carried ends it. */
 static unsigned gather(struct udp_link *u, struct batch *b, struct urxe_frame *f, unsigned n)
 {
-	struct udp_sock *s;
 	bool ipv4;
 	unsigned i;
 
@@ -214,11 +212,10 @@ static unsigned gather(struct udp_link *u, struct batch *b, struct urxe_frame *f
 
 		if (!carried(&f[i], &ipv4) || (b->sock && b->sock->ipv4 != ipv4))
 			break;
-		s = &u->sock[ipv4 ? 0 : 1];
-		b->sock = s;
+		b->sock = &u->sock[ipv4 ? 0 : 1];
 		b->iov[i] = (struct iovec){.iov_base = f[i].data + bth_at(ipv4),
 					   .iov_len = payload(&f[i], ipv4)};
-		if (!o || !joins(b, s, o, &f[i])) {
+		if (!o || !u->sock[ipv4 ? 0 : 1].gso || !joins(b, o, &f[i], ipv4)) {
 			o = &b->out[b->num++];
 			o->first = i;
 			o->num = 0;

@@ -33,6 +33,14 @@ PAIRS = [
 SERVER_STAYS = ('cmtime',)
 
 
+def end_all(children):
+    """Kills process groups, of those that still run."""
+    for child in children:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
 class Fabric:
     """A fabric of its own: in a folder that goes afterwards."""
 
@@ -49,10 +57,7 @@ class Fabric:
         return self
 
     def __exit__(self, *_):
-        for child in self.children:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+        end_all(self.children)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def environ(self, **more):

@@ -3,7 +3,6 @@
 the port `udp`: nothing else is set up. Root makes the namespaces."""
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 
@@ -81,10 +80,7 @@ class Hosts:
         return self
 
     def __exit__(self, *_):
-        for child in self.children:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+        fabric.end_all(self.children)
         for holder in self.holders:
             holder.kill()
             holder.wait()

@@ -287,7 +287,7 @@ static void strangers(const struct end *b)
 
 static void through_sockets(void)
 {
-	struct end a, b, again;
+	struct end a = {NULL}, b = {NULL}, again = {NULL};
 
 	CU_ASSERT_FATAL(open_end(&a, 0) && open_end(&b, 1));
 	/* Taken. */
