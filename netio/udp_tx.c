@@ -201,18 +201,17 @@ static bool joins(const struct batch *b, const struct out *o, const struct urxe_
 /* As many of @n frames as one call takes: those of a family. What is not carried ends it. */
 static unsigned gather(struct udp_link *u, struct batch *b, struct urxe_frame *f, unsigned n)
 {
-	bool ipv4;
+	bool ipv4, first_ipv4 = false;
 	unsigned i;
 
 	b->f = f;
 	b->num = 0;
-	b->sock = NULL;
 	for (i = 0; i < n && i < UDP_BURST; i++) {
 		struct out *o = b->num ? &b->out[b->num - 1] : NULL;
 
-		if (!carried(&f[i], &ipv4) || (b->sock && b->sock->ipv4 != ipv4))
+		if (!carried(&f[i], &ipv4) || (i && ipv4 != first_ipv4))
 			break;
-		b->sock = &u->sock[ipv4 ? 0 : 1];
+		first_ipv4 = ipv4;
 		b->iov[i] = (struct iovec){.iov_base = f[i].data + bth_at(ipv4),
 					   .iov_len = payload(&f[i], ipv4)};
 		if (!o || !u->sock[ipv4 ? 0 : 1].gso || !joins(b, o, &f[i], ipv4)) {
@@ -225,6 +224,7 @@ static unsigned gather(struct udp_link *u, struct batch *b, struct urxe_frame *f
 		o->num++;
 		o->total += payload(&f[i], ipv4);
 	}
+	b->sock = &u->sock[first_ipv4 ? 0 : 1];
 	return i;
 }
 

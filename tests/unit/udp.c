@@ -183,9 +183,12 @@ static void packet(const struct end *from, const struct end *to, uint32_t len, u
 static struct urxe_frame receive(const struct end *e)
 {
 	struct udp_link *u = e->link;
-	struct pollfd fd = {.fd = u->sock[0].fd, .events = POLLIN};
+	struct pollfd fd = {.events = POLLIN};
 	struct urxe_frame f = {.len = 0};
 
+	if (!u)
+		abort();
+	fd.fd = u->sock[0].fd;
 	while (!ops->rx(e->link, 0, &f, 1))
 		CU_ASSERT_FATAL(poll(&fd, 1, 10000) == 1);
 	return f;
