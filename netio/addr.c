@@ -84,6 +84,15 @@ static int own_near(const struct urxe_port *port, bool ipv4, const uint8_t *gid)
 	return -1;
 }
 
+/* Of the host's addresses the first is the default route's. */
+static int host_source(const struct urxe_port *port, bool ipv4)
+{
+	int i = own_near(port, ipv4, NULL);
+	const struct urxe_gid_entry *own = i < 0 ? NULL : urxe_port_own(port, (unsigned)i);
+
+	return own && !urxe_gid_is_loopback(own->gid) ? i : -1;
+}
+
 static int source_for(const struct urxe_port *port, const uint8_t dgid[16])
 {
 	bool ipv4 = urxe_gid_is_v4(dgid);
@@ -95,6 +104,8 @@ static int source_for(const struct urxe_port *port, const uint8_t dgid[16])
 	i = own_near(port, ipv4, dgid);
 	if (i < 0 && port->ops->routes)
 		return own_near(port, ipv4, NULL);
+	if (i < 0 && port->cfg.host)
+		return host_source(port, ipv4);
 	if (i >= 0 || !has_gateway(port, ipv4, &gw))
 		return i;
 	i = own_near(port, ipv4, gw);
@@ -144,7 +155,8 @@ int urxe_port_next_hop(struct urxe_port *port, const struct urxe_gid_entry *own,
 
 	if (is_broadcast(own, dgid) || urxe_gid_is_v4(dgid) != own->ipv4)
 		return ENETUNREACH;
-	if (port->ops->routes || urxe_gid_on_link(own, dgid) ||
+	/* Where the host's addresses are ours, the fabric's gateway has its routes. */
+	if (port->cfg.host || port->ops->routes || urxe_gid_on_link(own, dgid) ||
 	    own_near(port, own->ipv4, dgid) >= 0) {
 		memcpy(next, dgid, 16);
 		return 0;
@@ -172,6 +184,15 @@ bool urxe_port_known(struct urxe_port *port, unsigned sgid_index, const uint8_t 
 	if (urxe_port_way(port, dgid) != PATH_WIRE)
 		return true;
 	return !urxe_port_next_hop(port, own, dgid, next) && urxe_neigh_known(port, next);
+}
+
+bool urxe_port_far(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
+{
+	const struct urxe_gid_entry *own = urxe_port_own(port, sgid_index);
+	uint8_t next[16];
+
+	return own && atomic_load(&port->started) && urxe_port_way(port, dgid) == PATH_WIRE &&
+	       !urxe_port_next_hop(port, own, dgid, next) && urxe_neigh_far(port, next);
 }
 
 void urxe_port_suspect(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])

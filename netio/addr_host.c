@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "netio/gate.h"
 #include "netio/host.h"
 #include "urxe/log.h"
 
@@ -36,22 +37,29 @@ int urxe_addr_host_init(struct urxe_port *port)
 		urxe_warn("%s: the kernel cannot be asked for the host's addresses (%s): 127.0.0.1 "
 			  "is all there is",
 			  port->cfg.name, strerror(err));
-		return urxe_addr_publish(port, lo, 8);
+		err = urxe_addr_publish(port, lo, 8);
 	}
 	urxe_host_only(port->host, port->cfg.host_if);
 	urxe_mutex_lock(&port->host_lock);
-	err = read_host(port);
-	urxe_mutex_unlock(&port->host_lock);
+	if (port->host)
+		err = read_host(port);
+	urxe_addr_gate_look(port);
 	for (unsigned i = 0; i < port->num_host_addrs && !err; i++)
 		err = urxe_addr_publish(port, port->host_addrs[i].gid,
 					port->host_addrs[i].prefix_len);
-	return err;
+	for (unsigned i = 0; port->gate && i < port->gate->num_ips && !err; i++)
+		err = urxe_addr_publish(port, port->gate->ips[i].gid,
+					port->gate->ips[i].prefix_len);
+	urxe_mutex_unlock(&port->host_lock);
+	/* Many addresses on the host: the first ones do. */
+	return err == ENOSPC ? 0 : err;
 }
 
 void urxe_addr_host_fini(struct urxe_port *port)
 {
 	urxe_host_close(port->host);
 	free(port->host_addrs);
+	free(port->gate);
 }
 
 static bool on_host(const struct urxe_port *port, const struct urxe_gid_entry *own)
@@ -71,21 +79,26 @@ void urxe_port_follow_host(struct urxe_port *port,
 			   void *arg)
 {
 	const struct urxe_gid_entry *own;
+	bool news;
 
-	if (!port->host || !urxe_mutex_trylock(&port->host_lock))
+	if (!port->cfg.host || !urxe_mutex_trylock(&port->host_lock))
 		return;
-	if (urxe_host_changed(port->host) && !read_host(port)) {
-		for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
-			own = urxe_port_own(port, i);
-			/* Whoever used loopback while there was nothing else goes on. */
-			if (own && !urxe_gid_is_loopback(own->gid) && !on_host(port, own))
-				fn(arg, false, own->gid, own->prefix_len);
-		}
-		for (unsigned i = 0; i < port->num_host_addrs; i++) {
-			if (urxe_port_gid_find(port, port->host_addrs[i].gid) < 0)
-				fn(arg, true, port->host_addrs[i].gid,
-				   port->host_addrs[i].prefix_len);
-		}
+	news = port->host && urxe_host_changed(port->host) && !read_host(port);
+	news |= urxe_addr_gate_look(port);
+	for (unsigned i = 0; news && i < urxe_port_gid_end(port); i++) {
+		own = urxe_port_own(port, i);
+		/* Whoever used loopback while there was nothing else goes on. */
+		if (own && !urxe_gid_is_loopback(own->gid) && !on_host(port, own) &&
+		    !urxe_addr_gate_has(port, own))
+			fn(arg, false, own->gid, own->prefix_len);
+	}
+	for (unsigned i = 0; news && i < port->num_host_addrs; i++) {
+		if (urxe_port_gid_find(port, port->host_addrs[i].gid) < 0)
+			fn(arg, true, port->host_addrs[i].gid, port->host_addrs[i].prefix_len);
+	}
+	for (unsigned i = 0; news && port->gate && i < port->gate->num_ips; i++) {
+		if (urxe_port_gid_find(port, port->gate->ips[i].gid) < 0)
+			fn(arg, true, port->gate->ips[i].gid, port->gate->ips[i].prefix_len);
 	}
 	urxe_mutex_unlock(&port->host_lock);
 }

@@ -79,6 +79,16 @@ int urxe_fabric_create(struct urxe_fabric **out, const struct urxe_fabric_spec *
 	return 0;
 }
 
+void urxe_fabric_be_gate(struct urxe_fabric *f)
+{
+	f->gate = true;
+}
+
+const struct urxe_fabric_spec *urxe_fabric_spec_of(const struct urxe_fabric *f)
+{
+	return &f->spec;
+}
+
 struct urxe_fabric *urxe_fabric_ref(struct urxe_fabric *f)
 {
 	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);

@@ -99,6 +99,12 @@ struct urxe_fabric_hooks {
  * table. 0 or ENOMEM. */
 int urxe_fabric_create(struct urxe_fabric **f, const struct urxe_fabric_spec *spec, bool node,
 		       const uint8_t mac[6]);
+/** urxe_fabric_be_gate - before the join of a node: it is the gateway (gate.h), to which others
+ * send what goes to addresses that no member has, and what goes to groups. Who makes it so sees to
+ * it that there is one (urxe_gate_claim()). */
+void urxe_fabric_be_gate(struct urxe_fabric *f);
+/** urxe_fabric_spec_of - what @f was created with. */
+const struct urxe_fabric_spec *urxe_fabric_spec_of(const struct urxe_fabric *f);
 /** urxe_fabric_ref - one more reference. Returns @f. */
 struct urxe_fabric *urxe_fabric_ref(struct urxe_fabric *f);
 /** urxe_fabric_put - one reference less; with the last one it leaves, and is freed. Never from a
@@ -198,6 +204,11 @@ struct urxe_fabric_where {
  * through the table: not for each frame; urxe_fabric_addrs_version() says when to look again. */
 int urxe_fabric_lookup(const struct urxe_fabric *f, const uint8_t gid[16],
 		       struct urxe_fabric_where *where);
+/** urxe_fabric_gate - the slot of the gateway, and its MAC; 0: there is none. Looks through the
+ * table. */
+unsigned urxe_fabric_gate(const struct urxe_fabric *f, uint8_t mac[6]);
+/** urxe_fabric_is_gate - is the member @slot the gateway? A few loads. */
+bool urxe_fabric_is_gate(const struct urxe_fabric *f, unsigned slot);
 /** urxe_fabric_addrs_version - changes when any member's addresses do, or a member comes or goes.
  * A load. */
 uint32_t urxe_fabric_addrs_version(const struct urxe_fabric *f);
@@ -283,7 +294,8 @@ struct urxe_fabric_member {
 	unsigned domain;
 	uint8_t mac[6];
 	unsigned gids, groups;
-	bool all_groups; /* more of them than are listed */
+	bool gate;
+	bool all_groups; /* more of them than are listed, or it is the gateway */
 	uint8_t gid[URXE_FABRIC_GIDS][16];
 	uint8_t group[URXE_FABRIC_GROUPS][16];
 };

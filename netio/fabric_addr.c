@@ -87,6 +87,25 @@ bool urxe_fabric_shares(const struct urxe_fabric *f, unsigned slot, const uint8_
 	       mac_at(t, slot) == urxe_ft_mac_number(mac);
 }
 
+bool urxe_fabric_is_gate(const struct urxe_fabric *f, unsigned slot)
+{
+	struct urxe_ftable *t = urxe_fabric_table(f);
+
+	return t && is_slot(slot) && urxe_ft_incarnation(t, slot) &&
+	       atomic_load_explicit(&t->member[slot].flags, memory_order_relaxed) & FT_GATE;
+}
+
+unsigned urxe_fabric_gate(const struct urxe_fabric *f, uint8_t mac[6])
+{
+	for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++) {
+		if (!urxe_fabric_is_gate(f, s))
+			continue;
+		urxe_ft_mac_bytes(mac_at(urxe_fabric_table(f), s), mac);
+		return s;
+	}
+	return 0;
+}
+
 /* ---- addresses ---- */
 
 static bool same_gid(const _Atomic uint64_t a[2], const uint64_t b[2])

@@ -81,10 +81,12 @@ struct fabric_slot {
 
 struct fabric_link {
 	struct urxe_fabric *fabric;
-	char name[32];				/* of the device, for log lines */
-	unsigned own;				/* slot */
-	struct urxe_fabric_bell *bell;		/* ours */
-	uint32_t room;				/* bytes of the longest frame */
+	char name[32];		       /* of the device, for log lines */
+	unsigned own;		       /* slot */
+	unsigned gate;		       /* of the gateway that was last written to; 0: none */
+	bool is_gate;		       /* we are it */
+	struct urxe_fabric_bell *bell; /* ours */
+	uint32_t room;		       /* bytes of the longest frame */
 	_Atomic uint64_t watched[FABRIC_WORDS]; /* peers at whose rings we look; written with the
 						 * lane */
 	unsigned num_watched;
@@ -175,6 +177,12 @@ void fabric_peer_close(struct fabric_link *l);
 unsigned fabric_steer_slot(struct fabric_link *l, const struct urxe_frame *f);
 /** fabric_steer_own - urxe_link_ops.steer(). */
 unsigned fabric_steer_own(void *link, uint32_t dqpn, const struct urxe_frame *f);
+/** fabric_steer_qp - who gets a frame for a QP by way of @dmac: a slot; beyond a gateway QPNs are
+ * nobody's here. */
+unsigned fabric_steer_qp(struct fabric_link *l, uint32_t dqpn, const uint8_t dmac[6]);
+/** fabric_steer_resolve, fabric_steer_far - urxe_link_ops.resolve() and far(). */
+int fabric_steer_resolve(void *link, const uint8_t gid[16], uint8_t mac[6]);
+bool fabric_steer_far(void *link, const uint8_t mac[6]);
 /** fabric_steer_group - the members that get a frame to a group, without ourselves. */
 const uint64_t *fabric_steer_group(struct fabric_link *l, const struct urxe_frame *f);
 

@@ -347,6 +347,12 @@ static void take_answer(struct fabric_link *l, unsigned slot, const struct fabri
 	p->bell = urxe_fabric_bell(l->fabric, slot);
 }
 
+/* Of a pair that begins to talk. What comes from outside cannot be told to wait. */
+static uint32_t first_size(const struct fabric_link *l, unsigned slot)
+{
+	return l->is_gate && !l->peer[slot].refused ? URXE_RING_FIRST * GROW_STEP : URXE_RING_FIRST;
+}
+
 static int ask(struct fabric_link *l, unsigned slot, uint32_t size)
 {
 	struct urxe_fabric_words req = {.w = {[WORD_SIZE] = size}, .fd = -1};
@@ -443,7 +449,7 @@ void fabric_peer_mail(struct fabric_link *l, unsigned slot)
 	 * ends at once, as one that rejects a connection, would take the answer along.
 	 */
 	if (m.rx && !p->on && !p->asked)
-		ask(l, slot, URXE_RING_FIRST);
+		ask(l, slot, first_size(l, slot));
 }
 
 static bool has_mail(struct fabric_link *l, unsigned slot)
@@ -475,7 +481,7 @@ int fabric_peer_attach(struct fabric_link *l, unsigned slot, const uint8_t mac[6
 		memcpy(p->mac, mac, 6);
 		return 0;
 	}
-	err = p->asked ? 0 : ask(l, slot, URXE_RING_FIRST);
+	err = p->asked ? 0 : ask(l, slot, first_size(l, slot));
 	return err ? err : EINPROGRESS;
 }
 
@@ -564,7 +570,7 @@ void fabric_peer_send(struct fabric_link *l, unsigned slot, const struct urxe_fr
 
 	if (!p->on) {
 		if (slot == l->own || !urxe_fabric_incarnation(l->fabric, slot) ||
-		    (!p->asked && ask(l, slot, URXE_RING_FIRST))) {
+		    (!p->asked && ask(l, slot, first_size(l, slot)))) {
 			atomic_fetch_add_explicit(&l->dropped, 1, memory_order_relaxed);
 			fabric_peer_gone(l, slot == l->own ? 0 : slot);
 			return;

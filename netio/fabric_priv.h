@@ -207,6 +207,7 @@ struct urxe_fabric {
 	uint64_t generation;
 	struct urxe_fabric_spec spec;
 	bool node;
+	bool gate;
 	uint64_t own_mac; /* of the configuration; 0: from the table */
 
 	struct urxe_mutex join_lock;

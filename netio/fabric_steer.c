@@ -12,6 +12,7 @@
 #define QPN_SLOT(qpn)	 ((qpn) >> 16)
 #define COMM_ID_SLOT(id) ((id) >> 24)
 #define REMOTE_ID	 4 /* where messages of the CM have the receiver's comm id */
+#define MAX_DEAD	 8 /* that are buried for one question */
 
 /* The MAD of a RoCEv2 frame to QP1; NULL: it has none. */
 static const uint8_t *mad_of(const struct urxe_frame *f, uint32_t bth)
@@ -119,4 +120,61 @@ const uint64_t *fabric_steer_group(struct fabric_link *l, const struct urxe_fram
 		l->group_version = version;
 	}
 	return l->group_slots;
+}
+
+/* ---- addresses, and beyond ---- */
+
+unsigned fabric_steer_qp(struct fabric_link *l, uint32_t dqpn, const uint8_t dmac[6])
+{
+	int node = urxe_fabric_mac_slot(l->fabric, dmac);
+
+	if (node <= 0 || !urxe_fabric_is_gate(l->fabric, (unsigned)node))
+		return QPN_SLOT(dqpn) & 0xff;
+	l->gate = (unsigned)node;
+	return l->gate;
+}
+
+/* One that was killed may not be known to be dead, and another one have its place. */
+static bool lives(struct fabric_link *l, unsigned slot)
+{
+	return slot == l->own ||
+	       urxe_fabric_alive(l->fabric, slot, urxe_fabric_incarnation(l->fabric, slot));
+}
+
+/* To an address that nobody here has. */
+static int resolve_far(struct fabric_link *l, uint8_t mac[6])
+{
+	unsigned slot;
+
+	for (unsigned i = 0; i < MAX_DEAD; i++) {
+		slot = urxe_fabric_gate(l->fabric, mac);
+		if (!slot || slot == l->own)
+			break;
+		if (lives(l, slot))
+			return 0;
+	}
+	return EHOSTUNREACH;
+}
+
+int fabric_steer_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])
+{
+	struct fabric_link *l = link;
+	struct urxe_fabric_where where;
+
+	for (unsigned i = 0; i < MAX_DEAD; i++) {
+		if (urxe_fabric_lookup(l->fabric, gid, &where))
+			return resolve_far(l, mac);
+		memcpy(mac, where.mac, 6);
+		if (!where.slot || lives(l, where.slot))
+			return 0;
+	}
+	return EHOSTUNREACH;
+}
+
+bool fabric_steer_far(void *link, const uint8_t mac[6])
+{
+	struct fabric_link *l = link;
+	int node = urxe_fabric_mac_slot(l->fabric, mac);
+
+	return node > 0 && urxe_fabric_is_gate(l->fabric, (unsigned)node);
 }

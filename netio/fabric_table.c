@@ -246,7 +246,8 @@ void urxe_ft_groups(struct urxe_fabric *f, struct urxe_ftable *t, unsigned slot)
 	for (unsigned i = 0; i < n; i++)
 		put_words(m->group[i], f->group[i].gid, 2);
 	put(&m->groups, n);
-	put(&m->flags, (f->node ? FT_NODE : 0) | (all ? FT_ALL_GROUPS : 0));
+	put(&m->flags, (f->node ? FT_NODE : 0) | (all || f->gate ? FT_ALL_GROUPS : 0) |
+			       (f->gate ? FT_GATE : 0));
 	write_end(m);
 	atomic_fetch_add(&t->groups, 1);
 }
@@ -282,6 +283,7 @@ static void read_record(const struct urxe_ft_member *m, struct urxe_fabric_membe
 
 	out->start_time = atomic_load_explicit(&m->start_time, memory_order_relaxed);
 	out->node = flags & FT_NODE;
+	out->gate = flags & FT_GATE;
 	out->all_groups = flags & FT_ALL_GROUPS;
 	urxe_ft_mac_bytes(atomic_load_explicit(&m->mac, memory_order_relaxed), out->mac);
 	get_words(out->command, m->command, 8);

@@ -61,6 +61,7 @@ struct urxe_ft_member {
 
 #define FT_NODE	      0x1
 #define FT_ALL_GROUPS 0x2
+#define FT_GATE	      0x4
 
 /* ---- claims: of ports and services ---- */
 

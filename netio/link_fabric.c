@@ -21,7 +21,6 @@
 #define TIDY_NS	   URXE_SEC
 #define FULL_NS	   (20 * URXE_MSEC) /* a peer that has read nothing for so long may lose MADs */
 #define GROWN_MOST (32u << 20)	    /* bytes of rings that have grown */
-#define MAX_DEAD   8		    /* that are buried for one question */
 #define VISIT	   4		    /* a quarter of a ring is borrowed at a time */
 #define PATIENCE   4096 /* looks at a silent ring, of one; fewer where more are watched */
 #define TIDY_POLLS 0x10000
@@ -78,6 +77,11 @@ static void fabric_free(void *link, unsigned lane, struct urxe_frame *f, unsigne
 
 /* ---- sending ---- */
 
+static bool reaches(const struct fabric_peer *p, const uint8_t dmac[6])
+{
+	return p->on && !memcmp(p->mac, dmac, 6);
+}
+
 static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint32_t dqpn,
 			  uint32_t len, struct urxe_frame *f)
 {
@@ -89,10 +93,12 @@ static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint
 
 	if (!ours(l))
 		return EHOSTUNREACH;
-	if (!p->on || memcmp(p->mac, dmac, 6)) {
+	if (!reaches(p, dmac) && !reaches(p = &l->peer[l->gate], dmac)) {
+		slot = fabric_steer_qp(l, dqpn, dmac);
 		err = fabric_peer_attach(l, slot, dmac);
 		if (err)
 			return err;
+		p = &l->peer[slot];
 	}
 	/* The order is that of sending. */
 	if (p->held_count)
@@ -104,7 +110,7 @@ static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint
 	data = urxe_ring_reserve(&p->tx, len);
 	if (!data) {
 		if (!p->tx.open)
-			fabric_peer_full(l, slot);
+			fabric_peer_full(l, (unsigned)(p - l->peer));
 		return EAGAIN;
 	}
 	p->stuck = false;
@@ -470,26 +476,6 @@ static bool fabric_waits(void *link)
 	return ours(l) && atomic_load_explicit(&l->coming, memory_order_relaxed);
 }
 
-static int fabric_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])
-{
-	struct fabric_link *l = link;
-	struct urxe_fabric_where where;
-	int err;
-
-	/* A node that was killed may not be known to be dead, and another one have its address. */
-	for (unsigned i = 0; i < MAX_DEAD; i++) {
-		err = urxe_fabric_lookup(l->fabric, gid, &where);
-		if (err)
-			return err;
-		memcpy(mac, where.mac, 6);
-		if (!where.slot || where.slot == l->own ||
-		    urxe_fabric_alive(l->fabric, where.slot,
-				      urxe_fabric_incarnation(l->fabric, where.slot)))
-			return 0;
-	}
-	return EHOSTUNREACH;
-}
-
 static bool fabric_nobody(void *link, unsigned slot)
 {
 	struct fabric_link *l = link;
@@ -550,6 +536,7 @@ static int start(struct fabric_link *l, struct urxe_link_info *info)
 	if (err)
 		return err;
 	l->own = urxe_fabric_slot(l->fabric);
+	l->is_gate = urxe_fabric_is_gate(l->fabric, l->own);
 	l->bell = urxe_fabric_bell(l->fabric, l->own);
 	if (!l->bell || !urxe_fabric_mac(l->fabric, info->mac))
 		return ENODEV;
@@ -620,7 +607,9 @@ const struct urxe_link_ops urxe_link_fabric_ops = {
 	.reserve = fabric_reserve,
 	.commit = fabric_commit,
 	.abort = fabric_abort,
-	.resolve = fabric_resolve,
+	.resolve = fabric_steer_resolve,
+	.far = fabric_steer_far,
+	.nowhere = "no urxed(1) is running that would lead elsewhere: start one",
 	.waits = fabric_waits,
 	.steer = fabric_steer_own,
 	.on_gone = fabric_on_gone,

@@ -203,17 +203,46 @@ static int look_up(struct urxe_port *port, struct urxe_neigh *n) URXE_REQUIRES(p
 	int err = port->ops->resolve(port->link, n->gid, mac);
 
 	if (!err) {
+		/* Should it be found nowhere later, it is as far as it was. */
+		atomic_store_explicit(&n->far, port->ops->far && port->ops->far(port->link, mac),
+				      memory_order_relaxed);
 		enter(port, n, NEIGH_REACHABLE, mac, now + TABLE_TIME);
 		return 0;
 	}
 	if (state_of(n) != NEIGH_FAILED || now >= n->hold) {
 		n->hold = now + WARN_INTERVAL;
-		urxe_warn("%s: nobody on %s has the address %s, and %s leads nowhere else",
-			  port->cfg.name, port->cfg.port, urxe_gid_print(n->gid, buf, sizeof(buf)),
-			  port->ops->name);
+		urxe_warn("%s: nobody on %s has the address %s, and %s", port->cfg.name,
+			  port->cfg.port, urxe_gid_print(n->gid, buf, sizeof(buf)),
+			  port->ops->nowhere ? port->ops->nowhere : "it leads nowhere else");
 	}
 	enter(port, n, NEIGH_FAILED, NULL, linger(n, now));
 	return err;
+}
+
+bool urxe_neigh_far(struct urxe_port *port, const uint8_t gid[16])
+{
+	enum urxe_neigh_state state = NEIGH_NONE;
+	struct urxe_neigh *n;
+	uint8_t mac[6];
+	bool far;
+
+	/* The link is there when the port has started. */
+	if (!port->ops->far || !atomic_load_explicit(&port->started, memory_order_acquire))
+		return false;
+	urxe_spin_lock(&port->neigh.lock);
+	n = find(&port->neigh, gid);
+	if (n)
+		state = state_of(n);
+	if (state != NEIGH_NONE)
+		far = atomic_load_explicit(&n->far, memory_order_relaxed);
+	else if (!port->ops->resolve(port->link, gid, mac))
+		far = port->ops->far(port->link, mac);
+	else /* a gateway that was there may come back */
+		far = atomic_load_explicit(&port->far_l3, memory_order_relaxed);
+	if (n)
+		atomic_store_explicit(&n->far, far, memory_order_relaxed);
+	urxe_spin_unlock(&port->neigh.lock);
+	return far;
 }
 
 bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16])

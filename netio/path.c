@@ -57,6 +57,15 @@ static uint8_t *put_l3(struct urxe_path *path, const struct urxe_path_attr *a,
 	return p + IPV4_LEN;
 }
 
+/* Beyond the fabric's gateway less may go. */
+static uint32_t l3_mtu(const struct urxe_path *path)
+{
+	struct urxe_port *port = path->port;
+	uint32_t l3 = atomic_load(&port->l3_mtu), far = atomic_load(&port->far_l3);
+
+	return far && far < l3 && path->neigh && urxe_neigh_far(port, path->neigh->gid) ? far : l3;
+}
+
 static void put_headers(struct urxe_path *path, const struct urxe_path_attr *a)
 {
 	struct urxe_port *port = path->port;
@@ -67,7 +76,7 @@ static void put_headers(struct urxe_path *path, const struct urxe_path_attr *a)
 	urxe_put16(p + 2, URXE_UDP_DPORT);
 	/* The checksum stays 0, over IPv6 too (RFC 6935), as kernel rxe's: the ICRC covers more. */
 	path->hdr_len = (uint32_t)(p + UDP_LEN - path->hdr);
-	path->max_len = atomic_load(&port->l3_mtu) - (path->hdr_len - path->l3_off) - URXE_ICRC_LEN;
+	path->max_len = l3_mtu(path) - (path->hdr_len - path->l3_off) - URXE_ICRC_LEN;
 }
 
 static int find_way(struct urxe_path *path, const struct urxe_path_attr *a)
@@ -82,7 +91,12 @@ static int find_way(struct urxe_path *path, const struct urxe_path_attr *a)
 	if (path->kind != PATH_WIRE)
 		return 0;
 	err = urxe_port_next_hop(port, &path->own->entry, path->dgid, next);
-	return err ? err : urxe_neigh_get(port, next, a->sgid_index, &path->neigh);
+	if (!err)
+		err = urxe_neigh_get(port, next, a->sgid_index, &path->neigh);
+	/* Before the first packet: deaths on this machine are no business of who is far. */
+	if (!err)
+		urxe_neigh_far(port, next);
+	return err;
 }
 
 /* Whom a packet went to, and by which port: many flows may go to one peer. */
@@ -167,6 +181,11 @@ void urxe_path_suspect(struct urxe_lane *lane, struct urxe_path *path)
 {
 	if (path->kind == PATH_WIRE)
 		urxe_neigh_suspect(lane, path->neigh);
+}
+
+bool urxe_path_far(const struct urxe_path *path)
+{
+	return path->neigh && atomic_load_explicit(&path->neigh->far, memory_order_relaxed);
 }
 
 void urxe_path_destroy(struct urxe_path *path)

@@ -150,6 +150,9 @@ void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info)
 	urxe_spin_lock(&port->info_lock);
 	*info = port->info;
 	urxe_spin_unlock(&port->info_lock);
+	info->far_mtu = urxe_config_path_mtu(atomic_load(&port->far_l3));
+	if (info->far_mtu >= info->path_mtu)
+		info->far_mtu = 0;
 	info->dead = info->started && port->ops->dead && port->ops->dead(port->link);
 	info->link_up = !info->started || (!info->dead && port->ops->up(port->link));
 }

@@ -38,6 +38,7 @@ struct urxe_port_info {
 	uint8_t mac[6];	      /* may change at start when none was configured */
 	uint32_t l3_mtu;      /* bytes of IP packet */
 	uint32_t path_mtu;    /* 256..4096: largest RDMA payload that fits */
+	uint32_t far_mtu;     /* the same beyond the link's gateway, if it is less; else 0 */
 	uint16_t vlan;	      /* tag of every frame, or URXE_NO_VLAN */
 	bool started;	      /* urxe_port_start() succeeded */
 	bool link_up;	      /* carrier; true before start (nothing speaks against it) */
@@ -137,6 +138,9 @@ void urxe_port_follow_host(struct urxe_port *port,
 			   void (*fn)(void *arg, bool add, const uint8_t gid[16],
 				      unsigned prefix_len),
 			   void *arg);
+
+/** urxe_port_path_mtu - the largest RDMA payload on the way to a destination, 256..4096. */
+uint32_t urxe_port_path_mtu(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
 
 /** urxe_port_on_host - are the port's addresses the host's? Then nobody else changes them. */
 bool urxe_port_on_host(const struct urxe_port *port);
@@ -384,6 +388,13 @@ int urxe_path_create(struct urxe_port *port, const struct urxe_path_attr *attr,
  * the lane's lock. With a path without a neighbour (own address, group) it does nothing.
  */
 void urxe_path_suspect(struct urxe_lane *lane, struct urxe_path *path) URXE_REQUIRES(lane);
+
+/** urxe_path_far - was the destination last seen beyond the link's processes (urxe_port_shared())?
+ * Then the other side's QPN and comm id do not say of which of them it is. Thread-safe. */
+bool urxe_path_far(const struct urxe_path *path);
+/** urxe_port_far - the same without a path; with a lock of the link's table: not for each packet.
+ */
+bool urxe_port_far(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
 
 /** urxe_path_destroy - free; the caller knows that no lane uses it. NULL is fine. */
 void urxe_path_destroy(struct urxe_path *path);

@@ -70,6 +70,7 @@ extern const char *const urxe_neigh_state_names[NEIGH_STATES];
 struct urxe_neigh {
 	_Atomic uint64_t word; /* state << 48 | MAC: all that a sender needs, in one load */
 	atomic_bool used;      /* since the last confirmation */
+	atomic_bool far;       /* urxe_link_ops.far() of the MAC that was last found */
 	/* under neigh.lock: */
 	struct urxe_neigh *next;
 	uint8_t gid[16];
@@ -145,6 +146,9 @@ int urxe_neigh_get(struct urxe_port *port, const uint8_t gid[16], unsigned sgid_
 void urxe_neigh_put(struct urxe_port *port, struct urxe_neigh *n);
 /** urxe_neigh_known - is there an L2 address of an on-link address? Asks nobody. */
 bool urxe_neigh_known(struct urxe_port *port, const uint8_t gid[16]);
+/** urxe_neigh_far - does an on-link address lead to others than those on the link? As it was last
+ * found, if it was. Thread-safe. */
+bool urxe_neigh_far(struct urxe_port *port, const uint8_t gid[16]);
 /** urxe_neigh_use - slow path of a sender: *word is usable upon 0; EINPROGRESS, EHOSTUNREACH. */
 int urxe_neigh_use(struct urxe_lane *lane, struct urxe_neigh *n, uint64_t *word)
 	URXE_REQUIRES(lane);
@@ -376,7 +380,10 @@ struct urxe_port {
 				      * start_lock */
 	struct urxe_host_addr *host_addrs;
 	unsigned num_host_addrs;
-	urxe_gone_fn *gone_fn; /* set before start */
+	struct urxe_gate_info *gate; /* the last gateway of the fabric that was seen; NULL: none */
+	uint32_t gate_version;	     /* urxe_fabric_addrs_version() when it was looked for */
+	_Atomic uint32_t far_l3;     /* bytes of IP packet it takes; 0: there was none */
+	urxe_gone_fn *gone_fn;	     /* set before start */
 	void *gone_arg;
 
 	struct urxe_neigh_table neigh;
@@ -428,6 +435,11 @@ void urxe_addr_fini(struct urxe_port *port);
 /** urxe_addr_publish - an own address of a port that nobody knows yet; one that is there already is
  * fine. 0 or ENOMEM, ENOSPC. */
 int urxe_addr_publish(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len);
+/** urxe_addr_gate_look - what the fabric's gateway says of itself: true if that is news. */
+bool urxe_addr_gate_look(struct urxe_port *port) URXE_REQUIRES(port->host_lock);
+/** urxe_addr_gate_has - is it one of the addresses that the gateway gives? */
+bool urxe_addr_gate_has(const struct urxe_port *port, const struct urxe_gid_entry *own)
+	URXE_REQUIRES(port->host_lock);
 /** urxe_addr_host_init, _fini - the host's addresses (addr_host.c). 0, or errno, logged. */
 int urxe_addr_host_init(struct urxe_port *port);
 void urxe_addr_host_fini(struct urxe_port *port);

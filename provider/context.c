@@ -359,7 +359,8 @@ int urxe_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_a
 	active = urxe_device_active(dev, &info);
 	attr->state = active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	attr->max_mtu = IBV_MTU_4096;
-	attr->active_mtu = mtu_enum(info.path_mtu);
+	/* Who asks has no destination yet. What stays on the machine may be larger (gsi.h). */
+	attr->active_mtu = mtu_enum(info.far_mtu ? info.far_mtu : info.path_mtu);
 	attr->gid_tbl_len = URXE_PORT_MAX_GIDS;
 	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	attr->max_msg_sz = URXE_MAX_MSG_SZ;

@@ -302,6 +302,22 @@ bool urxe_gsi_shared(struct ibv_context *ctx)
 	return urxe_port_shared(to_urxe_dev(ctx)->port);
 }
 
+uint8_t urxe_gsi_path_mtu(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid)
+{
+	struct urxe_port *port = to_urxe_dev(ctx)->port;
+	uint32_t bytes = urxe_port_path_mtu(port, sgid_index, dgid->raw);
+	uint8_t mtu = IBV_MTU_256;
+
+	while (mtu < IBV_MTU_4096 && 128u << (mtu + 1) <= bytes)
+		mtu++;
+	return mtu;
+}
+
+bool urxe_gsi_far(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid)
+{
+	return urxe_port_far(to_urxe_dev(ctx)->port, sgid_index, dgid->raw);
+}
+
 unsigned urxe_gsi_gids_news(struct ibv_context *ctx)
 {
 	return atomic_load(&to_urxe_dev(ctx)->gids_news);

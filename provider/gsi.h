@@ -116,6 +116,12 @@ struct urxe_gsi_error {
  */
 bool urxe_gsi_take_error(struct ibv_context *ctx, struct urxe_gsi_error *e);
 
+/** urxe_gsi_path_mtu - enum ibv_mtu of the way to a destination. */
+uint8_t urxe_gsi_path_mtu(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);
+/** urxe_gsi_far - does an address lead to others than the processes on the device's link, whose
+ * comm ids say nothing of where they are? */
+bool urxe_gsi_far(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);
+
 /**
  * urxe_gsi_take_gone - which processes on the device's link died since it was last asked
  * @slots: out: a bit for each slot (urxe_ident_comm_id_slot()) that is empty now

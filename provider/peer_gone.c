@@ -33,7 +33,8 @@ void urxe_peer_check(struct urxe_qp *qp)
 {
 	uint32_t qpn = qp->attr.dest_qp_num;
 
-	if (urxe_qp_acked(qp) && urxe_port_nobody(qp->dev->port, qpn))
+	if (urxe_qp_acked(qp) && !(qp->path && urxe_path_far(qp->path)) &&
+	    urxe_port_nobody(qp->dev->port, qpn))
 		urxe_peer_gone(qp->dev, urxe_ident_qpn_slot(qpn));
 }
 
@@ -59,7 +60,8 @@ static bool is_gone(const struct urxe_qp *qp, const uint64_t slots[4]) URXE_REQU
 {
 	unsigned slot = urxe_ident_qpn_slot(qp->attr.dest_qp_num);
 
-	return !qp->destroyed && urxe_qp_acked(qp) && qp->path && slot &&
+	return !qp->destroyed && urxe_qp_acked(qp) && qp->path && !urxe_path_far(qp->path) &&
+	       slot &&
 	       (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
 	       slots[slot / 64] >> slot % 64 & 1;
 }

@@ -23,6 +23,7 @@
 #include "urxe/mad.h"
 
 struct urxe_cm;
+struct urxe_cm_source;
 
 /*
  * In a REP's Local Q_Key, which means something for reliable datagrams alone (12.7.22, table 110)
@@ -61,6 +62,10 @@ struct urxe_cm_ops {
 	/** NULL, or: has nobody the address that the path leads to, any more? Asked when processes
 	 * are gone (urxe_cm_gone()) */
 	bool (*nobody)(void *arg, const struct urxe_cm_path *path);
+	/** NULL, or: does the path lead to others than those whose end urxe_cm_gone() tells? */
+	bool (*far)(void *arg, const struct urxe_cm_path *path);
+	/** NULL, or: enum ibv_mtu of the way to who sent a REQ, instead of the configuration's */
+	uint8_t (*max_mtu)(void *arg, const struct urxe_cm_source *src);
 };
 
 /**

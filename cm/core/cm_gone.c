@@ -79,7 +79,11 @@ static void gone(struct urxe_cm_id *id, uint32_t bits, uint32_t mask)
 {
 	uint32_t peer = id->state == URXE_CM_REP_WAIT ? id->mra_comm_id : id->remote_comm_id;
 	enum urxe_cm_input in = last_word(id);
+	const struct urxe_cm_ops *ops = id->cm->ops;
 
+	/* Comm ids from elsewhere are of any kind, and the way there may come back. */
+	if (ops->far && ops->far(id->cm->arg, &id->path))
+		return;
 	if (id->state == URXE_CM_REQ_SENT || id->state == URXE_CM_SIDR_REQ_SENT)
 		ask_others(id);
 	else if (in != URXE_CM_N_INPUTS && peer && (peer & mask) == bits)

@@ -97,7 +97,7 @@ static bool own_alternate(struct urxe_cm *cm, const uint8_t *mad)
 static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
 {
 	uint32_t comm_id = urxe_mad_get32(mad, URXE_REQ_LOCAL_COMM_ID);
-	uint8_t mtu = urxe_mad_get8(mad, URXE_REQ_PATH_MTU);
+	uint8_t mtu = urxe_mad_get8(mad, URXE_REQ_PATH_MTU), max_mtu;
 	struct urxe_cm_id *id;
 
 	if (memcmp(urxe_mad_cbytes(mad, URXE_REQ_PRIMARY_LOCAL_GID), src->sgid.raw, 16)) {
@@ -132,9 +132,10 @@ static void rx_req(struct urxe_cm *cm, const struct urxe_cm_source *src, const u
 		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_ALT_GID, NULL, 0);
 		return;
 	}
-	if (mtu > cm->cfg.max_mtu) {
+	max_mtu = cm->ops->max_mtu ? cm->ops->max_mtu(cm->arg, src) : cm->cfg.max_mtu;
+	if (mtu > max_mtu) {
 		/* Table 109: the information is the MTU that would do. */
-		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_MTU, &cm->cfg.max_mtu, 1);
+		urxe_cm_answer_rej(cm, src, mad, URXE_CM_REJ_INVALID_MTU, &max_mtu, 1);
 		return;
 	}
 	urxe_cm_new_req(cm, src, mad, true);

@@ -80,8 +80,21 @@ static bool cm_nobody(void *arg, const struct urxe_cm_path *path)
 			       &path->dgid);
 }
 
-static const struct urxe_cm_ops cm_ops = {urxe_agent_send, cm_now,     cm_random,     cm_comm_id,
-					  cm_own_gid,	   cm_suspect, urxe_gsi_free, cm_nobody};
+static bool cm_far(void *arg, const struct urxe_cm_path *path)
+{
+	return urxe_gsi_far(((struct urxe_agent *)arg)->dev->verbs, path->sgid_index, &path->dgid);
+}
+
+static uint8_t cm_max_mtu(void *arg, const struct urxe_cm_source *src)
+{
+	return urxe_gsi_path_mtu(((struct urxe_agent *)arg)->dev->verbs, src->dgid_index,
+				 &src->sgid);
+}
+
+static const struct urxe_cm_ops cm_ops = {
+	urxe_agent_send, cm_now,	cm_random, cm_comm_id, cm_own_gid,
+	cm_suspect,	 urxe_gsi_free, cm_nobody, cm_far,     cm_max_mtu,
+};
 
 void urxe_agent_readdress(struct urxe_agent *a)
 {

@@ -228,7 +228,6 @@ int ib_cm_listen(struct ib_cm_id *cm_id, __be64 service_id, __be64 service_mask)
 static int read_path(const struct urxe_ibcm_id *id, const struct ibv_sa_path_rec *rec,
 		     struct urxe_cm_path *p) URXE_REQUIRES(urxe_cma_lock)
 {
-	struct ibv_port_attr port;
 	int own = urxe_agent_own_gid(id->dev, &rec->sgid);
 
 	if (own < 0 || rec->mtu > IBV_MTU_4096 || rec->packet_life_time > 63)
@@ -250,8 +249,7 @@ static int read_path(const struct urxe_ibcm_id *id, const struct ibv_sa_path_rec
 	if (!rec->packet_life_time)
 		p->ack_timeout = 19;
 	if (!p->mtu)
-		p->mtu = ibv_query_port(id->dev->verbs, 1, &port) ? IBV_MTU_1024
-								  : (uint8_t)port.active_mtu;
+		p->mtu = urxe_gsi_path_mtu(id->dev->verbs, p->sgid_index, &p->dgid);
 	return 0;
 }
 

@@ -14,8 +14,6 @@
 
 void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
 {
-	struct ibv_port_attr port;
-
 	*path = (struct urxe_cm_path){
 		.sgid = id->sgid,
 		.dgid = id->dgid,
@@ -31,8 +29,7 @@ void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
 		.ack_timeout = id->ack_timeout_set && id->ack_timeout ? id->ack_timeout : 19,
 	};
 	if (!path->mtu)
-		path->mtu = ibv_query_port(id->dev->verbs, 1, &port) ? IBV_MTU_1024
-								     : (uint8_t)port.active_mtu;
+		path->mtu = urxe_gsi_path_mtu(id->dev->verbs, id->sgid_index, &id->dgid);
 }
 
 static uint8_t at_most(unsigned v, unsigned max)

@@ -76,7 +76,8 @@ static void rig_suspect(void *arg, const struct urxe_cm_path *path)
 }
 
 static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now,     rig_random, rig_comm_id,
-					   rig_own_gid, rig_suspect, free,	 NULL};
+					   rig_own_gid, rig_suspect, free,	 NULL,
+					   NULL,	NULL};
 
 /* ---- the consumer ---- */
 

@@ -41,8 +41,8 @@ static bool rig_nobody(void *arg, const struct urxe_cm_path *path)
 	return ((struct rig *)arg)->nobody;
 }
 
-static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now, rig_random, rig_comm_id,
-					   rig_own_gid, NULL,	 free,	     rig_nobody};
+static const struct urxe_cm_ops rig_ops = {rig_send, rig_now, rig_random, rig_comm_id, rig_own_gid,
+					   NULL,     free,    rig_nobody, NULL,	       NULL};
 
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
 {

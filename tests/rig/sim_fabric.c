@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "netio/fabric.h"
+#include "netio/gate.h"
 #include "netio/stack.h"
 #include "urxe/mad.h"
 
@@ -80,6 +81,24 @@ unsigned urxe_fabric_slot(const struct urxe_fabric *f)
 uint32_t urxe_fabric_incarnation(const struct urxe_fabric *f, unsigned slot)
 {
 	return slot < SLOTS && f->hub->member[slot];
+}
+
+/* It has no gateway. */
+const struct urxe_fabric_spec *urxe_fabric_spec_of(const struct urxe_fabric *f)
+{
+	static const struct urxe_fabric_spec none;
+
+	return &none;
+}
+
+uint32_t urxe_fabric_addrs_version(const struct urxe_fabric *f)
+{
+	return 0;
+}
+
+int urxe_gate_look(const struct urxe_fabric_spec *spec, struct urxe_gate_info *info)
+{
+	return ENOENT;
 }
 
 int urxe_fabric_addr_set(struct urxe_fabric *f, const uint8_t (*gids)[16], unsigned n,

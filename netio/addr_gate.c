@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What a port on the fabric takes from the fabric's gateway (gate.h): addresses of its own, and how
+ * long packets to the outside may be. All of it stays when the gateway goes: it may come back, and
+ * connections with it.
+ */
+#include "netio/stack.h"
+
+#include <stdlib.h>
+
+#include "netio/fabric.h"
+#include "netio/gate.h"
+#include "urxe/free.h"
+
+static bool same(const struct urxe_gate_info *a, const struct urxe_gate_info *b)
+{
+	if (a->l3_mtu != b->l3_mtu || a->num_ips != b->num_ips)
+		return false;
+	for (unsigned i = 0; i < a->num_ips; i++) {
+		if (memcmp(a->ips[i].gid, b->ips[i].gid, 16) ||
+		    a->ips[i].prefix_len != b->ips[i].prefix_len)
+			return false;
+	}
+	return true;
+}
+
+bool urxe_addr_gate_look(struct urxe_port *port)
+{
+	struct urxe_gate_info *now;
+	uint32_t version;
+
+	if (!port->fabric)
+		return false;
+	/* Who has not joined sees no version. It writes its file before it joins. */
+	version = urxe_fabric_addrs_version(port->fabric);
+	if (version && version == port->gate_version)
+		return false;
+	port->gate_version = version;
+	now = malloc(sizeof(*now));
+	if (!now)
+		return false;
+	if (urxe_gate_look(urxe_fabric_spec_of(port->fabric), now) ||
+	    (port->gate && same(port->gate, now))) {
+		urxe_free(now);
+		return false;
+	}
+	urxe_free(port->gate);
+	port->gate = now;
+	atomic_store(&port->far_l3, now->l3_mtu);
+	return true;
+}
+
+bool urxe_addr_gate_has(const struct urxe_port *port, const struct urxe_gid_entry *own)
+{
+	for (unsigned i = 0; port->gate && i < port->gate->num_ips; i++) {
+		if (!memcmp(port->gate->ips[i].gid, own->gid, 16) &&
+		    port->gate->ips[i].prefix_len == own->prefix_len)
+			return true;
+	}
+	return false;
+}
+
+uint32_t urxe_port_path_mtu(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
+{
+	struct urxe_port_info info;
+
+	urxe_port_query(port, &info);
+	return info.far_mtu && urxe_port_far(port, sgid_index, dgid) ? info.far_mtu : info.path_mtu;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Private to gate*.c: the gateway of a fabric. All is the thread's that takes turns, but for
+ * counters and what says so.
+ */
+#ifndef URXE_NETIO_GATE_PRIV_H
+#define URXE_NETIO_GATE_PRIV_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "netio/gate.h"
+#include "netio/stack.h"
+#include "urxe/hash.h"
+
+#define GATE_BURST   64
+#define GATE_PATHS   4096 /* flows at a time */
+#define GATE_WAITING 512  /* packets that wait for neighbours, of all flows */
+#define GATE_QUEUE   64	  /* and of one */
+
+/** What the packets of a flow have in common. Compared as memory: without padding. */
+struct gate_key {
+	uint8_t sgid[16], dgid[16];
+	uint32_t flow_label;
+	uint16_t udp_sport;
+	uint8_t traffic_class, hop_limit;
+};
+
+/** A flow to the outside. */
+struct gate_path {
+	struct urxe_hash_node node; /* of gate->paths */
+	struct gate_key key;
+	struct urxe_path *path;
+	uint64_t used;	  /* when */
+	unsigned waiting; /* packets in the queue */
+};
+
+/** A packet that waits until its neighbour is known. */
+struct gate_wait {
+	struct gate_wait *next;
+	struct gate_path *path;
+	uint32_t len;
+	uint8_t data[]; /* from the BTH on */
+};
+
+/** The members that have one of our addresses: by which MAC they are reached. */
+struct gate_near {
+	uint32_t version; /* urxe_fabric_addrs_version() + 1; 0: not looked for */
+	bool found;
+	uint8_t mac[6];
+};
+
+struct urxe_gate {
+	char name[32];
+	struct urxe_fabric_spec spec;
+	int file; /* `gateway`, locked */
+	bool own;
+	/* the outer link */
+	struct urxe_port *port;
+	struct urxe_lane *lane;
+	/* the fabric */
+	struct urxe_fabric *fabric;
+	void *link;
+	uint8_t mac[6];
+	/* out: frames of members that the outer link does not take yet */
+	struct urxe_frame stalled[GATE_BURST];
+	unsigned stalled_at, stalled_end;
+	struct urxe_hash paths;
+	struct gate_path *last; /* the one of the last packet */
+	uint64_t swept;
+	struct gate_wait *waiting, **waiting_end;
+	unsigned num_waiting;
+	unsigned news; /* urxe_port_neigh_news() when they were last tried */
+	uint64_t tried;
+	uint64_t warned; /* of a packet that is too long */
+	/* in */
+	struct gate_near near[URXE_PORT_MAX_GIDS];
+	uint32_t groups_version;
+	uint8_t (*groups)[16]; /* that members have joined, and the outer port for them */
+	unsigned num_groups;
+	/* sleep */
+	pthread_t bell;
+	bool has_bell;
+	sem_t arm;
+	atomic_bool armed, stop;
+	bool blind; /* what comes to the outer link ends no sleep */
+	uint64_t followed;
+
+	_Atomic uint64_t counters[URXE_GATE_COUNTERS];
+};
+
+static inline void gate_count(struct urxe_gate *g, enum urxe_gate_counter c, uint64_t n)
+{
+	uint64_t v = atomic_load_explicit(&g->counters[c], memory_order_relaxed);
+
+	atomic_store_explicit(&g->counters[c], v + n, memory_order_relaxed);
+}
+
+/* ---- the file (gate_file.c) ---- */
+
+/** urxe_gate_claim - be the only one: 0 and *@fd; EBUSY; or errno. A line in @err. */
+int urxe_gate_claim(const struct urxe_fabric_spec *spec, int *fd, char *err, size_t errlen);
+/** urxe_gate_publish - say who we are. 0 or errno. */
+int urxe_gate_publish(int fd, const struct urxe_gate_info *info);
+/** urxe_gate_unclaim - no longer. */
+void urxe_gate_unclaim(const struct urxe_fabric_spec *spec, int fd);
+
+/* ---- out (gate_out.c), with the lane ---- */
+
+/** gate_out - frames of members; true: there were some. */
+bool gate_out(struct urxe_gate *g, uint64_t now) URXE_REQUIRES(g->lane);
+/** gate_out_fini - what is left. */
+void gate_out_fini(struct urxe_gate *g);
+
+/* ---- in (gate_in.c) ---- */
+
+/** gate_in - packets from the outside; true: there were some. */
+bool gate_in(struct urxe_gate *g) URXE_REQUIRES(g->lane);
+/** gate_groups - the outer port joins what members have joined. Without the lane. */
+void gate_groups(struct urxe_gate *g);
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The gateway of a fabric, between members of this process and a raw end of a simulated network:
+ * what it carries, and what not.
+ */
+#include "netio_net.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "netio/fabric_link.h"
+#include "netio/gate.h"
+#include "netio/link_fabric.h"
+
+#define OPS	(&urxe_link_fabric_ops)
+#define MEMBERS 2
+#define AT_BTH	(ETH_LEN + IPV4_LEN + UDP_LEN)
+#define FAR_QPN 0x123456 /* no member's */
+
+struct member {
+	struct urxe_fabric *f;
+	void *link;
+	struct urxe_link_info info;
+	unsigned slot;
+};
+
+static char dir[64];
+static struct urxe_fabric_spec spec;
+static struct urxe_sim *sim;
+static struct urxe_sim_end *raw, *end;
+static struct urxe_gate *gate;
+static struct member m[MEMBERS];
+
+/* ---- setting up ---- */
+
+static int open_gate(struct urxe_gate **g, char *err, size_t errlen)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+
+	return urxe_gate_open(g, &spec, &cfg, &urxe_link_sim_ops, end, true, err, errlen);
+}
+
+static void begin_gate(void)
+{
+	char err[300];
+
+	CU_ASSERT_EQUAL_FATAL(open_gate(&gate, err, sizeof(err)), 0);
+}
+
+static void join(struct member *x)
+{
+	struct urxe_port_config cfg = {.host = true, .vlan = URXE_NO_VLAN, .name = "urxe0"};
+	uint8_t gids[2][16];
+
+	snprintf(cfg.port, sizeof(cfg.port), "fabric,dir=%s", dir);
+	CU_ASSERT_EQUAL_FATAL(OPS->fabric(&cfg, &x->f), 0);
+	CU_ASSERT_EQUAL_FATAL(OPS->open(x->f, &cfg, NULL, 4200, &x->link, &x->info), 0);
+	x->slot = urxe_fabric_slot(x->f);
+	gid_of("10.9.0.1", gids[0]);
+	gid_of("fd00::1", gids[1]);
+	urxe_fabric_addr_set(x->f, (const uint8_t(*)[16])gids, 2, NULL);
+}
+
+static void leave(struct member *x)
+{
+	OPS->close(x->link);
+	urxe_fabric_put(x->f);
+}
+
+static void set_up(void)
+{
+	strcpy(dir, "/tmp/urxe-test-XXXXXX");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	memset(&spec, 0, sizeof(spec));
+	strcpy(spec.dir, dir);
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	raw = urxe_sim_end(sim, NULL);
+	end = urxe_sim_end(sim, NULL);
+	begin_gate();
+	for (unsigned i = 0; i < MEMBERS; i++)
+		join(&m[i]);
+}
+
+static void tear_down(void)
+{
+	char cmd[128];
+
+	for (unsigned i = 0; i < MEMBERS; i++)
+		leave(&m[i]);
+	urxe_gate_close(gate);
+	gate = NULL;
+	drain(sim, raw);
+	CU_ASSERT_EQUAL(urxe_sim_buffers(sim), 0);
+	urxe_sim_destroy(sim);
+	snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
+	CU_ASSERT_EQUAL(system(cmd), 0); // NOLINT: of this program's own making
+}
+
+static uint64_t count(enum urxe_gate_counter c)
+{
+	uint64_t v[URXE_GATE_COUNTERS];
+
+	urxe_gate_counters(gate, v);
+	return v[c];
+}
+
+/* ---- frames ---- */
+
+static void put_icrc(uint8_t *p, uint32_t len)
+{
+	urxe_icrc_put(p + len - URXE_ICRC_LEN,
+		      urxe_icrc(p + ETH_LEN, true, len - AT_BTH - URXE_ICRC_LEN));
+}
+
+static uint32_t put_ip(uint8_t *p, const char *from, const char *to, uint32_t dqpn,
+		       uint32_t payload)
+{
+	uint32_t len = AT_BTH + URXE_BTH_LEN + payload + URXE_ICRC_LEN;
+	uint8_t gid[16];
+
+	memset(p, 0, len);
+	urxe_put16(p + 12, ETHERTYPE_IPV4);
+	p[ETH_LEN] = 0x45;
+	p[ETH_LEN + 1] = 0x6a; /* DSCP 26, ECT(0) */
+	urxe_put16(p + ETH_LEN + 2, (uint16_t)(len - ETH_LEN));
+	p[ETH_LEN + 6] = 0x40;
+	p[ETH_LEN + 8] = 64;
+	p[ETH_LEN + 9] = PROTO_UDP;
+	gid_of(from, gid);
+	memcpy(p + ETH_LEN + 12, gid + 12, 4);
+	gid_of(to, gid);
+	memcpy(p + ETH_LEN + 16, gid + 12, 4);
+	urxe_put16(p + ETH_LEN + 10, urxe_sum_fold(urxe_sum(0, p + ETH_LEN, IPV4_LEN)));
+	urxe_put16(p + AT_BTH - UDP_LEN, 0xc123);
+	urxe_put16(p + AT_BTH - UDP_LEN + 2, URXE_UDP_DPORT);
+	urxe_put16(p + AT_BTH - UDP_LEN + 4, (uint16_t)(len - ETH_LEN - IPV4_LEN));
+	p[AT_BTH] = 4; /* RC SEND only */
+	urxe_put24(p + AT_BTH + 5, dqpn);
+	for (uint32_t i = 0; i < payload; i++)
+		p[AT_BTH + URXE_BTH_LEN + i] = (uint8_t)i;
+	return len;
+}
+
+/* From the outside: to the gateway's MAC, complete. */
+static uint32_t from_outside(uint8_t *p, const char *from, uint32_t dqpn, uint32_t payload)
+{
+	uint32_t len = put_ip(p, from, "10.9.0.1", dqpn, payload);
+
+	memcpy(p, mac1, 6);
+	memcpy(p + 6, mac2, 6);
+	put_icrc(p, len);
+	return len;
+}
+
+static void arrive(const uint8_t *p, uint32_t len)
+{
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_put(end, p, len), 0);
+	urxe_gate_turn(gate);
+}
+
+/* Turns, and all that the raw end gets: the last RoCEv2 frame stays in @p. */
+static unsigned sent_out(uint8_t *p, uint32_t *len)
+{
+	uint8_t buf[2048], arp[42];
+	unsigned n = 0;
+	uint32_t got;
+
+	for (unsigned turn = 0; turn < 20; turn++) {
+		urxe_gate_turn(gate);
+		while (urxe_sim_step(sim))
+			;
+		while ((got = urxe_sim_recv(raw, buf, sizeof(buf)))) {
+			struct urxe_frame f = {.data = buf, .len = got};
+
+			if (urxe_frame_roce(&f)) {
+				memcpy(p, buf, got);
+				*len = got;
+				n++;
+			} else if (urxe_get16(buf + 12) == ETHERTYPE_ARP && buf[21] == 1 &&
+				   buf[41] == 2) {
+				/* 10.9.0.2 says where it is. */
+				memcpy(arp, mac1, 6);
+				memcpy(arp + 6, mac2, 6);
+				unhex("080600010800060400025254", arp + 12);
+				memcpy(arp + 22, mac2, 6);
+				memcpy(arp + 28, buf + 38, 4);
+				memcpy(arp + 32, mac1, 6);
+				memcpy(arp + 38, buf + 28, 4);
+				urxe_sim_put(end, arp, 42);
+			}
+		}
+	}
+	return n;
+}
+
+/* A member's frame, to the gateway. */
+static int give(struct member *x, const uint8_t *p, uint32_t len)
+{
+	uint8_t gid[16], mac[6];
+	struct urxe_frame f;
+	int err;
+
+	gid_of("10.9.0.2", gid);
+	err = OPS->resolve(x->link, gid, mac);
+	if (err)
+		return err;
+	CU_ASSERT(OPS->far(x->link, mac));
+	while ((err = OPS->reserve(x->link, 0, mac, FAR_QPN, len, &f)) == EINPROGRESS) {
+		urxe_gate_turn(gate);
+		OPS->rx(x->link, 0, &f, 1);
+		sched_yield();
+	}
+	if (err)
+		return err;
+	memcpy(f.data, p, len);
+	memcpy(f.data, mac, 6);
+	f.len = len;
+	f.flags = URXE_FRAME_NO_ICRC;
+	OPS->commit(x->link, 0, &f);
+	OPS->tx(x->link, 0, NULL, 0);
+	return 0;
+}
+
+/* What a member has received: how many frames; the last one's bytes in @p. */
+static unsigned take(struct member *x, uint8_t *p, uint32_t *len, uint32_t *flags)
+{
+	struct urxe_frame f[16];
+	unsigned n = OPS->rx(x->link, 0, f, 16);
+
+	if (n && p) {
+		*len = f[n - 1].len;
+		*flags = f[n - 1].flags;
+		memcpy(p, f[n - 1].rest ? f[n - 1].rest : f[n - 1].data, f[n - 1].len);
+	}
+	OPS->free(x->link, 0, f, n);
+	return n;
+}
+
+/* The first frame waits until the ring is there. */
+static unsigned received(struct member *x, uint8_t *p, uint32_t *len, uint32_t *flags)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < 20000 && !n; i++) {
+		urxe_gate_turn(gate);
+		n = take(x, p, len, flags);
+		if (!n)
+			sched_yield();
+	}
+	return n;
+}
+
+/* ---- tests ---- */
+
+static void test_out(void)
+{
+	uint8_t p[2048], out[2048];
+	uint32_t len, got = 0;
+
+	set_up();
+	len = put_ip(p, "10.9.0.1", "10.9.0.2", FAR_QPN, 1024);
+	CU_ASSERT_EQUAL_FATAL(give(&m[0], p, len), 0);
+	CU_ASSERT_EQUAL_FATAL(sent_out(out, &got), 1);
+	CU_ASSERT_EQUAL_FATAL(got, len);
+	CU_ASSERT(!memcmp(out, mac2, 6) && !memcmp(out + 6, mac1, 6));
+	/* The ICRC is made, the rest as it was but for the id and its checksum. */
+	CU_ASSERT_EQUAL(urxe_icrc_get(out + got - 4),
+			urxe_icrc(out + ETH_LEN, true, got - AT_BTH - 4));
+	CU_ASSERT_EQUAL(out[ETH_LEN + 1], 0x6a);
+	CU_ASSERT(!memcmp(out + ETH_LEN + 12, p + ETH_LEN + 12, len - ETH_LEN - 12 - 4));
+	CU_ASSERT_EQUAL(urxe_sum_fold(urxe_sum(0, out + ETH_LEN, IPV4_LEN)), 0);
+	/* Now the neighbour is known: no waiting. */
+	for (unsigned i = 0; i < 10; i++)
+		CU_ASSERT_EQUAL(give(&m[i % MEMBERS], p, len), 0);
+	CU_ASSERT_EQUAL(sent_out(out, &got), 10);
+	CU_ASSERT_EQUAL(count(URXE_GATE_out_packets), 11);
+	tear_down();
+}
+
+/* Nobody answers for one address: what goes to others goes on. */
+static void test_out_waits(void)
+{
+	uint8_t p[2048], out[2048];
+	uint32_t len, got;
+
+	set_up();
+	for (unsigned i = 0; i < 100; i++) {
+		len = put_ip(p, "10.9.0.1", "10.9.0.77", FAR_QPN, 64);
+		CU_ASSERT_EQUAL(give(&m[0], p, len), 0);
+		urxe_gate_turn(gate);
+	}
+	/* Of a flow so many wait. */
+	CU_ASSERT_EQUAL(count(URXE_GATE_out_no_room), 36);
+	len = put_ip(p, "10.9.0.1", "10.9.0.2", FAR_QPN, 64);
+	CU_ASSERT_EQUAL(give(&m[0], p, len), 0);
+	CU_ASSERT_EQUAL(sent_out(out, &got), 1);
+	for (unsigned i = 0; i < 40; i++) {
+		urxe_sim_advance(sim, urxe_sim_now(sim) + 200 * URXE_MSEC);
+		urxe_gate_turn(gate);
+	}
+	CU_ASSERT_EQUAL(count(URXE_GATE_out_unreachable), 64);
+	tear_down();
+}
+
+static void mangle(uint8_t *p, uint32_t *len, unsigned how)
+{
+	switch (how) {
+	case 0: /* cut off */
+		*len = AT_BTH + 4;
+		break;
+	case 1:
+		p[ETH_LEN] = 0x46;
+		break;
+	case 2: /* longer than the frame */
+		urxe_put16(p + ETH_LEN + 2, 4000);
+		break;
+	case 3: /* UDP and IP disagree */
+		urxe_put16(p + AT_BTH - UDP_LEN + 4, 0xffff);
+		break;
+	case 4: /* no room for a BTH */
+		urxe_put16(p + ETH_LEN + 2, IPV4_LEN + UDP_LEN + 8);
+		urxe_put16(p + AT_BTH - UDP_LEN + 4, UDP_LEN + 8);
+		break;
+	case 5: /* a fragment */
+		p[ETH_LEN + 6] = 0x20;
+		break;
+	case 6: /* another port */
+		urxe_put16(p + AT_BTH - UDP_LEN + 2, 53);
+		break;
+	case 7: /* another protocol */
+		p[ETH_LEN + 9] = 6;
+		break;
+	case 8:
+		urxe_put16(p + 12, ETHERTYPE_ARP);
+		break;
+	case 9:
+		urxe_put16(p + 12, ETHERTYPE_IPV6);
+		break;
+	case 10:
+		urxe_put16(p + 12, ETHERTYPE_VLAN);
+		break;
+	default: /* to itself */
+		memcpy(p + ETH_LEN + 16, p + ETH_LEN + 12, 4);
+		break;
+	}
+}
+
+#define MANGLED 12
+
+/* What is no packet of a member's does not leave. */
+static void test_out_hostile(void)
+{
+	uint8_t p[4096], out[2048];
+	uint32_t len, got;
+
+	set_up();
+	for (unsigned i = 0; i < MANGLED; i++) {
+		len = put_ip(p, "10.9.0.1", "10.9.0.2", FAR_QPN, 256);
+		mangle(p, &len, i);
+		CU_ASSERT_EQUAL(give(&m[0], p, len), 0);
+		CU_ASSERT_EQUAL(sent_out(out, &got), 0);
+		CU_ASSERT_EQUAL(count(URXE_GATE_out_bad), i + 1);
+	}
+	len = put_ip(p, "10.9.0.66", "10.9.0.2", FAR_QPN, 256);
+	CU_ASSERT_EQUAL(give(&m[0], p, len), 0);
+	CU_ASSERT_EQUAL(sent_out(out, &got), 0);
+	CU_ASSERT_EQUAL(count(URXE_GATE_out_source), 1);
+	len = put_ip(p, "10.9.0.1", "10.9.0.2", FAR_QPN, 2048);
+	CU_ASSERT_EQUAL(give(&m[0], p, len), 0);
+	CU_ASSERT_EQUAL(sent_out(out, &got), 0);
+	CU_ASSERT_EQUAL(count(URXE_GATE_out_too_long), 1);
+	CU_ASSERT_EQUAL(count(URXE_GATE_out_packets), 0);
+	tear_down();
+}
+
+static void test_in(void)
+{
+	uint8_t p[2048], in[4096];
+	uint32_t len, got = 0, flags = 0;
+
+	set_up();
+	len = from_outside(p, "10.9.0.2", m[1].slot << 16 | 5, 1024);
+	arrive(p, len);
+	CU_ASSERT_EQUAL_FATAL(received(&m[1], in, &got, &flags), 1);
+	CU_ASSERT_EQUAL(got, len);
+	CU_ASSERT(flags & URXE_FRAME_NO_ICRC);
+	CU_ASSERT(!memcmp(in, m[1].info.mac, 6));
+	CU_ASSERT(!memcmp(in + 12, p + 12, len - 12 - 4));
+	CU_ASSERT_EQUAL(take(&m[0], NULL, NULL, NULL), 0);
+	/* With the ring there, straight into it. */
+	for (unsigned i = 0; i < 10; i++)
+		arrive(p, len);
+	CU_ASSERT_EQUAL(take(&m[1], in, &got, &flags), 10);
+	CU_ASSERT_EQUAL(count(URXE_GATE_in_packets), 11);
+	tear_down();
+}
+
+static void test_in_hostile(void)
+{
+	uint8_t p[2048], in[4096];
+	uint32_t len, got, flags;
+
+	set_up();
+	/* One that nobody has. */
+	arrive(p, from_outside(p, "10.9.0.2", 200 << 16 | 5, 64));
+	CU_ASSERT_EQUAL(count(URXE_GATE_in_nobody), 1);
+	/* The gateway's own slot is no process's. */
+	arrive(p,
+	       from_outside(p, "10.9.0.2", urxe_fabric_slot(urxe_gate_fabric(gate)) << 16 | 5, 64));
+	CU_ASSERT_EQUAL(count(URXE_GATE_in_nobody), 2);
+	arrive(p, from_outside(p, "10.9.0.1", m[0].slot << 16 | 5, 64));
+	CU_ASSERT_EQUAL(count(URXE_GATE_in_source), 1);
+	/* The outer port sees to these. */
+	len = from_outside(p, "10.9.0.2", m[0].slot << 16 | 5, 64);
+	p[len - 1] ^= 1;
+	arrive(p, len);
+	CU_ASSERT_EQUAL(counter(urxe_gate_port(gate), "rx_icrc"), 1);
+	len = from_outside(p, "10.9.0.2", m[0].slot << 16 | 5, 64);
+	arrive(p, len - 20);
+	CU_ASSERT_EQUAL(counter(urxe_gate_port(gate), "rx_ip_length"), 1);
+	/* A MAD that is none reaches at most one who refuses it. */
+	for (unsigned i = 0; i < 64; i++)
+		arrive(p, from_outside(p, "10.9.0.2", 1, i * 4));
+	for (unsigned i = 0; i < 100; i++)
+		urxe_gate_turn(gate);
+	while (take(&m[0], in, &got, &flags) + take(&m[1], in, &got, &flags))
+		;
+	CU_ASSERT_EQUAL(urxe_gate_turn(gate), false);
+	tear_down();
+}
+
+/* One member reads nothing: what comes for it is lost, and for the other one nothing is. */
+static void test_slow(void)
+{
+	uint8_t p[2048];
+	uint32_t len[MEMBERS], got = 0;
+
+	set_up();
+	for (unsigned i = 0; i < MEMBERS; i++) {
+		len[i] = from_outside(p, "10.9.0.2", m[i].slot << 16 | 5, 1024);
+		arrive(p, len[i]);
+		CU_ASSERT_EQUAL_FATAL(received(&m[i], NULL, NULL, NULL), 1);
+	}
+	for (unsigned i = 0; i < 3000; i++) {
+		from_outside(p, "10.9.0.2", m[0].slot << 16 | 5, 1024);
+		arrive(p, len[0]);
+		from_outside(p, "10.9.0.2", m[1].slot << 16 | 5, 1024);
+		arrive(p, len[1]);
+		got += take(&m[1], NULL, NULL, NULL);
+	}
+	CU_ASSERT_EQUAL(got, 3000);
+	CU_ASSERT(count(URXE_GATE_in_full) > 2000);
+	/* It reads on: what is in its ring is whole. */
+	CU_ASSERT(take(&m[0], NULL, NULL, NULL) > 0);
+	tear_down();
+}
+
+static void test_groups(void)
+{
+	uint8_t group[16], p[2048], buf[2048], in[4096];
+	uint32_t len, got = 0, flags = 0;
+	unsigned reports = 0;
+
+	set_up();
+	gid_of("239.1.2.3", group);
+	CU_ASSERT_EQUAL(urxe_fabric_group_join(m[1].f, group), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		urxe_gate_turn(gate);
+		urxe_sim_advance(sim, urxe_sim_now(sim) + 100 * URXE_MSEC);
+		while (urxe_sim_recv(raw, buf, sizeof(buf)))
+			reports += buf[ETH_LEN + 9] == PROTO_IGMP;
+	}
+	CU_ASSERT_EQUAL(reports, 2);
+	len = put_ip(p, "10.9.0.2", "239.1.2.3", 0xffffff, 64);
+	urxe_mcast_mac(group, p);
+	memcpy(p + 6, mac2, 6);
+	put_icrc(p, len);
+	arrive(p, len);
+	CU_ASSERT_EQUAL(received(&m[1], in, &got, &flags), 1);
+	CU_ASSERT_EQUAL(got, len);
+	CU_ASSERT_EQUAL(take(&m[0], NULL, NULL, NULL), 0);
+	urxe_fabric_group_leave(m[1].f, group);
+	urxe_gate_turn(gate);
+	arrive(p, len);
+	CU_ASSERT_EQUAL(counter(urxe_gate_port(gate), "rx_mcast_not_joined"), 1);
+	tear_down();
+}
+
+/* One at a time; the file tells of it, and nobody leads outside when it is gone. */
+static void test_one(void)
+{
+	struct urxe_gate_info info;
+	struct urxe_gate *other;
+	uint8_t gid[16], mac[6];
+	char err[300];
+
+	set_up();
+	gid_of("10.9.0.2", gid);
+	CU_ASSERT_EQUAL(urxe_gate_look(&spec, &info), 0);
+	CU_ASSERT_EQUAL(info.pid, getpid());
+	CU_ASSERT_EQUAL(info.l3_mtu, 1500);
+	CU_ASSERT_EQUAL(info.num_ips, 2);
+	CU_ASSERT_EQUAL(open_gate(&other, err, sizeof(err)), EBUSY);
+	CU_ASSERT_PTR_NOT_NULL(strstr(err, "is the gateway"));
+	CU_ASSERT_EQUAL(OPS->resolve(m[0].link, gid, mac), 0);
+	urxe_gate_close(gate);
+	CU_ASSERT_EQUAL(urxe_gate_look(&spec, &info), ENOENT);
+	CU_ASSERT_EQUAL(OPS->resolve(m[0].link, gid, mac), EHOSTUNREACH);
+	/* Another one: members find it by themselves. */
+	begin_gate();
+	CU_ASSERT_EQUAL(OPS->resolve(m[0].link, gid, mac), 0);
+	CU_ASSERT(OPS->far(m[0].link, mac));
+	CU_ASSERT_FALSE(OPS->far(m[0].link, m[0].info.mac));
+	tear_down();
+}
+
+/* A file is as anybody has written it who may write to the folder. */
+static void test_file(void)
+{
+	static const char *const texts[] = {"",
+					    "mtu 99999999999\n",
+					    "mtu -1\nip 10.0.0.1/24\n",
+					    "mtu 0\n",
+					    "port x",
+					    "ip 1\nmtu 1500 0\n\n\nip ::1/0"};
+	struct urxe_gate_info info;
+	char path[100];
+	FILE *f;
+
+	set_up();
+	snprintf(path, sizeof(path), "%s/gateway", dir);
+	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		f = fopen(path, "r+e");
+		CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+		CU_ASSERT_EQUAL(ftruncate(fileno(f), 0), 0);
+		fputs(texts[i], f);
+		fclose(f);
+		CU_ASSERT_EQUAL(urxe_gate_look(&spec, &info), i < 5 ? ENOENT : 0);
+		CU_ASSERT(i < 5 || !info.num_ips);
+	}
+	tear_down();
+}
+
+URXE_TEST_MAIN("gate", T(test_out), T(test_out_waits), T(test_out_hostile), T(test_in),
+	       T(test_in_hostile), T(test_slow), T(test_groups), T(test_one), T(test_file))
