@@ -4,6 +4,10 @@
 
 #include "tool.h"
 
+#ifndef URXE_NAME
+#define URXE_NAME "urxe"
+#endif
+
 int tool_fail(const char *fmt, ...)
 {
 	char line[1024];
@@ -12,6 +16,6 @@ int tool_fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "urxe: %s\n", line);
+	fprintf(stderr, URXE_NAME ": %s\n", line);
 	return TOOL_EXIT_USAGE;
 }

@@ -211,6 +211,7 @@ static void put_device(FILE *out, struct json_object *d)
 	put_objects(out, d);
 	put_counters(out, "port", tool_json_get(d, "port"));
 	put_counters(out, "transport", tool_json_get(d, "transport"));
+	put_counters(out, "gateway", tool_json_get(d, "gateway"));
 	put_groups(out, d);
 	put_cqs(out, d);
 	put_qps(out, d);

@@ -17,6 +17,7 @@ import crowd
 import fabric
 import fabric_live
 import fabric_places
+import gateway
 import udp
 import view
 import frames
@@ -615,5 +616,5 @@ TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
          'address': address, 'icmp': icmp, 'status': status,
          'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,
-         'fabric_places': fabric_places.places, 'view': view.view,
+         'fabric_places': fabric_places.places, 'gateway': gateway.gateway, 'view': view.view,
          'udp': udp.udp, 'crowd': crowd.crowds}

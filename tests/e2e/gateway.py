@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Beyond the host: two machines, which are network namespaces joined by a veth pair, with a fabric each, and an urxed that
+carries packets between its fabric and the interface. Run by root, who makes the machines; programs and urxed run as nobody,
+urxed with CAP_NET_RAW alone.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import fabric
+import node
+
+URXED = os.path.join(node.BUILD, 'tools', 'urxed')
+NET = {'a': ('10.0.0.1', 'fd00::1'), 'b': ('10.0.0.2', 'fd00::2')}
+OWN_NET = {'a': ('10.177.0.1', 'fd77:177::1'), 'b': ('10.177.0.2', 'fd77:177::2')} # not this machine's
+
+# name, server, client, IPv6 too, what the server must have said first (None: it listens), what the client must say
+PAIRS = [
+    ('rping', 'rping -s -a {a} -p {p} -V -C 200', 'rping -c -a {a} -p {p} -V -v -C 200', True, None, r'rdma-ping-199'),
+    ('ib_write_bw', 'ib_write_bw -n 500 -p {p}', 'ib_write_bw -n 500 -p {p} {a}', False, None, r'BW average'),
+    ('ib_send_bw -R', 'ib_send_bw -R -n 500 -p {p}', 'ib_send_bw -R -n 500 -p {p} {a}', False, None, r'BW average'),
+    ('ib_read_bw', 'ib_read_bw -n 200 -p {p}', 'ib_read_bw -n 200 -p {p} {a}', False, None, r'BW average'),
+    ('ibv_rc_pingpong', 'ibv_rc_pingpong -g 0 -c -p {p}', 'ibv_rc_pingpong -g 0 -c -p {p} {a}', False, None, r'iters in'),
+    ('ibv_ud_pingpong', 'ibv_ud_pingpong -g 0 -s 1000 -p {p}', 'ibv_ud_pingpong -g 0 -s 1000 -p {p} {a}', False, None,
+     r'iters in'),
+    ('udaddy', 'udaddy -c 20', 'udaddy -s {a} -c 20', False, None, r'return status 0'),
+    ('mckey', 'stdbuf -oL mckey -m 239.1.2.3', 'mckey -m 239.1.2.3 -s', False, r'joined dgid', r'return status 0'),
+]
+
+
+def sh(*command):
+    subprocess.run(command, check=True, capture_output=True)
+
+
+class Machine(fabric.Fabric):
+    """A fabric of a user; where it is in a folder of its own, several may be on one machine."""
+    enter, port_name = [], 'fabric'
+
+    def popen(self, name, command, **env):
+        with open('%s/%s.out' % (self.folder, name), 'w') as out:
+            child = subprocess.Popen([*self.enter, *command], stdin=subprocess.DEVNULL, stdout=out,
+                                     stderr=subprocess.STDOUT, env=self.environ(**env), start_new_session=True)
+        self.children.append(child)
+        return child
+
+    def urxed(self, name, user, *options):
+        """An urxed, once it says that it is there; or None."""
+        child = self.popen(name, [*user, URXED, '--log', 'info', *options])
+        return child if fabric.until(lambda: 'is the way out' in self.said(name), child, 30) else None
+
+    def start(self, command, name, before=(), **env):
+        return self.popen(name, [*self.user, *before, fabric.TOOL, 'run', '--port', self.port_name, '--', 'sh', '-c',
+                                 'exec ' + command], **env)
+
+    def alone(self, port, command, name, **env):
+        """A program that has a port of its own."""
+        return self.popen(name, [*(self.user if 'iface=v' not in port[1] else []), fabric.TOOL, 'run', *port, '--', 'sh', '-c',
+                                 'exec ' + command], **env)
+
+
+class Namespace(Machine):
+    """A machine that is a network namespace."""
+
+    def __init__(self, which):
+        super().__init__()
+        self.which = which
+        self.holder = subprocess.Popen(['unshare', '-n', 'sleep', 'infinity'])
+        self.children.append(self.holder)
+        own = os.readlink('/proc/self/ns/net')
+        end = time.monotonic() + 20
+        while os.readlink('/proc/%d/ns/net' % self.holder.pid) == own and time.monotonic() < end:
+            time.sleep(0.01)
+        self.enter = ['nsenter', '-t', str(self.holder.pid), '-n']
+        self.v4, self.v6 = NET[which]
+
+    def __exit__(self, *args):
+        self.holder.kill()
+        self.holder.wait()
+        super().__exit__(*args)
+
+    def ip(self, *words):
+        sh(*self.enter, 'ip', *words)
+
+    def gate(self, name='urxed'):
+        """On its interface."""
+        raw = ['setpriv', '--reuid', str(fabric.NOBODY), '--regid', str(fabric.NOBODY), '--clear-groups',
+               '--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
+        return self.urxed(name, raw, '--port', 'net_af_packet0,iface=v' + self.which)
+
+
+class Two:
+    """Two machines, each with an address of each family on its end of a veth pair."""
+
+    def __init__(self, mtu=1500):
+        self.a, self.b = Namespace('a'), Namespace('b')
+        sh('ip', 'link', 'add', 'va', 'mtu', str(mtu), 'netns', str(self.a.holder.pid), 'type', 'veth',
+           'peer', 'name', 'vb', 'mtu', str(mtu), 'netns', str(self.b.holder.pid))
+        for m in (self.a, self.b):
+            m.ip('addr', 'add', m.v4 + '/24', 'dev', 'v' + m.which)
+            m.ip('addr', 'add', m.v6 + '/64', 'dev', 'v' + m.which, 'nodad')
+            m.ip('link', 'set', 'lo', 'up')
+            m.ip('link', 'set', 'v' + m.which, 'up')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.a.__exit__(*args)
+        self.b.__exit__(*args)
+
+    def reports(self):
+        return [node.read('%s/%s' % (m.folder, f)) for m in (self.a, self.b) for f in m.reports()]
+
+    def said(self):
+        return ''.join('%s: %s\n' % (m.which, m.said('urxed')) for m in (self.a, self.b))
+
+
+LINKS = {'vhost': ('net_vhost0,iface=%s/u', 'net_virtio_user0,path=%s/u'),
+         'memif': ('net_memif0,role=server,socket=%s/m,socket-abstract=no', 'net_memif0,role=client,socket=%s/m,socket-abstract=no')}
+
+
+class Linked(Two):
+    """Two fabrics on this machine, whose gateways have addresses of their own on a link between processes."""
+
+    def __init__(self, link):
+        self.a, self.b = Machine(), Machine()
+        self.link = [text % self.a.folder for text in LINKS[link]]
+        for m, which in ((self.a, 'a'), (self.b, 'b')):
+            m.which = which
+            m.v4, m.v6 = OWN_NET[which]
+            m.port_name = 'fabric,dir=%s/f' % m.folder
+
+    def options(self, m):
+        return ['--port', self.link[m is self.b], '--ip', m.v4 + '/24', '--ip', m.v6 + '/64', '--mtu', '4096']
+
+    def gate(self, m):
+        return m.urxed('urxed', m.user, '--fabric', m.folder + '/f', *self.options(m))
+
+
+class Pair:
+    """A server on one machine, a client on the other one."""
+
+    def __init__(self, server, client, row, address, port, alone=None):
+        self.on, self.to, self.row, self.tag = server, client, row, 'p%d' % port
+        self.fill = lambda text: text.replace('{a}', address).replace('{p}', str(port))
+        self.port, self.client = port, None
+        self.file = '%s/%s.ready' % (server.folder, self.tag)
+        self.alone = alone
+        self.server = server.start(self.fill(row[1]), self.tag + 's', URXE_READY_FILE=self.file)
+
+    def listens(self):
+        if self.row[4]:
+            return re.search(self.row[4], self.on.said(self.tag + 's'))
+        out = subprocess.run([*self.on.enter, 'ss', '-Hltn', 'sport', '=', ':%d' % self.port], capture_output=True, text=True).stdout
+        return os.path.exists(self.file) or out
+
+    def ready(self, timeout):
+        return fabric.until(self.listens, self.server, timeout)
+
+    def connect(self):
+        command = self.fill(self.row[2])
+        name = self.tag + 'c'
+        self.client = self.to.alone(self.alone, command, name) if self.alone else self.to.start(command, name)
+
+    def end(self, timeout):
+        """What is wrong, or None."""
+        try:
+            self.client.wait(timeout)
+            self.server.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return '%s hangs' % self.row[0]
+        if self.client.returncode or self.server.returncode:
+            return '%s: exit status %s, the server %s' % (self.row[0], self.client.returncode, self.server.returncode)
+        if not re.search(self.row[5], self.to.said(self.tag + 'c')):
+            return '%s: the client does not say %s' % (self.row[0], self.row[5])
+        return None
+
+    def said(self):
+        return ''.join(m.said(self.tag + x)[-700:] + '\n--\n' for m, x in ((self.to, 'c'), (self.on, 's')))
+
+
+def run(pairs, timeout):
+    """All at once: what is wrong, or None; and what those said who tell it."""
+    for p in pairs:
+        if not p.ready(timeout):
+            return '%s: the server does not listen' % p.row[0], p.said()
+    for p in pairs:
+        p.connect()
+    problems = [(p.end(timeout), p.said()) for p in pairs]
+    return next((p for p in problems if p[0]), (None, ''))
+
+
+def told(report, title, problem, two, said=''):
+    if not problem and two.reports():
+        problem, said = 'a sanitizer reports', ''.join(two.reports())
+    fabric.told(report, title, problem, two.said()[-900:] + said)
+
+
+def missing(row):
+    return next((c for c in (row[1], row[2]) if not shutil.which(c.replace('stdbuf -oL ', '').split()[0])), None)
+
+
+def one_by_one(report, two, timeout):
+    port = 7500
+    for row in PAIRS:
+        for way, (on, to) in {'a to b': (two.b, two.a), 'b to a': (two.a, two.b)}.items():
+            for address in (on.v4, on.v6) if row[3] else (on.v4,):
+                title = 'gateway: %s, %s, %s' % (row[0], way, 'IPv6' if ':' in address else 'IPv4')
+                if not report.wanted(title):
+                    continue
+                if missing(row):
+                    report.skip(title, missing(row).split()[0] + ' is not installed')
+                    continue
+                port += 1
+                pair = Pair(on, to, row, address, port)
+                problem, said = run([pair], timeout)
+                told(report, title, problem, two, said)
+
+
+def at_once(report, two, timeout):
+    """Four processes on each machine, and a pair that stays on one."""
+    title = 'gateway: four pairs at once, both ways, and one on a machine'
+    if not report.wanted(title):
+        return
+    long = ('rping', 'rping -s -a {a} -p {p} -V -C 2000', 'rping -c -a {a} -p {p} -V -v -C 2000', True, None, r'rdma-ping-1999')
+    write = PAIRS[1]
+    pairs = [Pair(two.b, two.a, long, two.b.v4, 7601), Pair(two.a, two.b, long, two.a.v6, 7602),
+             Pair(two.b, two.a, write, two.b.v4, 7603), Pair(two.a, two.b, write, two.a.v4, 7604),
+             Pair(two.a, two.a, long, two.a.v4, 7605)]
+    problem, said = run(pairs, timeout)
+    told(report, title, problem, two, said)
+
+
+def own_port(report, two, timeout):
+    """The other end is no urxed."""
+    for way in ('client', 'server'):
+        title = 'gateway: the %s has a port of its own' % way
+        if not report.wanted(title):
+            continue
+        # Its address is another one than the machine's: both urxed and it are on the interface.
+        own = ['--port', 'net_af_packet0,iface=vb', '--ip', '10.0.0.3/24', '--mac', '02:00:00:00:00:03']
+        if way == 'client':
+            pair = Pair(two.a, two.b, PAIRS[0], two.a.v4, 7701, own)
+        else:
+            two.b.start_was, two.b.start = two.b.start, lambda c, n, **e: two.b.alone(own, c, n, **e)
+            pair = Pair(two.b, two.a, PAIRS[0], '10.0.0.3', 7702)
+            two.b.start = two.b.start_was
+        problem, said = run([pair], timeout)
+        told(report, title, problem, two, said)
+
+
+# Programs that connect by TCP have no such address there.
+OWN = [PAIRS[0], ('ib_write_bw -R', 'ib_write_bw -R -n 500 -p {p}', 'ib_write_bw -R -n 500 -p {p} {a}', False, None, r'BW average'),
+       PAIRS[2], PAIRS[6]]
+
+
+def own_addresses(report, timeout):
+    """The gateways' links have addresses of their own, which their fabrics' programs have as well."""
+    port = 7900
+    for link in LINKS:
+        with Linked(link) as two:
+            gates = [two.gate(m) for m in (two.a, two.b)]
+            for row in OWN:
+                for address in (two.b.v4, two.b.v6) if row[3] else (two.b.v4,):
+                    title = 'gateway: %s, addresses of its own: %s, %s' % (link, row[0], 'IPv6' if ':' in address else 'IPv4')
+                    port += 1
+                    if not report.wanted(title):
+                        continue
+                    problem, said = 'urxed does not start', ''
+                    if all(gates):
+                        problem, said = run([Pair(two.b, two.a, row, address, port)], timeout)
+                    told(report, title, problem, two, said)
+            title = 'gateway: %s, the other end has the port alone' % link
+            if all(gates) and report.wanted(title):
+                os.kill(gates[1].pid, signal.SIGTERM)
+                status = gates[1].wait(timeout)
+                pair = Pair(two.a, two.b, PAIRS[0], two.a.v4, port + 50, two.options(two.b))
+                problem, said = run([pair], timeout)
+                told(report, title, 'urxed ended with %d' % status if status else problem, two, said)
+
+
+def second(report, two):
+    title = 'gateway: a second urxed is told who has the fabric'
+    if not report.wanted(title):
+        return
+    pid = re.search(r'process (\d+) is the gateway', (two.a.gate(name='second') or '') and '' or two.a.said('second'))
+    told(report, title, None if pid else 'it does not say', two, two.a.said('second'))
+
+
+def shown(report, two):
+    title = 'gateway: urxe status shows it'
+    if not report.wanted(title):
+        return
+    out = subprocess.run([*two.a.user, fabric.TOOL, 'status'], capture_output=True, text=True, env=two.a.environ()).stdout
+    good = re.search(r'process \d+: urxed', out) and re.search(r'gateway +out_packets \d+', out)
+    told(report, title, None if good else 'it does not', two, out)
+
+
+def restarted(report, two, timeout):
+    """urxed is killed under traffic, and started again: the connection goes on."""
+    title = 'gateway: killed and restarted under traffic, three times'
+    if not report.wanted(title):
+        return two.a.last
+    row = ('rping', 'rping -s -a {a} -p {p} -V', 'stdbuf -oL rping -c -a {a} -p {p} -V -v', True, None, '')
+    pair = Pair(two.b, two.a, row, two.b.v4, 7801)
+    problem = None if pair.ready(timeout) else 'the server does not listen'
+    pings = lambda: two.a.said('p7801c').count('ping data')
+    if not problem:
+        pair.connect()
+    for i in range(3):
+        was = pings()
+        if problem or not fabric.until(lambda: pings() > was + 100, pair.client, timeout):
+            problem = problem or 'round %d: there are no pings' % i
+            break
+        os.kill(two.a.last.pid, signal.SIGKILL)
+        two.a.last.wait()
+        two.a.last = two.a.gate(name='urxed')
+        if not two.a.last:
+            problem = 'round %d: urxed does not come back' % i
+    was = pings()
+    if not problem and not fabric.until(lambda: pings() > was + 100, pair.client, timeout):
+        problem = 'the pings end'
+    for child in (pair.client, pair.server):
+        if child and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    told(report, title, problem, two, pair.said())
+    return None
+
+
+def without(report, two, timeout):
+    """Nobody leads outside: the program is told at once, and its log says what to do."""
+    title = 'gateway: without one a connection fails, and the log says what to do'
+    if not report.wanted(title):
+        return
+    client = two.a.start('rping -c -a %s -C 1' % two.b.v4, 'without')
+    try:
+        client.wait(timeout)
+        problem = None if client.returncode else 'exit status 0'
+    except subprocess.TimeoutExpired:
+        problem = 'it hangs'
+    if not problem and 'urxed' not in two.a.said('without'):
+        problem = 'the log does not name urxed'
+    told(report, title, problem, two, two.a.said('without'))
+
+
+def gateway(report, kind, _why_not):
+    if os.geteuid() or not shutil.which('ip') or not shutil.which('nsenter'):
+        report.skip('gateway', 'only root can make machines, by ip and nsenter')
+        return
+    timeout = 120 if kind.endswith('sanitized') else 40
+    with Two() as two:
+        without(report, two, timeout)
+        for m in (two.a, two.b):
+            m.last = m.gate()
+            if not m.last:
+                told(report, 'gateway: urxed starts on ' + m.which, 'it does not', two)
+                return
+        one_by_one(report, two, timeout)
+        at_once(report, two, timeout)
+        own_port(report, two, timeout)
+        second(report, two)
+        shown(report, two)
+        restarted(report, two, timeout)
+    own_addresses(report, timeout)
