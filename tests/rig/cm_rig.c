@@ -41,8 +41,22 @@ static bool rig_nobody(void *arg, const struct urxe_cm_path *path)
 	return ((struct rig *)arg)->nobody;
 }
 
-static const struct urxe_cm_ops rig_ops = {rig_send, rig_now, rig_random, rig_comm_id, rig_own_gid,
-					   NULL,     free,    rig_nobody, NULL,	       NULL};
+static bool rig_far(void *arg, const struct urxe_cm_path *path)
+{
+	return ((struct rig *)arg)->far;
+}
+
+static uint8_t rig_max_mtu(void *arg, const struct urxe_cm_source *src)
+{
+	uint8_t mtu = ((struct rig *)arg)->max_mtu;
+
+	return mtu ? mtu : IBV_MTU_4096;
+}
+
+static const struct urxe_cm_ops rig_ops = {
+	rig_send, rig_now, rig_random, rig_comm_id, rig_own_gid,
+	NULL,	  free,	   rig_nobody, rig_far,	    rig_max_mtu,
+};
 
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
 {

@@ -94,6 +94,52 @@ static void asks_others(void)
 	rig_close(&r);
 }
 
+/* Comm ids from beyond a gateway are of any kind: the end of a process here says nothing of them.
+ */
+static void far_away(void)
+{
+	static const enum urxe_cm_state states[] = {
+		URXE_CM_REP_WAIT,    URXE_CM_REQ_RCVD,	URXE_CM_REP_RCVD, URXE_CM_REP_SENT,
+		URXE_CM_ESTABLISHED, URXE_CM_DREQ_SENT, URXE_CM_REQ_SENT};
+
+	for (unsigned i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		struct rig r;
+		unsigned n, sent;
+
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, states[i]);
+		r.far = r.nobody = true;
+		n = r.n_events;
+		sent = r.n_sent;
+		urxe_cm_gone(r.cm, SLOT, MASK);
+		CU_ASSERT_EQUAL(r.n_events, n);
+		CU_ASSERT_EQUAL(r.n_sent, sent);
+		CU_ASSERT_EQUAL(row(r.id), states[i]);
+		r.far = r.nobody = false;
+		rig_close(&r);
+	}
+}
+
+/* A way that carries less than ours: the REJ says what would do. */
+static void less_mtu(void)
+{
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	r.max_mtu = IBV_MTU_1024;
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_put(m, URXE_REQ_PATH_MTU, IBV_MTU_2048);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_REJ);
+	CU_ASSERT_EQUAL(urxe_mad_get16(r.sent, URXE_REJ_REASON), URXE_CM_REJ_INVALID_MTU);
+	CU_ASSERT_EQUAL(*urxe_mad_cbytes(r.sent, URXE_REJ_ARI), IBV_MTU_1024);
+	urxe_mad_put(m, URXE_REQ_PATH_MTU, IBV_MTU_1024);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REQ_RECEIVED);
+	rig_close(&r);
+}
+
 /* The handler ends its id, and any other. */
 static struct urxe_cm_id *other;
 
@@ -146,4 +192,5 @@ static void our_end(void)
 	}
 }
 
-URXE_TEST_MAIN("cm_gone", T(each_state), T(asks_others), T(in_handlers), T(our_end))
+URXE_TEST_MAIN("cm_gone", T(each_state), T(asks_others), T(far_away), T(less_mtu), T(in_handlers),
+	       T(our_end))

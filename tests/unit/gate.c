@@ -486,6 +486,112 @@ static void test_groups(void)
 	tear_down();
 }
 
+/* ---- a member's whole stack ---- */
+
+static unsigned added, removed;
+
+static void change(void *port, bool add, const uint8_t gid[16], unsigned prefix_len)
+{
+	added += add;
+	removed += !add;
+	if (add)
+		urxe_port_addr_add(port, gid, prefix_len);
+	else
+		urxe_port_addr_del(port, gid, prefix_len);
+}
+
+static int begin_send(struct urxe_port *port, struct urxe_path *path)
+{
+	struct urxe_lane *lane = urxe_port_lane(port, 0);
+	struct urxe_tx tx;
+	int err;
+
+	urxe_lane_lock(lane);
+	err = urxe_tx_begin(lane, path, FAR_QPN, &tx, URXE_BTH_LEN);
+	if (!err)
+		urxe_tx_abort(lane, &tx);
+	urxe_lane_unlock(lane);
+	return err;
+}
+
+/* Addresses and the MTU of the gateway; what is near, far, or nowhere; and that it stays so. */
+static void test_port(void)
+{
+	struct urxe_port_config cfg = {
+		.host = true, .vlan = URXE_NO_VLAN, .name = "urxe0", .mtu = 4096};
+	uint8_t own[16], far_gid[16], near_gid[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
+	struct urxe_path *far_path, *near_path;
+	struct urxe_port_info info;
+	struct urxe_port *port;
+	int i;
+
+	set_up();
+	snprintf(cfg.port, sizeof(cfg.port), "fabric,dir=%s", dir);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, OPS, NULL), 0);
+	gid_of("10.9.0.1", own);
+	gid_of("10.9.0.2", far_gid);
+	i = urxe_port_gid_find(port, own);
+	CU_ASSERT_FATAL(i >= 0);
+	urxe_port_query(port, &info);
+	CU_ASSERT(info.path_mtu == 4096 && info.far_mtu == 1024);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(port), 0);
+	far_path = path_to(port, "10.9.0.2", 0xc000);
+	near_path = path_to(port, "127.0.0.1", 0xc000);
+	CU_ASSERT_FATAL(far_path && near_path);
+	CU_ASSERT(urxe_path_far(far_path) && !urxe_path_far(near_path));
+	CU_ASSERT_EQUAL(urxe_port_path_mtu(port, (unsigned)i, far_gid), 1024);
+	CU_ASSERT_EQUAL(urxe_port_path_mtu(port, (unsigned)i, near_gid), 4096);
+	CU_ASSERT(far_path->max_len < 1500 && near_path->max_len > 4096);
+	CU_ASSERT_EQUAL(begin_send(port, far_path), EINPROGRESS);
+	urxe_gate_close(gate);
+	urxe_port_follow_host(port, change, port);
+	CU_ASSERT_EQUAL(added + removed, 0);
+	urxe_neigh_doubt(port);
+	CU_ASSERT_EQUAL(begin_send(port, far_path), EHOSTUNREACH);
+	CU_ASSERT(urxe_path_far(far_path));
+	urxe_path_destroy(far_path);
+	far_path = path_to(port, "10.9.0.3", 0xc000);
+	CU_ASSERT(urxe_path_far(far_path));
+	begin_gate();
+	urxe_port_follow_host(port, change, port);
+	CU_ASSERT_EQUAL(added + removed, 0);
+	CU_ASSERT_EQUAL(begin_send(port, far_path), EINPROGRESS);
+	urxe_path_destroy(far_path);
+	urxe_path_destroy(near_path);
+	urxe_port_destroy(port);
+	tear_down();
+}
+
+/* It comes when its members are there: they get its addresses. */
+static void test_port_early(void)
+{
+	struct urxe_port_config cfg = {
+		.host = true, .vlan = URXE_NO_VLAN, .name = "urxe0", .mtu = 4096};
+	struct urxe_path *path;
+	struct urxe_port *port;
+	uint8_t own[16];
+
+	set_up();
+	urxe_gate_close(gate);
+	snprintf(cfg.port, sizeof(cfg.port), "fabric,dir=%s", dir);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, OPS, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_start(port), 0);
+	gid_of("10.9.0.1", own);
+	CU_ASSERT(urxe_port_gid_find(port, own) < 0);
+	begin_gate();
+	added = 0;
+	urxe_port_follow_host(port, change, port);
+	CU_ASSERT(added >= 1);
+	CU_ASSERT(urxe_port_gid_find(port, own) >= 0);
+	path = path_to(port, "10.9.0.2", 0xc000);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(path);
+	CU_ASSERT_EQUAL(begin_send(port, path), EINPROGRESS);
+	CU_ASSERT(urxe_path_far(path));
+	urxe_path_destroy(path);
+	urxe_port_destroy(port);
+	tear_down();
+}
+
 /* One at a time; the file tells of it, and nobody leads outside when it is gone. */
 static void test_one(void)
 {
@@ -542,4 +648,5 @@ static void test_file(void)
 }
 
 URXE_TEST_MAIN("gate", T(test_out), T(test_out_waits), T(test_out_hostile), T(test_in),
-	       T(test_in_hostile), T(test_slow), T(test_groups), T(test_one), T(test_file))
+	       T(test_in_hostile), T(test_slow), T(test_groups), T(test_port), T(test_port_early),
+	       T(test_one), T(test_file))
