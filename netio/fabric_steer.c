@@ -92,8 +92,9 @@ unsigned fabric_steer_slot(struct fabric_link *l, const struct urxe_frame *f)
 
 	if (node)
 		return node > 0 ? (unsigned)node : FABRIC_NOBODY;
+	/* A gateway passes on ICMP errors: whoever has sent what they quote will know. */
 	if (!bth)
-		return FABRIC_NOBODY;
+		return l->is_gate ? FABRIC_ALL : FABRIC_NOBODY;
 	dqpn = urxe_bth_dqpn(f->data + bth);
 	slot = dqpn > 1 ? QPN_SLOT(dqpn) : mad_slot(l, f, bth);
 	if (slot == FABRIC_NOBODY && dqpn <= 1)

@@ -164,8 +164,10 @@ static int open_outer(struct urxe_gate *g, const struct urxe_port_config *cfg,
 	/* One lane does: one thread carries all. */
 	outer.queues = 1;
 	err = urxe_port_create(&g->port, &outer, ops, link_arg);
-	if (!err)
-		err = urxe_port_start(g->port);
+	if (err)
+		return err;
+	urxe_port_on_path_error(g->port, gate_error, g);
+	err = urxe_port_start(g->port);
 	if (!err)
 		g->lane = urxe_port_lane(g->port, 0);
 	return err;

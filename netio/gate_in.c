@@ -14,8 +14,7 @@
 
 #define INNER (&urxe_link_fabric_ops)
 
-/* Where the members with one of our addresses are. */
-static const struct gate_near *near_by(struct urxe_gate *g, unsigned own)
+const struct gate_near *gate_near(struct urxe_gate *g, unsigned own)
 {
 	const struct urxe_gid_entry *e = urxe_port_own(g->port, own);
 	uint32_t version = urxe_fabric_addrs_version(g->fabric) + 1;
@@ -147,7 +146,7 @@ static void carry(struct urxe_gate *g, const struct urxe_packet *p)
 		send_own(g, p, mac);
 		return;
 	}
-	n = near_by(g, (unsigned)p->sgid_index);
+	n = gate_near(g, (unsigned)p->sgid_index);
 	if (!n)
 		gate_count(g, URXE_GATE_in_nobody, 1);
 	else if (dqpn > 1)

@@ -13,6 +13,7 @@
 
 #include "netio/link_fabric.h"
 #include "urxe/log.h"
+#include "urxe/mad.h"
 
 #define INNER	   (&urxe_link_fabric_ops)
 #define SWEEP_NS   (10 * URXE_SEC)
@@ -206,6 +207,25 @@ static void warn_too_long(struct urxe_gate *g, const struct gate_path *p, uint32
 		urxe_config_path_mtu(atomic_load(&g->port->l3_mtu)));
 }
 
+/* As the last router on the way would. */
+static void tell(struct urxe_gate *g, const struct gate_path *p, int err, const uint8_t *bth,
+		 const uint8_t *body, uint32_t len)
+{
+	struct urxe_path_error e = {.err = err, .udp_sport = p->key.udp_sport};
+	uint8_t copy[URXE_BTH_LEN + URXE_DETH_LEN + URXE_MAD_LEN];
+
+	if (urxe_bth_dqpn(bth) != 1 || len != sizeof(copy))
+		return;
+	memcpy(copy, body, len);
+	memcpy(copy, bth, URXE_BTH_LEN);
+	e.bth = copy;
+	e.len = len;
+	memcpy(e.from, p->key.sgid, 16);
+	memcpy(e.sgid, p->key.sgid, 16);
+	memcpy(e.dgid, p->key.dgid, 16);
+	gate_error(g, &e);
+}
+
 /* 0: it is gone, or counted as lost; EAGAIN, EINPROGRESS. */
 static int send_packet(struct urxe_gate *g, struct gate_path *p, const uint8_t *bth,
 		       const uint8_t *body, uint32_t len, uint64_t now) URXE_REQUIRES(g->lane)
@@ -225,6 +245,7 @@ static int send_packet(struct urxe_gate *g, struct gate_path *p, const uint8_t *
 		return 0;
 	default:
 		gate_count(g, URXE_GATE_out_unreachable, 1);
+		tell(g, p, err, bth, body, len);
 		return 0;
 	}
 	memcpy(tx.bth, bth, URXE_BTH_LEN);

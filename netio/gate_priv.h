@@ -76,6 +76,7 @@ struct urxe_gate {
 	uint64_t warned; /* of a packet that is too long */
 	/* in */
 	struct gate_near near[URXE_PORT_MAX_GIDS];
+	struct urxe_limit errors;
 	uint32_t groups_version;
 	uint8_t (*groups)[16]; /* that members have joined, and the outer port for them */
 	unsigned num_groups;
@@ -117,7 +118,16 @@ void gate_out_fini(struct urxe_gate *g);
 
 /** gate_in - packets from the outside; true: there were some. */
 bool gate_in(struct urxe_gate *g) URXE_REQUIRES(g->lane);
+/** gate_near - where the members with the outer port's address at GID index @own are; NULL: there
+ * are none. */
+const struct gate_near *gate_near(struct urxe_gate *g, unsigned own);
 /** gate_groups - the outer port joins what members have joined. Without the lane. */
 void gate_groups(struct urxe_gate *g);
+
+/* ---- errors (gate_error.c) ---- */
+
+/** gate_error - a member's packet came nowhere: it is told if that was a MAD. As
+ * urxe_path_error_fn; with the lane. */
+void gate_error(void *gate, const struct urxe_path_error *e);
 
 #endif

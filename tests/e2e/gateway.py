@@ -346,6 +346,24 @@ def without(report, two, timeout):
     told(report, title, problem, two, two.a.said('without'))
 
 
+def nowhere(report, two, timeout):
+    """The other machine has no urxe, which its kernel says by ICMP; or there is none: the CM is told, and does not wait."""
+    for what, address in (('a host without urxe', two.b.v4), ('nobody', '10.0.0.99')):
+        title = 'gateway: a connection to %s fails' % what
+        if not report.wanted(title):
+            continue
+        client = two.a.start('rping -c -a %s -C 1 -d' % address, 'nowhere')
+        try:
+            client.wait(timeout)
+            problem = None if client.returncode else 'exit status 0'
+        except subprocess.TimeoutExpired:
+            problem = 'it hangs'
+        out = subprocess.run([*two.a.user, fabric.TOOL, 'status'], capture_output=True, text=True, env=two.a.environ()).stdout
+        if not problem and not ('CM_EVENT_UNREACHABLE' in two.a.said('nowhere') and re.search(r'\berrors [1-9]', out)):
+            problem = 'it is not told that nobody is there'
+        told(report, title, problem, two, two.a.said('nowhere') + out)
+
+
 def gateway(report, kind, _why_not):
     if os.geteuid() or not shutil.which('ip') or not shutil.which('nsenter'):
         report.skip('gateway', 'only root can make machines, by ip and nsenter')
@@ -358,6 +376,8 @@ def gateway(report, kind, _why_not):
             if not m.last:
                 told(report, 'gateway: urxed starts on ' + m.which, 'it does not', two)
                 return
+            if m is two.a:
+                nowhere(report, two, timeout)
         one_by_one(report, two, timeout)
         at_once(report, two, timeout)
         own_port(report, two, timeout)

@@ -11,6 +11,7 @@
 #include "netio/fabric_link.h"
 #include "netio/gate.h"
 #include "netio/link_fabric.h"
+#include "urxe/mad.h"
 
 #define OPS	(&urxe_link_fabric_ops)
 #define MEMBERS 2
@@ -299,6 +300,41 @@ static void test_out_waits(void)
 		urxe_gate_turn(gate);
 	}
 	CU_ASSERT_EQUAL(count(URXE_GATE_out_unreachable), 64);
+	tear_down();
+}
+
+/* A MAD that comes nowhere: all members with the address are told, by ICMP that quotes it. */
+static void test_error(void)
+{
+	uint32_t len, got = 0, flags = 0, quote = ETH_LEN + IPV4_LEN + 8;
+	uint8_t p[2048], in[4096];
+
+	set_up();
+	len = put_ip(p, "10.9.0.1", "10.9.0.77", 1, URXE_DETH_LEN + URXE_MAD_LEN);
+	CU_ASSERT_EQUAL(give(&m[0], p, len), 0);
+	for (unsigned i = 0; i < 40 && !count(URXE_GATE_errors); i++) {
+		urxe_sim_advance(sim, urxe_sim_now(sim) + 200 * URXE_MSEC);
+		urxe_gate_turn(gate);
+	}
+	CU_ASSERT_EQUAL(count(URXE_GATE_errors), 1);
+	for (unsigned i = 0; i < MEMBERS; i++) {
+		CU_ASSERT_EQUAL_FATAL(received(&m[i], in, &got, &flags), 1);
+		CU_ASSERT_EQUAL(got, quote + len - ETH_LEN - URXE_ICRC_LEN);
+		CU_ASSERT(in[ETH_LEN + 9] == PROTO_ICMP && in[quote - 8] == 3 &&
+			  in[quote - 7] == 1);
+		CU_ASSERT_EQUAL(urxe_sum_fold(urxe_sum(0, in + quote - 8, got - quote + 8)), 0);
+		CU_ASSERT(!memcmp(in + quote + 12, p + ETH_LEN + 12,
+				  len - ETH_LEN - 12 - URXE_ICRC_LEN));
+	}
+	/* Of what is none nobody is told, nor of a flood. */
+	for (unsigned i = 0; i < 30; i++) {
+		urxe_sim_advance(sim, urxe_sim_now(sim) + 20 * URXE_USEC);
+		len = put_ip(p, "10.9.0.1", "10.9.0.77", i < 2 ? FAR_QPN : 1,
+			     URXE_DETH_LEN + URXE_MAD_LEN);
+		CU_ASSERT_EQUAL(give(&m[0], p, len), 0);
+		urxe_gate_turn(gate);
+	}
+	CU_ASSERT(count(URXE_GATE_errors) >= 10 && count(URXE_GATE_errors) <= 12);
 	tear_down();
 }
 
@@ -647,6 +683,6 @@ static void test_file(void)
 	tear_down();
 }
 
-URXE_TEST_MAIN("gate", T(test_out), T(test_out_waits), T(test_out_hostile), T(test_in),
-	       T(test_in_hostile), T(test_slow), T(test_groups), T(test_port), T(test_port_early),
-	       T(test_one), T(test_file))
+URXE_TEST_MAIN("gate", T(test_out), T(test_out_waits), T(test_error), T(test_out_hostile),
+	       T(test_in), T(test_in_hostile), T(test_slow), T(test_groups), T(test_port),
+	       T(test_port_early), T(test_one), T(test_file))
