@@ -18,7 +18,8 @@
 #define INNER	  (&urxe_link_fabric_ops)
 #define L3_MTU	  9600		    /* of what members may send: the longest there is */
 #define YIELD	  20		    /* looks */
-#define NAP_NS	  (100 * URXE_USEC) /* where what comes to the outer link wakes nobody */
+#define NAP_NS	  (100 * URXE_USEC) /* at first, where what comes wakes nobody */
+#define NAP_MOST  URXE_MSEC
 #define SLEEP_NS  (100 * URXE_MSEC)
 #define FOLLOW_NS URXE_SEC /* the host's addresses */
 
@@ -86,14 +87,22 @@ static void *bell(void *arg)
 	}
 }
 
-static void doze(struct urxe_gate *g)
+/* @idle: since when there was nothing to do. */
+static void doze(struct urxe_gate *g, uint64_t idle)
 {
 	uint64_t now = urxe_port_now(g->port), next = urxe_port_next_tick(g->port);
-	uint64_t ns = g->blind || g->stalled_at < g->stalled_end ? NAP_NS : SLEEP_NS;
+	uint64_t ns = SLEEP_NS;
 	bool interrupt = true;
 
 	if (next <= now)
 		return;
+	/* A nap of a tenth of the time so far delays by little what comes. */
+	if (g->blind)
+		ns = now - idle < 10 * NAP_NS ? NAP_NS : (now - idle) / 10;
+	if (g->blind && ns > NAP_MOST)
+		ns = NAP_MOST;
+	if (g->stalled_at < g->stalled_end)
+		ns = NAP_NS;
 	if (next - now < ns)
 		ns = next - now;
 	if (!atomic_exchange(&g->armed, true))
@@ -117,11 +126,25 @@ static bool is_dead(struct urxe_gate *g)
 	return g->port->ops->dead && g->port->ops->dead(g->port->link);
 }
 
-int urxe_gate_run(struct urxe_gate *g)
+static bool has_company(struct urxe_gate *g)
+{
+	unsigned own = urxe_fabric_slot(g->fabric);
+	uint32_t who;
+
+	for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++) {
+		who = s == own ? 0 : urxe_fabric_incarnation(g->fabric, s);
+		if (who && urxe_fabric_alive(g->fabric, s, who))
+			return true;
+	}
+	return false;
+}
+
+int urxe_gate_run(struct urxe_gate *g, uint64_t alone)
 {
 	uint64_t spin = urxe_config_spin(&g->port->cfg), idle = 0, now;
 	unsigned looks = 0;
 
+	g->company = urxe_port_now(g->port);
 	while (!atomic_load(&g->stop)) {
 		if (urxe_gate_turn(g)) {
 			idle = 0;
@@ -141,8 +164,12 @@ int urxe_gate_run(struct urxe_gate *g)
 			urxe_port_follow_host(g->port, address, g);
 			if (is_dead(g))
 				return ENODEV;
+			if (alone == URXE_NEVER || has_company(g))
+				g->company = now;
+			else if (now - g->company >= alone)
+				return 0;
 		}
-		doze(g);
+		doze(g, idle);
 	}
 	return 0;
 }

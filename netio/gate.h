@@ -81,9 +81,10 @@ void urxe_gate_close(struct urxe_gate *gate);
 
 /** urxe_gate_turn - carry what there is. True: there was something. One thread at a time. */
 bool urxe_gate_turn(struct urxe_gate *gate);
-/** urxe_gate_run - turns and sleep, until urxe_gate_stop(). 0, or ENODEV: the outer link is gone
+/** urxe_gate_run - turns and sleep, until urxe_gate_stop(), or until no other process has been on
+ * the fabric for @alone ns (URXE_NEVER: however long that is). 0, or ENODEV: the outer link is gone
  * for good. */
-int urxe_gate_run(struct urxe_gate *gate);
+int urxe_gate_run(struct urxe_gate *gate, uint64_t alone);
 /** urxe_gate_stop - urxe_gate_run() returns soon. For signal handlers, too. */
 void urxe_gate_stop(struct urxe_gate *gate);
 

@@ -87,6 +87,7 @@ struct urxe_gate {
 	atomic_bool armed, stop;
 	bool blind; /* what comes to the outer link ends no sleep */
 	uint64_t followed;
+	uint64_t company; /* when another process was last seen on the fabric */
 
 	_Atomic uint64_t counters[URXE_GATE_COUNTERS];
 };

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "netio/config.h"
@@ -26,6 +27,7 @@ static const char usage[] =
 	"  --port PORT      the link to the outside, as of `urxe run`\n"
 	"  --ip ADDR/LEN    an address of its own, IPv4 or IPv6; repeatable. Without it, on an\n"
 	"                   interface (iface=): the interface's, which are the host's\n"
+	"  --idle SEC       end when no program has been on the fabric for so long\n"
 	"  --fabric NAME    the fabric, if not the default one; with a slash: its folder\n"
 	"  --gw ADDR        gateway, one of each family\n"
 	"  --mac MAC, --mtu N, --vlan ID, --spin US, --trust-peer, --pcap FILE, --eal ARGS,\n"
@@ -37,10 +39,12 @@ static const char usage[] =
 enum option_value {
 	CONFIG = TOOL_OPTION,
 	FABRIC,
+	IDLE,
 	KEYS
 };
 
 #define MAX_OPTIONS 64
+#define SECOND_NS   1e9
 
 static struct urxe_gate *running;
 
@@ -53,7 +57,8 @@ struct args {
 	struct urxe_config_settings settings;
 	struct urxe_config cfg;
 	struct urxe_fabric_spec fabric;
-	bool own; /* the addresses were given */
+	bool own;     /* the addresses were given */
+	double alone; /* seconds; 0: for ever */
 	char err[512];
 };
 
@@ -63,7 +68,8 @@ static void make_options(struct option *o)
 
 	*o++ = (struct option){"config", required_argument, NULL, CONFIG};
 	*o++ = (struct option){"fabric", required_argument, NULL, FABRIC};
-	for (int i = 0; names[i] && i < MAX_OPTIONS - 3; i++) {
+	*o++ = (struct option){"idle", required_argument, NULL, IDLE};
+	for (int i = 0; names[i] && i < MAX_OPTIONS - 4; i++) {
 		int arg = urxe_config_is_switch(names[i]) ? optional_argument : required_argument;
 
 		*o++ = (struct option){names[i], arg, NULL, KEYS + i};
@@ -92,6 +98,12 @@ static int take_option(struct args *a, int c)
 		return urxe_config_add_file(&a->settings, optarg, a->err, sizeof(a->err));
 	if (c == FABRIC)
 		return take_fabric(a, optarg);
+	if (c == IDLE) {
+		/* It has said what is wrong. */
+		if (tool_seconds("--idle", optarg, &a->alone))
+			exit(TOOL_EXIT_USAGE);
+		return 0;
+	}
 	key = urxe_config_key_names()[c - KEYS];
 	snprintf(flag, sizeof(flag), "--%s", key);
 	return urxe_config_add(&a->settings, URXE_CONFIG_FLAG, "", key, optarg ? optarg : "yes",
@@ -121,10 +133,13 @@ static int check(struct args *a)
 
 static int parse(struct args *a, int argc, char **argv)
 {
+	static char name[] = "options";
 	struct option options[MAX_OPTIONS];
 	int ret = 0, c;
 
 	make_options(options);
+	/* As errors call it. */
+	argv[0] = name;
 	while (!ret && (c = tool_option(argc, argv, false, options, usage)) != -1)
 		ret = take_option(a, c);
 	if (!ret && optind < argc) {
@@ -167,7 +182,7 @@ static int serve(struct args *a)
 	signal(SIGPIPE, SIG_IGN);
 	urxed_status_start(running);
 	say_ready(a);
-	err = urxe_gate_run(running);
+	err = urxe_gate_run(running, a->alone > 0 ? (uint64_t)(a->alone * SECOND_NS) : URXE_NEVER);
 	urxed_status_stop();
 	urxe_gate_close(running);
 	if (err)

@@ -2,26 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # tool_options.sh URXE: the command lines of all its commands; a bad one gets one line and status 2.
 set -u
-urxe=$1
-failed=0
+urxe=$1 command=$1
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 unset URXE_CONFIG URXE_CONFIG_TEXT URXE_PORT POSIXLY_CORRECT
 export URXE_STATUS_DIR="$tmp/none" # nobody runs
 
-# is STATUS PATTERN ARG...: what urxe says has a line that matches PATTERN
-is() {
-	want=$1 pattern=$2
-	shift 2
-	"$urxe" "$@" >"$tmp/out" 2>&1
-	status=$?
-	if [ $status != "$want" ] || ! grep -Eq -e "$pattern" "$tmp/out" ||
-		{ [ "$want" = 2 ] && [ "$(wc -l <"$tmp/out")" != 1 ]; }; then
-		echo "FAIL urxe $*: status $status, not $want, or no single line like '$pattern' in:"
-		sed 's/^/     /' "$tmp/out"
-		failed=1
-	fi
-}
+. "$(dirname "$0")/command_line.sh"
 
 for c in run shell env status stat top ip doctor bind unbind; do
 	is 0 "^usage: urxe $c " $c --help
