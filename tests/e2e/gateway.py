@@ -234,6 +234,29 @@ def at_once(report, two, timeout):
     told(report, title, problem, two, said)
 
 
+def stopped(report, two, timeout):
+    """A process that is stopped while much is on its way to it: the one beside it is served as before."""
+    title = 'gateway: a stopped process holds up nobody'
+    if not report.wanted(title):
+        return
+    flood = ('ib_write_bw', 'ib_write_bw -D 60 -p {p}', 'stdbuf -oL ib_write_bw -D 60 -p {p} {a}', False, None, '')
+    one, other = Pair(two.b, two.a, flood, two.b.v4, 7650), Pair(two.b, two.a, PAIRS[0], two.b.v4, 7651)
+    problem, said = 'the servers do not listen', ''
+    if one.ready(timeout) and other.ready(timeout):
+        one.connect()
+        # It has begun when its connection by TCP has brought the client what it needs, and packets go.
+        begun = lambda: 'remote address' in two.a.said('p7650c')
+        problem = None if fabric.until(begun, one.client, timeout) else 'the flood does not begin'
+    if not problem:
+        os.killpg(one.server.pid, signal.SIGSTOP)
+        problem, said = run([other], timeout)
+    for child in (one.client, one.server):
+        if child and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    told(report, title, problem, two, said)
+
+
 def own_port(report, two, timeout):
     """The other end is no urxed."""
     for way in ('client', 'server'):
@@ -380,6 +403,7 @@ def gateway(report, kind, _why_not):
                 nowhere(report, two, timeout)
         one_by_one(report, two, timeout)
         at_once(report, two, timeout)
+        stopped(report, two, timeout)
         own_port(report, two, timeout)
         second(report, two)
         shown(report, two)
