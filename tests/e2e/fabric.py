@@ -286,10 +286,11 @@ def loopback_alone(report, timeout):
         told(report, title, problem, said)
 
 
+def parts(report, kind, seconds, sanitized, *tests):
+    """A special that is a list of tests: each has @seconds to wait for something, with a sanitizer @sanitized."""
+    for test in tests:
+        test(report, sanitized if kind.endswith('sanitized') else seconds)
+
+
 def fabric(report, kind, _why_not):
-    timeout = 120 if kind.endswith('sanitized') else 40
-    pairs(report, timeout)
-    xsrq(report, timeout)
-    many(report, timeout)
-    killed(report, timeout)
-    loopback_alone(report, timeout)
+    parts(report, kind, 40, 120, pairs, xsrq, many, killed, loopback_alone)

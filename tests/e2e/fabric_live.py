@@ -219,6 +219,4 @@ def seen(report, timeout):
 
 
 def live(report, kind, _why_not):
-    timeout = 120 if kind.endswith('sanitized') else 60
-    forks(report, timeout)
-    seen(report, timeout)
+    fabric.parts(report, kind, 60, 120, forks, seen)

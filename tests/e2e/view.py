@@ -136,8 +136,4 @@ def between(report, timeout):
 
 
 def view(report, kind, _why_not):
-    timeout = 180 if kind.endswith('sanitized') else 60
-    read(report, timeout)
-    kept(report, timeout)
-    refuses(report, timeout)
-    between(report, timeout)
+    fabric.parts(report, kind, 60, 180, read, kept, refuses, between)
