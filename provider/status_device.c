@@ -10,7 +10,7 @@
 #include "urxe/gid.h"
 
 #define MAX_COUNTERS 128
-#define CHUNK	     4096 /* keys that are looked at in one read-side section */
+#define CHUNK	     256 /* keys that are looked at in one read-side section */
 
 static const char *device_state(const struct urxe_device *dev)
 {
@@ -67,31 +67,50 @@ struct memory {
 	uint64_t regions, bytes, windows;
 };
 
-static void count_key(struct memory *m, const struct urxe_mkey *k)
+/* Of a region, and not its keys, which are a right to the memory, but what numbers them. */
+struct region {
+	uint32_t mrn;
+	uint64_t length;
+};
+
+/* False: it is a window. */
+static bool count_key(struct memory *m, const struct urxe_mkey *k, struct region *r)
 {
 	if (k->kind != URXE_MKEY_MR) {
 		m->windows++;
-		return;
+		return false;
 	}
+	*r = (struct region){k->key >> 8, k->length};
 	m->regions++;
 	/* A null region has no memory, and all addresses. */
 	if (!(k->flags & URXE_MKEY_NULL))
 		m->bytes += k->length;
+	return true;
 }
 
 static void put_memory(struct urxe_json *j, struct urxe_device *dev)
 {
 	const struct urxe_mkey *k = NULL;
 	struct memory m = {0};
-	unsigned i = 0;
+	struct region list[CHUNK];
+	unsigned i = 0, num;
 
+	urxe_json_object(j, "mrs");
+	urxe_json_array(j, "list");
 	do {
+		num = 0;
 		urxe_rcu_read_lock();
 		for (unsigned n = 0; n < CHUNK && (k = urxe_table_next(&dev->mkeys, &i)); n++, i++)
-			count_key(&m, k);
+			num += count_key(&m, k, &list[num]);
 		urxe_rcu_read_unlock();
+		for (unsigned n = 0; n < num; n++) {
+			urxe_json_object(j, NULL);
+			urxe_json_number(j, "mrn", list[n].mrn);
+			urxe_json_number(j, "length", list[n].length);
+			urxe_json_end(j);
+		}
 	} while (k);
-	urxe_json_object(j, "mrs");
+	urxe_json_end(j);
 	urxe_json_number(j, "count", m.regions);
 	urxe_json_number(j, "bytes", m.bytes);
 	urxe_json_end(j);

@@ -16,10 +16,11 @@ static const struct {
 	{"env", tool_env_usage, tool_env},    {"status", tool_status_usage, tool_status},
 	{"stat", tool_stat_usage, tool_stat}, {"top", tool_top_usage, tool_top},
 	{"ip", tool_ip_usage, tool_ip},	      {"doctor", tool_doctor_usage, tool_doctor},
+	{"link", tool_link_usage, tool_link}, {"res", tool_res_usage, tool_res},
 	{"bind", tool_bind_usage, tool_bind}, {"unbind", tool_unbind_usage, tool_unbind},
 };
 
-#define NAMES "run, shell, env, status, stat, top, ip, doctor, bind, unbind"
+#define NAMES "run, shell, env, status, stat, top, ip, doctor, link, res, bind, unbind"
 
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -34,6 +35,8 @@ static const char usage[] =
 	"goes\n"
 	"       urxe top                               the same as a live table\n"
 	"       urxe ip add|del ADDR/LEN [OPTIONS]     change addresses of a running CMD's device\n"
+	"       urxe link, urxe res                    devices and objects, as rdma(8) prints "
+	"them\n"
 	"       urxe doctor [PROGRAM]                  whether this machine can, and what is "
 	"missing\n"
 	"       urxe bind [OPTIONS] PCI... | --list    give network cards to DPDK; what there is\n"

@@ -55,6 +55,8 @@ int tool_stat(int argc, char **argv);
 int tool_top(int argc, char **argv);
 int tool_ip(int argc, char **argv);
 int tool_doctor(int argc, char **argv);
+int tool_link(int argc, char **argv);
+int tool_res(int argc, char **argv);
 int tool_bind(int argc, char **argv);
 int tool_unbind(int argc, char **argv);
 
@@ -62,6 +64,8 @@ extern const char tool_bind_usage[];
 extern const char tool_doctor_usage[];
 extern const char tool_env_usage[];
 extern const char tool_ip_usage[];
+extern const char tool_link_usage[];
+extern const char tool_res_usage[];
 extern const char tool_run_usage[];
 extern const char tool_shell_usage[];
 extern const char tool_stat_usage[];

@@ -156,6 +156,28 @@ def as_text(crowd):
     return None
 
 
+def as_rdma(crowd):
+    """`urxe link` and `urxe res` have one device of them all, and lines that scripts for rdma(8) read."""
+    link = json.loads(crowd.ask('link', '-j').stdout)
+    total = json.loads(crowd.ask('res', '-j').stdout)
+    if [(l['ifname'], l['state'], l['netdev']) for l in link] != [('urxe0', 'ACTIVE', link[0]['netdev'])]:
+        return 'links %s' % link
+    found = crowd.status()
+    qps = {(q['qpn'], pid) for pid, p in found.items() for d in p['devices'] for q in d['qps']}
+    if len(total) != 1 or total[0]['qp'] != len(qps) or total[0]['mr'] != sum(
+            d['mrs']['count'] for p in found.values() for d in p['devices']):
+        return 'objects %s, of %d QPs' % (total, len(qps))
+    lines = crowd.ask('res', 'show', 'qp', 'link', 'urxe0/1').stdout.splitlines()
+    words = [dict(zip(l.split()[::2], l.split()[1::2])) for l in lines]
+    if {(int(w['lqpn']), int(w['pid'])) for w in words} != qps or any(w['link'] != 'urxe0/1' for w in words):
+        return 'QPs:\n' + '\n'.join(lines)
+    mrs = json.loads(crowd.ask('res', 'show', 'mr', '-j').stdout)
+    ids = crowd.ask('res', 'show', 'cm_id', 'pid', str(crowd.pid['rping']), 'state', 'CONNECT').stdout
+    if len(mrs) != total[0]['mr'] or 'ps TCP' not in ids or 'dst-addr 127.0.0.1:7422' not in ids:
+        return 'MRs and ids: %s %s' % (mrs, ids)
+    return None
+
+
 def stopped(crowd):
     """Those that are stopped are named, the others shown, and nobody waits."""
     names = ('rping', 'mckey', 'ucmatose')
@@ -193,7 +215,8 @@ def foreign(crowd):
 
 
 def seen(report, timeout):
-    checks = [('all of it', await_all), ('rates', rates), ('tables', as_text), ('some are stopped', stopped),
+    checks = [('all of it', await_all), ('rates', rates), ('tables', as_text), ('as rdma(8) shows it', as_rdma),
+              ('some are stopped', stopped),
               ('another user', foreign), ('all again', await_all)]
     titles = ['fabric: seen: ' + name for name, _ in checks]
     if not any(report.wanted(t) for t in titles):

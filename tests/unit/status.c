@@ -167,6 +167,9 @@ static void objects(void)
 	CU_ASSERT_STRING_EQUAL(tool_json_text(p, "command"), "a\"\\\t\x1b\xef\xbf\xbd");
 	d = tool_json_at(p, "devices", 0);
 	CU_ASSERT_EQUAL(tool_json_number(tool_json_get(d, "mrs"), "bytes"), sizeof(buf));
+	q = tool_json_at(tool_json_get(d, "mrs"), "list", 0);
+	CU_ASSERT_EQUAL(tool_json_number(q, "length"), sizeof(buf));
+	CU_ASSERT_EQUAL(tool_json_number(q, "mrn"), v.mr->lkey >> 8);
 	CU_ASSERT_EQUAL(tool_json_length(d, "cqs"), 1);
 	q = tool_json_at(d, "qps", 0);
 	CU_ASSERT_EQUAL(tool_json_number(q, "qpn"), v.qp->qp_num);

@@ -10,7 +10,7 @@ export URXE_STATUS_DIR="$tmp/none" # nobody runs
 
 . "$(dirname "$0")/command_line.sh"
 
-for c in run shell env status stat top ip doctor bind unbind; do
+for c in run shell env status stat top ip doctor link res bind unbind; do
 	is 0 "^usage: urxe $c " $c --help
 	is 0 "^usage: urxe $c " $c -h
 	is 0 "^usage: urxe $c " help $c
@@ -150,6 +150,17 @@ is 0 '^{"rates":\[\]}' top -d .1 -n 2 --json
 is 2 "^urxe: top: -d: found '0', accepted" top -d 0
 is 2 "^urxe: top: -n: found 'x', accepted" top -n x
 is 2 "^urxe: top: found 'x', accepted: options" top x
+
+is 0 '^\[$' link --json show
+is 2 "^urxe: link: found 'x', accepted: show" link x
+is 2 "^urxe: link: found 'y', accepted: one DEV" link show x y
+is 1 "^urxe: found no device x/1 " link show x/1
+is 1 "^urxe: found no device x " res show x
+is 2 "^urxe: res: found 'y', accepted: one DEV" res show x y
+is 2 "^urxe: res: link: found nothing, accepted: DEV" res show qp link
+is 2 "^urxe: res: lqpn: found nothing, accepted: a value" res list cq lqpn
+is 2 "^urxe: res: programs say how many PDs they have" res show pd
+is 0 '^\[$' res -j show mr dev urxe0 pid 1
 
 is 0 . bind --list --json
 is 2 "^urxe: bind: found none" bind --force

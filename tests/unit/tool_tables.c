@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "tools/json.h"
+#include "tools/rdma.h"
 #include "tools/table.h"
 
 static char *text;
@@ -146,6 +147,97 @@ static void connections(void)
 	   "                00000000/deadbeef 000011/000000       2       3 -\n");
 }
 
+/* ---- urxe link, urxe res ---- */
+
+/* Two processes on one fabric, and one on a link of its own. */
+static struct json_object *three(void)
+{
+	struct json_object *all = json_object_new_array();
+
+	json_object_array_add(
+		all,
+		parse("{\"pid\":7,\"command\":\"rping\",\"devices\":[{\"name\":\"urxe0\",\"link\":"
+		      "\"fabric\",\"state\":\"up\",\"addresses\":[\"127.0.0.1/8\"],\"pds\":2,"
+		      "\"srqs\":1,\"mrs\":{\"list\":[{\"mrn\":5,\"length\":4096}],\"count\":1},"
+		      "\"cqs\":[{\"cqn\":3,\"entries\":63,\"users\":2}],\"qps\":[{\"qpn\":17,"
+		      "\"type\":\"RC\",\"state\":\"RTS\",\"peer_qpn\":18,\"requester\":{\"psn\":9},"
+		      "\"responder\":{\"epsn\":8}},{\"qpn\":1,\"type\":\"GSI\",\"state\":\"RTS\","
+		      "\"requester\":{\"psn\":4}}]}],\"ids\":[{\"kind\":\"rdma_cm\",\"device\":"
+		      "\"urxe0\",\"state\":\"ESTABLISHED\",\"local\":\"10.0.0.1:1\",\"peer\":"
+		      "\"10.0.0.2:2\",\"qpn\":17,\"service_id\":\"0x0000000001060002\"},"
+		      "{\"kind\":\"rdma_cm\",\"device\":\"-\"},{\"kind\":\"orphan\",\"device\":"
+		      "\"urxe0\"}]}"));
+	json_object_array_add(
+		all,
+		parse("{\"pid\":8,\"command\":\"x\",\"devices\":[{\"name\":\"urxe0\",\"link\":"
+		      "\"fabric\",\"pds\":1,\"qps\":[{\"qpn\":19,\"type\":\"XRC_RECV\","
+		      "\"state\":\"INIT\"}]}],\"ids\":[{\"kind\":\"rdma_cm\",\"device\":"
+		      "\"urxe0\",\"state\":\"LISTEN\",\"local\":\"[::]:5\",\"peer\":\"-\"}]}"));
+	json_object_array_add(all, parse("{\"pid\":9,\"devices\":[{\"name\":\"urxe0\",\"link\":"
+					 "\"loop\",\"state\":\"down\"}]}"));
+	return all;
+}
+
+static void rdma_is(enum tool_rdma_kind kind, const char *expected)
+{
+	struct json_object *all = three(), *rows = tool_rdma_rows(all, kind);
+	FILE *out = open_text();
+
+	tool_rdma_print(out, rows, kind);
+	json_object_put(rows);
+	json_object_put(all);
+	is(out, expected);
+}
+
+/* As iproute2's rdma(8) prints them, by the names of its res-*.c and link.c. */
+static void rdma_rows(void)
+{
+	rdma_is(TOOL_RDMA_LINK, "link urxe0/1 state ACTIVE physical_state LINK_UP netdev lo\n"
+				"link urxe0/1 state DOWN physical_state DISABLED\n");
+	rdma_is(TOOL_RDMA_SUM, "0: urxe0: pd 3 cq 1 qp 3 cm_id 2 mr 1 srq 1\n"
+			       "1: urxe0: pd 0 cq 0 qp 0 cm_id 0 mr 0 srq 0\n");
+	rdma_is(TOOL_RDMA_QP,
+		"link urxe0/1 lqpn 17 rqpn 18 type RC state RTS rq-psn 8 sq-psn 9 pid "
+		"7 comm rping\n"
+		"link urxe0/1 lqpn 1 type GSI state RTS sq-psn 4 pid 7 comm rping\n"
+		"link urxe0/1 lqpn 19 type XRC_TGT state INIT sq-psn 0 pid 8 comm x\n");
+	rdma_is(TOOL_RDMA_CM_ID,
+		"link urxe0/1 lqpn 17 state CONNECT ps TCP pid 7 comm rping src-addr 10.0.0.1:1 "
+		"dst-addr 10.0.0.2:2\n"
+		"link urxe0/1 state LISTEN ps --- pid 8 comm x src-addr [::]:5\n");
+	rdma_is(TOOL_RDMA_CQ, "dev urxe0 cqn 3 cqe 63 users 2 pid 7 comm rping\n");
+	rdma_is(TOOL_RDMA_MR, "dev urxe0 mrn 5 mrlen 4096 pid 7 comm rping\n");
+}
+
+static void rdma_json(void)
+{
+	struct json_object *all = three(), *rows = tool_rdma_rows(all, TOOL_RDMA_LINK);
+	struct json_object *row = json_object_array_get_idx(rows, 0);
+
+	CU_ASSERT_STRING_EQUAL(tool_json_text(row, "ifname"), "urxe0");
+	CU_ASSERT_EQUAL(tool_json_number(row, "port"), 1);
+	CU_ASSERT_STRING_EQUAL(tool_json_text(row, "netdev"), "lo");
+	CU_ASSERT_NOT_EQUAL(tool_json_number(row, "netdev_index"), 0);
+	CU_ASSERT_EQUAL(tool_json_number(json_object_array_get_idx(rows, 1), "ifindex"), 1);
+	json_object_put(rows);
+	json_object_put(all);
+}
+
+static void rdma_filters(void)
+{
+	struct json_object *row = parse("{\"lqpn\":17,\"type\":\"RC\"}");
+
+	CU_ASSERT_TRUE(tool_rdma_keep(row, "lqpn", "17"));
+	CU_ASSERT_TRUE(tool_rdma_keep(row, "lqpn", "1-3,15-20"));
+	CU_ASSERT_FALSE(tool_rdma_keep(row, "lqpn", "1-16,18"));
+	CU_ASSERT_FALSE(tool_rdma_keep(row, "lqpn", "17x-"));
+	CU_ASSERT_FALSE(tool_rdma_keep(row, "lqpn", "RC"));
+	CU_ASSERT_TRUE(tool_rdma_keep(row, "type", "RC"));
+	CU_ASSERT_FALSE(tool_rdma_keep(row, "type", "UD"));
+	CU_ASSERT_FALSE(tool_rdma_keep(row, "rqpn", "0"));
+	json_object_put(row);
+}
+
 /* Whatever stands where something else is expected: nothing, and no crash. */
 static void nonsense(void)
 {
@@ -171,6 +263,12 @@ static void nonsense(void)
 		json_object_array_add(all, o);
 		tool_table_summary(out, all);
 		tool_table_connections(out, all);
+		for (unsigned kind = 0; kind < TOOL_RDMA_KINDS; kind++) {
+			struct json_object *rows = tool_rdma_rows(all, kind);
+
+			tool_rdma_print(out, rows, kind);
+			json_object_put(rows);
+		}
 		json_object_put(all);
 		CU_ASSERT_EQUAL(fclose(out), 0);
 		free(text);
@@ -291,4 +389,5 @@ static void prometheus(void)
 }
 
 URXE_TEST_MAIN("tool_tables", T(details), T(details_of_connections), T(summary), T(connections),
-	       T(nonsense), T(tame), T(parse_end), T(rates), T(prometheus))
+	       T(rdma_rows), T(rdma_json), T(rdma_filters), T(nonsense), T(tame), T(parse_end),
+	       T(rates), T(prometheus))
