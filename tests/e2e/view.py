@@ -39,6 +39,7 @@ READERS = [
 
 NO_TSAN = ('ibstatus', 'ucx_info', 'python3')
 
+ANOTHER = 12345
 NOBODY = ['setpriv', '--reuid', str(fabric.NOBODY), '--regid', str(fabric.NOBODY), '--clear-groups']
 WITH_SOME = NOBODY + ['--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
 
@@ -113,6 +114,35 @@ def refuses(report, timeout):
         fabric.told(report, title, None if good else 'not so', auto.stdout + '--\n' + always.stdout)
 
 
+def answers(report, timeout):
+    """Who is in a view answers the user and root outside, and his own `urxe status` in a view."""
+    title = 'view: urxe status of a program in a view'
+    if not report.wanted(title):
+        return
+    with fabric.Fabric() as f:
+        if f.user:  # nobody is the number that those have who have none in a namespace
+            os.chown(f.folder, ANOTHER, ANOTHER)
+            f.user = [w.replace(str(fabric.NOBODY), str(ANOTHER)) for w in f.user]
+        ready = f.folder + '/ready'
+        status = {'URXE_STATUS_DIR': f.folder, 'URXE_VIEW': 'always'}
+        why = refused(f.folder, f.user, timeout)
+        if why or not shutil.which('rping'):
+            report.skip(title, why or 'rping is not installed')
+            return
+        server = f.start('rping -s -a 127.0.0.1 -p 7397', 's', URXE_READY_FILE=ready, **status)
+        problem = None if fabric.until(lambda: os.path.exists(ready), server, timeout) else 'the server does not listen'
+        asks = [('the user', f.user + [fabric.TOOL, 'status', '--cm']),
+                ('in a view', f.user + [fabric.TOOL, 'run', '--', fabric.TOOL, 'status', '--cm'])]
+        if not os.geteuid():
+            asks.append(('root', [fabric.TOOL, 'status', '--cm']))
+        for who, command in asks:
+            done = subprocess.run(command, env=f.environ(**status), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  stdin=subprocess.DEVNULL, text=True, timeout=timeout, check=False)
+            if not problem and (done.returncode or '127.0.0.1:7397' not in done.stdout):
+                problem = '%s: %s' % (who, done.stdout)
+        fabric.told(report, title, problem, f.said('s'))
+
+
 def between(report, timeout):
     """A server without a view, and a client with one, are on one fabric; and the other way round."""
     for server_view, client_view in (('never', 'auto'), ('auto', 'never'), ('auto', 'auto')):
@@ -136,4 +166,4 @@ def between(report, timeout):
 
 
 def view(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 180, read, kept, refuses, between)
+    fabric.parts(report, kind, 60, 180, read, kept, refuses, answers, between)
