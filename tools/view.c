@@ -167,21 +167,34 @@ static void child(bool user, struct fill *f, int say, int wait)
 
 /* ---- this process ---- */
 
-static int join(pid_t pid, bool user)
+/* The working folder is in the old tree: by its name it is in the new one. */
+static int join(int pidfd, bool user)
 {
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0), ret;
+	char *cwd = getcwd(NULL, 0);
+	int ret = setns(pidfd, CLONE_NEWNS | (user ? CLONE_NEWUSER : 0)), err = errno;
 
-	if (fd < 0)
-		return -1;
-	ret = setns(fd, CLONE_NEWNS | (user ? CLONE_NEWUSER : 0));
-	close(fd);
+	if (!ret && cwd && chdir(cwd))
+		tool_fail("%s: %s", cwd, strerror(errno));
+	free(cwd);
+	errno = err;
 	return ret;
 }
 
-/* The working folder is in the old tree: by its name it is in the new one. */
+static int join_child(pid_t pid, bool user)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0), ret, err;
+
+	if (fd < 0)
+		return -1;
+	ret = join(fd, user);
+	err = errno;
+	close(fd);
+	errno = err;
+	return ret;
+}
+
 static int try(bool user, struct fill *f, struct report *r)
 {
-	char *cwd = getcwd(NULL, 0);
 	int say[2], wait[2];
 	pid_t pid;
 
@@ -200,17 +213,35 @@ static int try(bool user, struct fill *f, struct report *r)
 	if (pid > 0 && read(say[0], r, sizeof(*r)) != (ssize_t)sizeof(*r))
 		*r = (struct report){"child", EIO};
 	if (pid > 0 && !r->at) {
-		r->err = join(pid, user) ? errno : 0;
+		r->err = join_child(pid, user) ? errno : 0;
 		r->at = r->err ? "setns" : NULL;
 	}
 	close(say[0]);
 	close(wait[1]);
 	if (pid > 0)
 		waitpid(pid, NULL, 0);
-	if (!r->at && cwd && chdir(cwd))
-		tool_fail("%s: %s", cwd, strerror(errno));
-	free(cwd);
 	return r->at ? r->err : 0;
+}
+
+/* That of another process, else a new one. */
+static int enter(bool user, struct fill *f, struct report *r)
+{
+	struct tool_view_share share;
+	bool inside = false, joined = false;
+	int fd, err = 0;
+
+	tool_view_share_open(&share, f->devices, f->num);
+	fd = tool_view_share_find(&share, &inside);
+	if (fd >= 0) {
+		joined = inside || !join(fd, user);
+		close(fd);
+	}
+	if (!joined)
+		err = try(user, f, r);
+	if (!joined && !err)
+		tool_view_share_put(&share);
+	tool_view_share_close(&share);
+	return err;
 }
 
 static uint64_t capabilities(void)
@@ -252,7 +283,7 @@ int tool_view_enter(const struct urxe_config *cfg)
 	if (n < 0)
 		return refused(cfg, "devices", strerror(errno));
 	f = (struct fill){devices, (unsigned)n, 0};
-	n = try(user, &f, &r);
+	n = enter(user, &f, &r);
 	free(devices);
 	return n ? refused(cfg, r.at, strerror(n)) : 0;
 }

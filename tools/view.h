@@ -6,6 +6,7 @@
 #ifndef URXE_TOOL_VIEW_H
 #define URXE_TOOL_VIEW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "netio/config.h"
@@ -33,6 +34,22 @@ int tool_view_enter(const struct urxe_config *cfg);
 /** tool_view_devices - what a configuration's devices are, before they start. *@devices is to be
  * freed. How many, or -1 and errno. */
 int tool_view_devices(const struct urxe_config *cfg, struct tool_view_device **devices);
+
+/** What a view depends on, and the file that names a process in one; see view_share.c. */
+struct tool_view_share {
+	int fd; /* -1: there is none, and each process has a view of its own */
+	uint64_t around, content;
+};
+
+/** tool_view_share_open, tool_view_share_close - nobody else makes a view that would be shared,
+ * until it is closed. */
+void tool_view_share_open(struct tool_view_share *s, const struct tool_view_device *d, unsigned n);
+void tool_view_share_close(struct tool_view_share *s);
+/** tool_view_share_find - a pidfd of a process whose view can be joined, -1: there is none;
+ * @inside: this process is in it already. */
+int tool_view_share_find(const struct tool_view_share *s, bool *inside);
+/** tool_view_share_put - this process is in such a view from now on. */
+void tool_view_share_put(const struct tool_view_share *s);
 
 /** tool_view_rate - "10 Gb/sec (1X QDR)": as verbs have it of that many Mb/s. */
 const char *tool_view_rate(uint32_t mbps);

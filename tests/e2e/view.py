@@ -143,6 +143,46 @@ def answers(report, timeout):
         fabric.told(report, title, problem, f.said('s'))
 
 
+def shared(report, timeout):
+    """A second program joins the first one's view, and may look at its memory; not so one with other devices, or later."""
+    for who, before in users():
+        title = 'view: two programs, one view, as ' + who
+        if not report.wanted(title):
+            continue
+        with fabric.Fabric() as f:
+            env = f.environ(URXE_STATUS_DIR=f.folder, URXE_VIEW='always')
+            if who == 'root':
+                os.chown(f.folder, 0, 0)
+            why = refused(f.folder, before, timeout)
+            if why:
+                report.skip(title, why)
+                continue
+
+            def start(command, *options):
+                return subprocess.Popen([*before, fabric.TOOL, 'run', *options, '--', 'sh', '-c', command], env=env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+            def says(command, *options):
+                return start(command, *options).communicate(timeout=timeout)[0].strip()
+
+            name = 'readlink /proc/self/ns/mnt'
+            first = start(name + '; cat')
+            one = first.stdout.readline().strip()
+            problem = None
+            if not one.startswith('mnt:') or says(name) != one:
+                problem = 'the second is not in the view %s' % one
+            elif not says('wc -l </proc/%d/maps' % first.pid).isdigit():
+                problem = 'it may not look at the first'
+            elif says(fabric.TOOL + ' run -- ' + name) != one:
+                problem = 'one below it is in another view'
+            elif says(name, '--port', 'loop', '--ip', '10.0.0.1/24') == one:
+                problem = 'one with another device is in the view %s' % one
+            first.communicate()
+            if not problem and says(name + '; test -e /sys/class/infiniband/urxe0/node_guid && echo there')[-5:] != 'there':
+                problem = 'there is no view when the first has ended'
+            fabric.told(report, title, problem, one)
+
+
 def between(report, timeout):
     """A server without a view, and a client with one, are on one fabric; and the other way round."""
     for server_view, client_view in (('never', 'auto'), ('auto', 'never'), ('auto', 'auto')):
@@ -166,4 +206,4 @@ def between(report, timeout):
 
 
 def view(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 180, read, kept, refuses, answers, between)
+    fabric.parts(report, kind, 60, 180, read, kept, refuses, answers, shared, between)
