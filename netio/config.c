@@ -400,8 +400,8 @@ char *urxe_config_print(const struct urxe_config *cfg)
 	fprintf(f, "[urxe]\nlog = %s\n", levels[cfg->log]);
 	if (cfg->eal_args[0])
 		fprintf(f, "eal = %s\n", cfg->eal_args);
-	if (cfg->view != URXE_VIEW_NEVER)
-		fprintf(f, "view = %s\n", cfg->view == URXE_VIEW_ALWAYS ? "always" : "auto");
+	if (cfg->view != URXE_VIEW_AUTO)
+		fprintf(f, "view = %s\n", cfg->view == URXE_VIEW_ALWAYS ? "always" : "never");
 	for (unsigned i = 0; i < cfg->num_devices; i++)
 		print_device(f, &cfg->devices[i]);
 	if (fclose(f)) {

@@ -77,8 +77,8 @@ static inline uint64_t urxe_config_spin(const struct urxe_port_config *cfg)
 
 /** Whether programs see files of the devices in /sys and /dev (`urxe run`). */
 enum urxe_view {
-	URXE_VIEW_NEVER,
 	URXE_VIEW_AUTO, /* where namespaces can be had */
+	URXE_VIEW_NEVER,
 	URXE_VIEW_ALWAYS,
 };
 

@@ -258,7 +258,8 @@ static int refused(const struct urxe_config *cfg, const char *at, const char *wh
 {
 	if (cfg->view == URXE_VIEW_ALWAYS)
 		return tool_fail("no view of /sys and /dev (%s: %s), and --view always", at, why);
-	if (cfg->log >= URXE_LOG_WARN)
+	/* Not at each start: many containers forbid it, and many programs do not look. */
+	if (cfg->log >= URXE_LOG_INFO)
 		tool_fail("no view of /sys and /dev (%s: %s): programs that look for devices "
 			  "there see none, see urxe doctor",
 			  at, why);

@@ -100,6 +100,24 @@ def kept(report, timeout):
             fabric.told(report, title, None if same else 'it differs', one.stdout + '\n--\n' + two.stdout)
 
 
+def default(report, timeout):
+    """Nobody asks for it, and it is there; `never` goes without."""
+    for who, before in users():
+        title = 'view: by default as ' + who
+        if not report.wanted(title):
+            continue
+        with fabric.Fabric() as f:
+            if who == 'root':
+                os.chown(f.folder, 0, 0)
+            why = refused(f.folder, before, timeout)
+            if why:
+                report.skip(title, why)
+                continue
+            look = 'ls /sys/class/infiniband/urxe0/node_guid'
+            one, two = (run(f.folder, before, options, look, 'sh', timeout) for options in ([], ['--view', 'never']))
+            fabric.told(report, title, None if not one.returncode and two.returncode else 'not so', one.stdout + two.stdout)
+
+
 def refuses(report, timeout):
     """Who has capabilities would lose them in a user namespace: a line, or with `always` an error."""
     title = 'view: none for a user with CAP_NET_RAW'
@@ -109,9 +127,11 @@ def refuses(report, timeout):
         report.skip(title, 'needs root, to give it')
         return
     with fabric.Fabric() as f:
-        auto, always = (run(f.folder, WITH_SOME, ['--view', v], 'echo ran', 'sh', timeout) for v in ('auto', 'always'))
-        good = auto.returncode == 0 and re.fullmatch(r'urxe: no view of .*\nran\n', auto.stdout) and always.returncode == 2
-        fabric.told(report, title, None if good else 'not so', auto.stdout + '--\n' + always.stdout)
+        quiet, auto, always = (run(f.folder, WITH_SOME, options, 'echo ran', 'sh', timeout)
+                               for options in ([], ['--view', 'auto', '--log', 'info'], ['--view', 'always']))
+        good = (quiet.stdout == 'ran\n' and auto.returncode == 0 and re.match(r'urxe: no view of .*\nran\n', auto.stdout) and
+                always.returncode == 2)
+        fabric.told(report, title, None if good else 'not so', '--\n'.join((quiet.stdout, auto.stdout, always.stdout)))
 
 
 def answers(report, timeout):
@@ -206,4 +226,4 @@ def between(report, timeout):
 
 
 def view(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 180, read, kept, refuses, answers, shared, between)
+    fabric.parts(report, kind, 60, 180, read, kept, default, refuses, answers, shared, between)
