@@ -3,20 +3,27 @@
 import dataclasses
 
 import dapl
+import iser
 import mpi
 import ofi
+import qemu
 import storage
 import tools
 import ucx
+import valkey
 
 
 @dataclasses.dataclass
 class Family:
-    """@packages: the first one is the family's version. @specials: functions (report, family, everything)."""
+    """@packages: the first one is the family's version. @specials: functions (report, family, everything).
+
+    @source: what sources.py builds it as, whose version it has then.
+    """
     name: str
     packages: tuple
     cases: list
     specials: tuple = ()
+    source: str = ''
 
 
 ROWS = [
@@ -28,7 +35,10 @@ ROWS = [
     Family('UCX', ('ucx-utils',), [], (ucx.run,)),
     Family('Open MPI', ('openmpi-bin', 'libopenmpi-dev'), [], (mpi.run,)),
     Family('MPICH', ('mpich', 'libmpich-dev'), [], (mpi.run,)),
+    Family('valkey', ('librdmacm-dev', 'g++', 'pkgconf', 'python3-netifaces'), [], (valkey.run,), 'valkey'),
     Family('fio', ('fio',), storage.FIO),
+    Family('QEMU', ('qemu-system-x86',), [], (qemu.run,)),
+    Family('tgt, libiscsi', ('tgt', 'libiscsi-bin', 'qemu-utils', 'qemu-block-extra'), [], (iser.run,)),
     Family('DAPL', ('dapl2-utils',), [], (dapl.dtests, dapl.dapltests)),
     Family('pyverbs', ('python3-pyverbs',), tools.PYVERBS),
 ]

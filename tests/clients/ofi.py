@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """libfabric: its verbs provider, bare and under rxm and rxd; and its own tests, built from the source that Debian has."""
 import os
-import shutil
-import subprocess
-import tempfile
 
 import rig
+import sources
 from rig import HOW, Case
 
 BOTH = ('clean', 'loss')
@@ -64,51 +62,23 @@ def fabtest(folder, provider, command):
                 how=BOTH if short != 'rxd' else ('clean',), short=('clean',) if command in SHORT else ())
 
 
-def built():
-    """The folder of fabtests' programs, or (None, why not). They are in the source of mpich, which has a libfabric in it."""
-    home = os.path.join(os.environ.get('XDG_CACHE_HOME') or '/var/tmp', 'urxe-clients-%d' % os.geteuid())
-    done = home + '/fabtests/bin'
-    if os.path.exists(done + '/fi_msg'):
-        return done, None
-    for needed in ('apt-get', 'dpkg-source', 'autoreconf', 'libtoolize', 'gcc'):
-        if not shutil.which(needed):
-            return None, needed + ' is not installed'
-    if not os.path.exists('/usr/include/rdma/fabric.h'):
-        return None, 'libfabric-dev is not installed'
-    os.makedirs(home, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix='urxe-fabtests-') as folder:
-        os.chmod(folder, 0o755)
-        with open(home + '/fabtests.log', 'w') as log:
-            made = subprocess.run(['sh', '-e', '-c', BUILD, 'sh', folder, home + '/fabtests'], stdin=subprocess.DEVNULL, stdout=log,
-                                  stderr=subprocess.STDOUT)
-    return (None, 'fabtests could not be had: %s/fabtests.log' % home) if made.returncode else (done, None)
-
-
-# $1: folder, $2: prefix. The machine's own sources, as those of source packages.
+# libfabric's source has them in some releases; else that of mpich, which has a libfabric in it.
+PLACES = (('libfabric', None), ('mpich', None))
 BUILD = r'''
-cd "$1"
-mkdir -p lists/partial
-key=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -f $key ] && key="[signed-by=$key]" || key=
-apt-get indextargets --format "deb-src $key \$(REPO_URI) \$(RELEASE) \$(COMPONENT)" 'Created-By: Packages' |
-	sort -u | grep ' main$' >sources.list
-apt="apt-get -q -o Dir::Etc::SourceList=$1/sources.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$1/lists"
-$apt update
-$apt source --download-only mpich
-tar -xf mpich_*.orig.tar.* --wildcards '*/modules/libfabric/fabtests/*'
-cd mpich-*/modules/libfabric/fabtests
+cd fabtests || cd modules/libfabric/fabtests
 ./autogen.sh
-./configure --prefix="$2"
+./configure --prefix="$prefix"
 make -j2
 make install
 '''
 
 
 def fabtests(report, family, everything):
-    folder, why = built()
-    if not folder:
+    home, why = sources.built('fabtests', PLACES, 'bin/fi_msg', BUILD, ('autoreconf', 'libtoolize', '/usr/include/rdma/fabric.h'))
+    if not home:
         report.skip(family + ': fabtests', why)
         return
+    folder = home + '/bin'
     rows = [Case('fabtests ' + line.split()[0], folder + '/' + line, address=WHERE, short=('clean',)) for line in UNIT]
     rows += [fabtest(folder, 'verbs', line) for line in MSG]
     for provider, excluded in EXCLUDED.items():

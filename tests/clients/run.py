@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 
 import families  # noqa: E402
 import rig  # noqa: E402
+import sources  # noqa: E402
 
 
 class Report:
@@ -70,12 +71,16 @@ def run_family(report, row, everything):
         special(report, row.name, everything)
 
 
+def version_of(row):
+    return sources.version(row.source) if row.source else version(row.packages)
+
+
 def table(report, rows):
     width = max(len(r.name) for r in rows)
     print('\n%-*s  %-12s passed failed missing skipped' % (width, 'family', 'version'))
     for row in rows:
         c = report.counts[row.name]
-        print('%-*s  %-12s %6d %6d %7d %7d' % (width, row.name, version(row.packages) or '-', c['passed'], c['failed'],
+        print('%-*s  %-12s %6d %6d %7d %7d' % (width, row.name, version_of(row) or '-', c['passed'], c['failed'],
                                                c['missing'], c['skipped']))
     total = {k: sum(c[k] for c in report.counts.values()) for k in ('passed', 'failed', 'missing', 'skipped')}
     print('%(passed)d passed, %(failed)d failed, %(skipped)d skipped, %(missing)d missing' % total)
@@ -97,7 +102,7 @@ def main():
     rows = [r for r in rows if not args.family or r.name in args.family]
     if args.list:
         for row in rows:
-            print('%-14s %s' % (row.name, ' '.join(row.packages)))
+            print('%s\t%s' % (row.name, ' '.join(row.packages)))
         return 0
     report = Report(args.only)
     for row in rows:
