@@ -2,6 +2,7 @@
 /*
  * An MPI program that compares what it gets: messages of many sizes, collectives, one-sided access.
  * mpi [GATE]: with a named pipe GATE, it says "all well", and ends when somebody writes to that.
+ * mpi GATE two-sided: without one-sided access. mpi -: messages for ever.
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -46,9 +47,7 @@ static int same(const unsigned char *buffer, size_t size, int from, int round)
 	return 1;
 }
 
-/* Each rank sends to the next one and receives from the one before, all sizes, and one byte beside
- */
-/* them. */
+/* Each rank sends to the next and receives from the one before: all sizes, and one byte beside. */
 static void point_to_point(void)
 {
 	unsigned char *out = malloc(LARGEST + 1), *in = malloc(LARGEST + 1);
@@ -133,9 +132,7 @@ static void collectives(void)
 		must(all[i] == i, "allgather");
 }
 
-/* A window of all ranks: put to the next one, get from it, and a counter of rank 0's that all add
- */
-/* to. */
+/* A window of all ranks: put to the next one, get from it; all add to a counter of rank 0's. */
 static void one_sided(void)
 {
 	long *memory, back[SLOTS], mine[SLOTS], one = 1, old, seen = -1;
@@ -188,10 +185,13 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	must(ranks > 1 && ranks <= 256, "the number of ranks");
-	point_to_point();
+	do {
+		point_to_point();
+	} while (argc > 1 && !strcmp(argv[1], "-"));
 	ping_and_unexpected();
 	collectives();
-	one_sided();
+	if (argc < 3)
+		one_sided();
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (!me) {
 		printf("mpi: all well, %d ranks\n", ranks);

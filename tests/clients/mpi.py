@@ -6,6 +6,7 @@ say nothing of urxe.
 """
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -26,6 +27,7 @@ STACKS = {
         ('mtl ofi, rxm', OPENMPI + '--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "verbs;ofi_rxm" --mca osc pt2pt', {}),
         ('pml ucx, rc', OPENMPI + '--mca pml ucx --mca osc ucx', UCX),
         ('pml ucx, ud', OPENMPI + '--mca pml ucx --mca osc ucx', UCX_UD),
+        ('pml ucx, ud, two-sided', OPENMPI + '--mca pml ucx', UCX_UD),
     ],
     'MPICH': [
         ('ch4:ucx, rc', MPICH, {**UCX, 'MPIR_CVAR_NOLOCAL': '1'}),
@@ -37,13 +39,13 @@ COMPILER = {'Open MPI': 'mpicc.openmpi', 'MPICH': 'mpicc.mpich'}
 PAYLOAD = 5 << 20
 
 
-def one(program, command, ranks, env, timeout):
+def one(program, command, ranks, env, timeout, arguments=''):
     """What is wrong with it, or None; and what was said."""
     with rig.World(timeout) as world:
         gate = world.folder + '/gate'
         os.mkfifo(gate)
         world.own(gate)
-        child = world.start('%s %s %s' % (command % ranks, program, gate), 'mpi', **env)
+        child = world.start('%s %s %s %s' % (command % ranks, program, gate, arguments), 'mpi', **env)
         said = lambda: rig.tail(world, ['mpi'])
         if not fabric.until(lambda: 'all well' in world.said('mpi'), child, timeout):
             return 'it hangs' if child.poll() is None else 'exit status %d' % child.returncode, said()
@@ -56,6 +58,26 @@ def one(program, command, ranks, env, timeout):
         if len(sent) != ranks or sent[0] < PAYLOAD:
             return 'ranks have sent %s bytes: not all over urxe' % sent, said()
         return (None, '') if 'all well, %d ranks' % ranks in world.said('mpi') else ('other ranks', said())
+
+
+def killed(program, command, who, env, timeout):
+    """What is wrong, or None, and what was said: without one of its ranks, or without its mpirun, a job ends, and all of it."""
+    with rig.World(timeout) as world:
+        child = world.start('%s %s -' % (command % 3, program), 'mpi', **env)
+        said = lambda: rig.tail(world, ['mpi'])
+        ranks = lambda: [pid for pid, c in world.counters().items() if c['command'].startswith('mpi.') and c['bytes'] > PAYLOAD]
+        if not fabric.until(lambda: len(ranks()) == 3, child, timeout):
+            return 'no traffic before the kill', said()
+        os.kill(ranks()[1] if who == 'a rank' else child.pid, signal.SIGKILL)
+        status = world.ended(child)
+        if status is None or status == 0:
+            return 'mpirun goes on' if status is None else 'mpirun says that all is well', said()
+        end = time.monotonic() + timeout
+        while world.members():
+            if time.monotonic() > end:
+                return '%d processes stay' % len(world.members()), said()
+            time.sleep(0.1)
+        return None, ''
 
 
 def run(report, family, everything):
@@ -75,9 +97,10 @@ def run(report, family, everything):
             if 'ucx' in name and ucx.unseen():
                 report.missing('%s: %s' % (family, name), ucx.unseen())
                 continue
-            # osc ucx ends its UD endpoints one rank after the other, and waits 30 s for those that have gone: with more than
-            # two ranks UCX then aborts.
-            for ranks in (2,) if 'pml ucx, ud' in name else (2, 4, 8):
+            # osc ucx destroys its UD endpoints without a fence, and so waits 30 s for ACKs of ranks that have gone: with more
+            # than two ranks UCX then aborts. With osc pt2pt, pml ucx hangs in MPI_Win_flush(), over UCX's TCP as well.
+            two_sided = 'two-sided' if 'two-sided' in name else ''
+            for ranks in (2,) if name == 'pml ucx, ud' else (2, 4, 8):
                 for how in ('clean', 'loss'):
                     if not everything and (ranks == 8 or how == 'loss' and ranks > 2):
                         continue
@@ -85,5 +108,11 @@ def run(report, family, everything):
                     if not report.wanted(title):
                         continue
                     start = time.monotonic()
-                    problem, said = one(program, command, ranks, {**env, **(rig.LOSS if how == 'loss' else {})}, 90)
+                    problem, said = one(program, command, ranks, {**env, **(rig.LOSS if how == 'loss' else {})}, 90, two_sided)
+                    report.result(title, problem, said, time.monotonic() - start)
+            for who in ('a rank', 'mpirun') if everything else ():
+                title = '%s: %s, %s killed' % (family, name, who)
+                if report.wanted(title):
+                    start = time.monotonic()
+                    problem, said = killed(program, command, who, env, 90)
                     report.result(title, problem, said, time.monotonic() - start)

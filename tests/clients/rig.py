@@ -51,14 +51,22 @@ class World(fabric.Fabric):
     def environ(self, **more):
         return super().environ(HOME=self.folder, TMPDIR=self.folder, URXE_STATUS_DIR=self.folder, **{'URXE_VIEW': 'auto', **more})
 
-    def __exit__(self, *how):
-        """Ranks of an mpirun and jobs of fio leave their process group: all who have our folder in their environment end."""
-        mark = b'XDG_RUNTIME_DIR=%s\0' % self.folder.encode()
+    def members(self):
+        """The processes that have our folder in their environment: ranks of an mpirun and jobs of fio leave their process group."""
+        mark, found = b'XDG_RUNTIME_DIR=%s\0' % self.folder.encode(), []
         for pid in filter(str.isdigit, os.listdir('/proc')):
             try:
                 with open('/proc/%s/environ' % pid, 'rb') as f:
                     if mark in f.read() + b'\0':
-                        os.kill(int(pid), signal.SIGKILL)
+                        found.append(int(pid))
+            except OSError:
+                pass
+        return found
+
+    def __exit__(self, *how):
+        for pid in self.members():
+            try:
+                os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
         super().__exit__(*how)

@@ -6,12 +6,15 @@ import rig
 from rig import Case
 
 BOTH = ('clean', 'loss')
+# Who only receives is told by nobody that the sender has gone.
+SENDER_STAYS = ('clean', 'loss', 'server killed')
 
 
 def perftest(tls, test, count=1000, **more):
     """@tls: rc_v is rc_verbs, and ud_verbs to connect; none of them is shared memory or TCP."""
-    return Case('ucx_perftest %s %s' % (tls, test), 'ucx_perftest -p {p} -t %s -n %d {a}' % (test, count), 'ucx_perftest -p {p}',
-                'Final:', 'tcp', env={'UCX_TLS': tls}, **more)
+    client = 'ucx_perftest -p {p} -t %s -n %%d {a}' % test
+    return Case('ucx_perftest %s %s' % (tls, test), client % count, 'ucx_perftest -p {p}', 'Final:', 'tcp', env={'UCX_TLS': tls},
+                endless=client % 100000000, **more)
 
 
 TESTS = ('tag_lat', 'tag_bw', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_lat', 'ucp_am_bw', 'ucp_add', 'ucp_fadd', 'ucp_swap',
@@ -19,7 +22,7 @@ TESTS = ('tag_lat', 'tag_bw', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_la
 SHORT = ('tag_lat', 'ucp_put_lat', 'ucp_get', 'ucp_cswap')
 
 CASES = [
-    perftest(tls, test, how=BOTH, short=BOTH if test == 'tag_lat' else ('clean',) if test in SHORT else ())
+    perftest(tls, test, how=SENDER_STAYS if test == 'tag_bw' else BOTH, short=BOTH if test == 'tag_lat' else ('clean',) if test in SHORT else ())
     for tls in ('rc_v', 'ud_v') for test in TESTS
 ] + [
     perftest('rc_v', 'tag_bw -s 1048576', 200, how=BOTH),
