@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "tool.h"
+#include "view.h"
 
 const char tool_doctor_usage[] =
 	"usage: urxe doctor [PROGRAM]\n"
@@ -101,11 +103,18 @@ static void dpdk(struct finding *f)
 
 static void namespaces(struct finding *f)
 {
-	int flags = CLONE_NEWNS | (geteuid() ? CLONE_NEWUSER : 0), status = 1;
-	pid_t pid = fork();
+	int flags = tool_view_flags(), status = 1;
+	pid_t pid;
 
+	if (flags < 0) {
+		find(f, NOTE, NULL, "capabilities without CAP_SYS_ADMIN: no view of /sys and /dev");
+		return;
+	}
+	/* AppArmor lets them make the namespace, and then nothing be mounted in it. */
+	pid = fork();
 	if (!pid)
-		_exit(unshare(flags) ? errno : 0);
+		_exit(unshare(flags) || mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) ? errno
+											  : 0);
 	if (pid > 0)
 		waitpid(pid, &status, 0);
 	status = pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;

@@ -47,7 +47,8 @@ int tool_run_vars(const struct urxe_config *cfg, struct tool_run_var vars[TOOL_R
 
 	if (tool_places_find(&places))
 		return tool_fail(
-			"found no liburxe-rdmav34.so near this command: is urxe installed?");
+			"found no liburxe-rdmav34.so near this command: is urxe installed? See "
+			"urxe doctor");
 	vars[0] = (struct tool_run_var){"URXE_CONFIG_TEXT", urxe_config_print(cfg), false};
 	vars[1] = (struct tool_run_var){"URXE_PROVIDER", strdup(places.provider), false};
 	vars[2] = (struct tool_run_var){"LD_LIBRARY_PATH", strdup(places.dropin), true};

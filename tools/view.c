@@ -254,10 +254,22 @@ static uint64_t capabilities(void)
 	return (uint64_t)d[1].effective << 32 | d[0].effective;
 }
 
+int tool_view_flags(void)
+{
+	uint64_t caps = capabilities();
+
+	/* In a user namespace of their own they would lose them. */
+	if (caps && !(caps & 1ull << CAP_SYS_ADMIN))
+		return -1;
+	return CLONE_NEWNS | (caps ? 0 : CLONE_NEWUSER);
+}
+
 static int refused(const struct urxe_config *cfg, const char *at, const char *why)
 {
 	if (cfg->view == URXE_VIEW_ALWAYS)
-		return tool_fail("no view of /sys and /dev (%s: %s), and --view always", at, why);
+		return tool_fail("no view of /sys and /dev (%s: %s), and --view always: see "
+				 "urxe doctor",
+				 at, why);
 	/* Not at each start: many containers forbid it, and many programs do not look. */
 	if (cfg->log >= URXE_LOG_INFO)
 		tool_fail("no view of /sys and /dev (%s: %s): programs that look for devices "
@@ -269,22 +281,19 @@ static int refused(const struct urxe_config *cfg, const char *at, const char *wh
 int tool_view_enter(const struct urxe_config *cfg)
 {
 	struct tool_view_device *devices;
-	uint64_t caps = capabilities();
-	bool user = !caps;
+	int flags = tool_view_flags(), n;
 	struct fill f = {0};
 	struct report r;
-	int n;
 
 	if (cfg->view == URXE_VIEW_NEVER)
 		return 0;
-	/* In a user namespace of their own they would lose them. */
-	if (caps && !(caps & 1ull << CAP_SYS_ADMIN))
+	if (flags < 0)
 		return refused(cfg, "capabilities", "some, but not CAP_SYS_ADMIN");
 	n = tool_view_devices(cfg, &devices);
 	if (n < 0)
 		return refused(cfg, "devices", strerror(errno));
 	f = (struct fill){devices, (unsigned)n, 0};
-	n = enter(user, &f, &r);
+	n = enter(flags & CLONE_NEWUSER, &f, &r);
 	free(devices);
 	return n ? refused(cfg, r.at, strerror(n)) : 0;
 }

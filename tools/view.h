@@ -31,6 +31,9 @@ struct tool_view_device {
  */
 int tool_view_enter(const struct urxe_config *cfg);
 
+/** tool_view_flags - what unshare(2) is asked for; -1: this process would lose capabilities. */
+int tool_view_flags(void);
+
 /** tool_view_devices - what a configuration's devices are, before they start. *@devices is to be
  * freed. How many, or -1 and errno. */
 int tool_view_devices(const struct urxe_config *cfg, struct tool_view_device **devices);

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 
 import crowd
+import doctor
 import fabric
 import fabric_live
 import fabric_places
@@ -617,4 +618,4 @@ TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle
          'address': address, 'icmp': icmp, 'status': status,
          'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,
          'fabric_places': fabric_places.places, 'gateway': gateway.gateway, 'view': view.view,
-         'udp': udp.udp, 'crowd': crowd.crowds}
+         'udp': udp.udp, 'crowd': crowd.crowds, 'doctor': doctor.doctor}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""`urxe doctor` on machines that lack something, and `urxe run`, which names it when it fails."""
+import os
+import re
+import shutil
+import subprocess
+
+import fabric
+
+USER = ['setpriv', '--reuid', '12345', '--regid', '12345', '--clear-groups']
+# A user namespace in which there may be none below.
+NO_NAMESPACES = ['unshare', '-U', '--map-current-user', '--keep-caps', 'sh', '-c',
+                 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --inh-caps=-all --ambient-caps=-all "$@"', 'sh']
+SMALL = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs -o size=8m none /dev/shm && exec "$@"', 'sh']
+SOME = ['--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
+
+# title, as root only, what stands before the tool, its arguments, exit status, what it must say
+CASES = [
+    ('as it is', False, [], ['doctor'], 0, r'^urxe +ok .*/liburxe-rdmav34.so$[^$]*^rdma-core +ok +libibverbs'),
+    ('a user', True, USER, ['doctor'], 0, r'^namespaces +(ok +can be made|note )'),
+    ('no user namespaces', True, USER + NO_NAMESPACES, ['doctor'], 0,
+     r'^namespaces +note +No space left on device: no view of /sys and /dev\n +-> sysctl user.max_user_namespaces=\d+$'),
+    ('no user namespaces, and --view always', True, USER + NO_NAMESPACES, ['run', '--view', 'always', '--', 'true'], 2,
+     r'^urxe: no view .*No space left.*see urxe doctor$'),
+    ('no user namespaces, and no --view', True, USER + NO_NAMESPACES, ['run', '--', 'echo', 'ran'], 0, r'\Aran\n\Z'),
+    ('CAP_NET_RAW', True, USER + SOME, ['doctor'], 0, r'^namespaces +note +.*CAP_SYS_ADMIN: no view'),
+    ('a small /dev/shm', True, SMALL, ['doctor'], 0, r'^/dev/shm +note +8 MB free\n +-> mount -o remount,size=\w+ /dev/shm$'),
+    ('a program', False, [], ['doctor', shutil.which('sh')], 0, r'^program +ok '),
+    ('a set-user-ID program', False, [], ['doctor', '/usr/bin/su'], 1, r'^program +MISSING +set-user-ID'),
+    ('no program', False, [], ['doctor', '/none'], 1, r'^program +MISSING +/none: No such file'),
+]
+
+
+def doctor(report, kind, _why_not):
+    timeout = 60 if kind.endswith('sanitized') else 20
+    for title, root, before, args, status, says in CASES:
+        title = 'doctor: ' + title
+        if not report.wanted(title):
+            continue
+        with fabric.Fabric() as f:
+            env = f.environ(URXE_STATUS_DIR='')
+            if root and (os.geteuid() or subprocess.run([*before, 'true'], capture_output=True).returncode):
+                report.skip(title, 'only root can make this place')
+                continue
+            os.chmod(f.folder, 0o777)
+            done = subprocess.run([*before, fabric.TOOL, *args], env=env, stdin=subprocess.DEVNULL, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, check=False)
+            good = done.returncode == status and re.search(says, done.stdout, re.M)
+            fabric.told(report, title, None if good else 'exit status %d, or not %s' % (done.returncode, says), done.stdout)
