@@ -7,6 +7,7 @@
 #include "cm_rig.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <stdlib.h>
 
 /* What differs between two conversations that are the same. */
@@ -276,20 +277,20 @@ static void golden(void)
 
 static unsigned check_pcap(const char *path)
 {
-	uint32_t h[6], rec[4];
+	uint32_t h[6], rec[4], len; /* little-endian */
 	char where[128];
 	unsigned frame = 0, mads = 0;
 	uint8_t *buf = malloc(65536);
 	FILE *f = fopen(path, "rb");
 
 	CU_ASSERT_FATAL(f && buf && fread(h, sizeof(h), 1, f) == 1);
-	while (fread(rec, sizeof(rec), 1, f) == 1 && rec[2] <= 65536 &&
-	       fread(buf, rec[2], 1, f) == 1) {
+	while (fread(rec, sizeof(rec), 1, f) == 1 && (len = le32toh(rec[2])) <= 65536 &&
+	       fread(buf, len, 1, f) == 1) {
 		unsigned l4 = urxe_get16(buf + 12) == 0x0800 ? 34 : 54;
 		const uint8_t *bth = buf + l4 + 8;
 
 		frame++;
-		if (rec[2] < l4 + 28 + URXE_MAD_LEN || urxe_get16(buf + l4 + 2) != URXE_UDP_DPORT ||
+		if (len < l4 + 28 + URXE_MAD_LEN || urxe_get16(buf + l4 + 2) != URXE_UDP_DPORT ||
 		    urxe_bth_dqpn(bth) != 1)
 			continue;
 		snprintf(where, sizeof(where), "%s, frame %u", strrchr(path, '/') + 1, frame);

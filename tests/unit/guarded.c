@@ -24,15 +24,6 @@
 
 static size_t page;
 
-static uint8_t *pages(int n)
-{
-	void *p = mmap(NULL, (size_t)n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
-
-	CU_ASSERT_FATAL(p != MAP_FAILED);
-	return p;
-}
-
 /* Each length, at some alignments: what is to be copied is, and nothing beside it. */
 static void test_copies(void)
 {
@@ -68,6 +59,15 @@ static void test_atomics(void)
 
 #ifdef URXE_GUARDED
 
+static uint8_t *pages(int n)
+{
+	void *p = mmap(NULL, (size_t)n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+
+	CU_ASSERT_FATAL(p != MAP_FAILED);
+	return p;
+}
+
 /* Of each length, with the end of what is there at its first, a middle and its last byte. */
 static void test_faults(void)
 {
@@ -89,7 +89,7 @@ static void test_faults(void)
 	}
 	CU_ASSERT_EQUAL(urxe_guarded_fetch_add((uint64_t *)(void *)edge, 1, &was), EFAULT);
 	CU_ASSERT_EQUAL(urxe_guarded_store((uint64_t *)(void *)edge, 1), EFAULT);
-	CU_ASSERT_EQUAL(urxe_guarded_compare_swap((uint64_t *)(void *)(edge + page), 1, 2, &was),
+	CU_ASSERT_EQUAL(urxe_guarded_compare_swap((uint64_t *)(void *)(edge + page), 0, 2, &was),
 			EFAULT);
 	CU_ASSERT_EQUAL(was, 1);
 	/* An address that is none. */

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,19 +241,20 @@ static const uint8_t *frame_mad(const uint8_t *p, uint32_t len)
 static unsigned walk_pcap(const char *path)
 {
 	uint8_t out[URXE_MAD_LEN];
-	uint32_t h[6], rec[4];
+	uint32_t h[6], rec[4], len; /* little-endian */
 	unsigned mads = 0;
 	uint8_t *buf;
 	FILE *f = fopen(path, "rb");
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	CU_ASSERT_EQUAL_FATAL(fread(h, sizeof(h), 1, f), 1);
+	h[0] = le32toh(h[0]);
 	CU_ASSERT_FATAL(h[0] == 0xa1b2c3d4 || h[0] == 0xa1b23c4d);
 	buf = malloc(65536);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(buf);
-	while (fread(rec, sizeof(rec), 1, f) == 1 && rec[2] <= 65536 &&
-	       fread(buf, rec[2], 1, f) == 1) {
-		const uint8_t *mad = frame_mad(buf, rec[2]);
+	while (fread(rec, sizeof(rec), 1, f) == 1 && (len = le32toh(rec[2])) <= 65536 &&
+	       fread(buf, len, 1, f) == 1) {
+		const uint8_t *mad = frame_mad(buf, len);
 
 		if (!mad)
 			continue;

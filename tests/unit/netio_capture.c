@@ -20,6 +20,14 @@ static uint32_t word(const uint8_t *p)
 	return v;
 }
 
+static uint16_t half(const uint8_t *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, 2);
+	return v;
+}
+
 static void file(void)
 {
 	static uint8_t file[65536], frame[300];
@@ -49,7 +57,7 @@ static void file(void)
 		if (n == 0)
 			CU_ASSERT(type == 0x0a0d0d0a && word(b + 8) == 0x1a2b3c4d);
 		if (n == 1)
-			CU_ASSERT(type == 1 && word(b + 8) == 1 && !memcmp(b + 20, "urxe7", 5));
+			CU_ASSERT(type == 1 && half(b + 8) == 1 && !memcmp(b + 20, "urxe7", 5));
 		if (n < 2)
 			continue;
 		CU_ASSERT(type == 6 && word(b + 20) == 60 + n - 2 && word(b + 24) == 60 + n - 2);
