@@ -67,8 +67,12 @@ static int map(int fd, uint32_t size, uint8_t **mem)
 	size_t len = urxe_ring_bytes(size);
 	long all = size > URXE_RING_FIRST ? MAP_POPULATE : 0;
 	/* All of them long: of an int that goes by the stack only half is written. */
-	long p = syscall(SYS_mmap, NULL, len, (long)(PROT_READ | PROT_WRITE), MAP_SHARED | all,
-			 (long)fd, 0L);
+	const long args[] = {0, (long)len, PROT_READ | PROT_WRITE, MAP_SHARED | all, fd, 0};
+#ifdef __s390x__
+	long p = syscall(SYS_mmap, args); /* by memory */
+#else
+	long p = syscall(SYS_mmap, args[0], args[1], args[2], args[3], args[4], args[5]);
+#endif
 
 	if (p == -1)
 		return errno;
