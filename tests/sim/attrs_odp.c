@@ -173,8 +173,13 @@ static bool moved(const struct odp *o, const struct op *op, uint32_t len)
 {
 	const uint8_t *l = o->local->addr, *r = o->remote->addr;
 
-	if (op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		return l[0] == 0x33 && r[0] == 0x34;
+	if (op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		uint64_t got, left;
+
+		memcpy(&got, l, sizeof(got));
+		memcpy(&left, r, sizeof(left));
+		return l[0] == 0x33 && left == got + 1;
+	}
 	return !memcmp(l, op->recv && o->type == IBV_QPT_UD ? r + GRH : r, len);
 }
 
