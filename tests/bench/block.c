@@ -4,7 +4,7 @@
  *
  *	block -s ADDRESS
  *	block -c ADDRESS ROUNDS [EVERY]		prints half a round trip (median, us), and of a
- *processor what the client's process took (%)
+ *					processor what the client's process took (%)
  *
  * EVERY: a round begins so many us after the one before; without it as soon as that has ended.
  */
@@ -108,7 +108,7 @@ static void sleep_until(uint64_t when)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-static void client(const char *name, unsigned rounds, uint64_t every)
+static void client(const char *name, unsigned rounds, unsigned every)
 {
 	uint64_t *half = calloc(rounds, sizeof(*half)), begun, at;
 	double used;
@@ -121,7 +121,7 @@ static void client(const char *name, unsigned rounds, uint64_t every)
 	used = cpu();
 	for (unsigned i = 0; i < rounds; i++) {
 		if (every)
-			sleep_until(begun + i * every * 1000);
+			sleep_until(begun + (uint64_t)i * every * 1000);
 		at = measure_now();
 		send_one();
 		check(!got(), "no answer");
@@ -137,11 +137,5 @@ static void client(const char *name, unsigned rounds, uint64_t every)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "-s"))
-		server(argv[2]);
-	else if (argc >= 4 && !strcmp(argv[1], "-c"))
-		client(argv[2], (unsigned)atoi(argv[3]), argc > 4 ? (uint64_t)atoi(argv[4]) : 0);
-	else
-		return 2;
-	return 0;
+	return measure_ends(argc, argv, 0, server, client);
 }

@@ -65,4 +65,21 @@ static inline void measure_pin(unsigned which)
 	}
 }
 
+/** measure_ends - main() of a program that has two ends: `-s ADDRESS`, or `-c ADDRESS FIRST
+ * [SECOND]`.
+ * @second: what SECOND is if it is not given. */
+static inline int measure_ends(int argc, char **argv, unsigned second,
+			       void (*server)(const char *address),
+			       void (*client)(const char *address, unsigned first, unsigned second))
+{
+	if (argc == 3 && !strcmp(argv[1], "-s"))
+		server(argv[2]);
+	else if (argc >= 4 && !strcmp(argv[1], "-c"))
+		client(argv[2], (unsigned)atoi(argv[3]),
+		       argc > 4 ? (unsigned)atoi(argv[4]) : second);
+	else
+		return 2;
+	return 0;
+}
+
 #endif

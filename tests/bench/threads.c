@@ -176,11 +176,5 @@ static void client(const char *name, unsigned threads, unsigned seconds)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "-s"))
-		server(argv[2]);
-	else if (argc >= 4 && !strcmp(argv[1], "-c"))
-		client(argv[2], (unsigned)atoi(argv[3]), argc > 4 ? (unsigned)atoi(argv[4]) : 1);
-	else
-		return 2;
-	return 0;
+	return measure_ends(argc, argv, 1, server, client);
 }
