@@ -20,7 +20,7 @@ static bool is_zero(const uint8_t *p, unsigned n)
 
 static uint8_t *put_l2(struct urxe_path *path, uint16_t vlan)
 {
-	uint8_t *p = path->hdr + 12;
+	uint8_t *p = path->hdr;
 
 	if (vlan != URXE_NO_VLAN) {
 		urxe_put16(p, ETHERTYPE_VLAN);
@@ -28,7 +28,7 @@ static uint8_t *put_l2(struct urxe_path *path, uint16_t vlan)
 		p += VLAN_LEN;
 	}
 	urxe_put16(p, path->ipv4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
-	path->l3_off = (uint16_t)(p + 2 - path->hdr);
+	path->l3_off = (uint8_t)(PATH_MACS + p + 2 - path->hdr);
 	return p + 2;
 }
 
@@ -75,8 +75,8 @@ static void put_headers(struct urxe_path *path, const struct urxe_path_attr *a)
 	urxe_put16(p, path->udp_sport);
 	urxe_put16(p + 2, URXE_UDP_DPORT);
 	/* The checksum stays 0, over IPv6 too (RFC 6935), as kernel rxe's: the ICRC covers more. */
-	path->hdr_len = (uint32_t)(p + UDP_LEN - path->hdr);
-	path->max_len = l3_mtu(path) - (path->hdr_len - path->l3_off) - URXE_ICRC_LEN;
+	path->hdr_len = (uint8_t)(PATH_MACS + p + UDP_LEN - path->hdr);
+	path->max_len = (uint16_t)(l3_mtu(path) - (path->hdr_len - path->l3_off) - URXE_ICRC_LEN);
 }
 
 static int find_way(struct urxe_path *path, const struct urxe_path_attr *a)

@@ -586,27 +586,29 @@ static inline uint32_t urxe_icrc_get(const uint8_t *p)
 
 /* ---- paths (path.c) ---- */
 
-#define PATH_HDR_ROOM 72 /* Ethernet, VLAN, IPv6, UDP: 66, copied whole */
+#define PATH_MACS     12 /* bytes of a header before those that a path has */
+#define PATH_HDR_IPV4 36 /* VLAN, IPv4, UDP: 34, copied whole */
+#define PATH_HDR_ROOM 56 /* VLAN, IPv6, UDP: 54, likewise */
 
-/* What a packet needs is in the first two lines of it; of IPv4 without VLAN. */
+/* What a packet of IPv4 needs is in the first line of it. */
 struct urxe_path {
 	URXE_NEW_LINE const struct urxe_own *own;
 	struct urxe_neigh *neigh; /* PATH_WIRE only */
-	uint32_t hdr_len;	  /* up to the BTH */
-	uint32_t max_len;	  /* of BTH to pad */
 	uint32_t ip_sum;	  /* IPv4: of the header without length, id, checksum */
-	enum urxe_path_kind kind;
-	uint16_t l3_off;
+	uint16_t max_len;	  /* of BTH to pad */
 	uint16_t udp_sport;
+	uint8_t hdr_len; /* up to the BTH, with the MACs */
+	uint8_t l3_off;	 /* likewise */
+	uint8_t kind;	 /* enum urxe_path_kind */
 	bool ipv4;
-	uint8_t mac[6]; /* PATH_MCAST only */
-	uint8_t hdr[PATH_HDR_ROOM];
-	uint8_t dgid[16]; /* as on the wire */
+	uint8_t hdr[PATH_HDR_ROOM]; /* from behind the MACs on */
+	uint8_t mac[6];		    /* PATH_MCAST only */
+	uint8_t dgid[16];	    /* as on the wire */
 	struct urxe_port *port;
 	LIST_ENTRY(urxe_path) in_use; /* PATH_WIRE only */
 };
 
-static_assert(offsetof(struct urxe_path, hdr) + PATH_HDR_ROOM <= 2 * URXE_LINE, "two lines");
+static_assert(offsetof(struct urxe_path, hdr) + PATH_HDR_IPV4 <= URXE_LINE, "one line");
 
 /* urxe_tx.flags */
 #define TX_IPV4	  0x1

@@ -295,7 +295,7 @@ ALWAYS int destination(struct urxe_lane *lane, struct urxe_path *path, uint32_t 
 		return EHOSTUNREACH;
 	}
 	*flags = path->ipv4 ? TX_IPV4 : 0;
-	switch (path->kind) {
+	switch ((enum urxe_path_kind)path->kind) {
 	case PATH_WIRE:
 		word = atomic_load_explicit(&path->neigh->word, memory_order_relaxed);
 		if (urxe_neigh_word_state(word) < NEIGH_DELAY) {
@@ -407,6 +407,7 @@ static int place_frame(struct urxe_lane *lane, const uint8_t mac[6], uint32_t dq
 int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn, struct urxe_tx *tx,
 		  uint32_t len)
 {
+	uint32_t flags, hdr_len = path->hdr_len;
 	struct urxe_frame f;
 	uint8_t mac[6];
 	int err;
@@ -415,34 +416,37 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
 		urxe_count(lane, URXE_CNT_tx_too_long, 1);
 		return EMSGSIZE;
 	}
-	err = destination(lane, path, dqpn, mac, &tx->flags);
+	err = destination(lane, path, dqpn, mac, &flags);
 	if (err)
 		return err;
-	if (tx->flags & TX_PLACED)
-		err = place_frame(lane, mac, dqpn, &f, path->hdr_len + len + URXE_ICRC_LEN,
-				  &tx->flags);
+	if (flags & TX_PLACED)
+		err = place_frame(lane, mac, dqpn, &f, hdr_len + len + URXE_ICRC_LEN, &flags);
 	else
-		err = take_frame(lane, &f, path->hdr_len + len + URXE_ICRC_LEN);
+		err = take_frame(lane, &f, hdr_len + len + URXE_ICRC_LEN);
 	/* Its address may have gone over to another one. */
 	if (err == EHOSTUNREACH && path->kind == PATH_WIRE)
 		urxe_neigh_suspect(lane, path->neigh);
 	if (err)
 		return err;
+	memcpy(f.data, mac, 6);
+	memcpy(f.data + 6, lane->port->mac, 6);
+	memcpy(f.data + PATH_MACS, path->hdr, PATH_HDR_IPV4);
+	if (!(flags & TX_IPV4))
+		memcpy(f.data + PATH_MACS + PATH_HDR_IPV4, path->hdr + PATH_HDR_IPV4,
+		       PATH_HDR_ROOM - PATH_HDR_IPV4);
+	finish_ip(lane, path, f.data, len, flags);
+	if (len <= URXE_ICRC_SHORT)
+		flags |= TX_SHORT;
+	if (!(flags & (TX_LOOP | TX_PLACED)))
+		lane->reserved++;
+	if (flags & (TX_LOOP | TX_MCAST | TX_STEER))
+		lane->loop_reserved++;
 	tx->l2 = f.data;
 	tx->frame = f.buf;
 	tx->room = f.room;
-	memcpy(tx->l2, path->hdr, PATH_HDR_ROOM);
-	memcpy(tx->l2, mac, 6);
-	memcpy(tx->l2 + 6, lane->port->mac, 6);
-	finish_ip(lane, path, tx->l2, len, tx->flags);
-	tx->bth = tx->cur = tx->l2 + path->hdr_len;
+	tx->bth = tx->cur = f.data + hdr_len;
 	tx->end = tx->bth + len;
-	if (len <= URXE_ICRC_SHORT)
-		tx->flags |= TX_SHORT;
-	if (!(tx->flags & (TX_LOOP | TX_PLACED)))
-		lane->reserved++;
-	if (tx->flags & (TX_LOOP | TX_MCAST | TX_STEER))
-		lane->loop_reserved++;
+	tx->flags = flags;
 	return 0;
 }
 

@@ -285,7 +285,7 @@ static void test_codepoint(void)
 
 		ah.grh.traffic_class = t[i].traffic_class;
 		CU_ASSERT_EQUAL_FATAL(urxe_path_from_ah(p.a.dev, &ah, 0xc000, t[i].ecn, &path), 0);
-		CU_ASSERT_EQUAL(path->hdr[path->l3_off + 1], t[i].sent);
+		CU_ASSERT_EQUAL(path->hdr[path->l3_off - PATH_MACS + 1], t[i].sent);
 		urxe_path_destroy(path);
 	}
 	pair_close(&p);

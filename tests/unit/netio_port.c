@@ -341,13 +341,13 @@ static void path_fields(void)
 	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
 	gid_of("fd00::2", a.dgid);
 	CU_ASSERT_EQUAL_FATAL(urxe_path_create(port, &a, &path), 0);
-	CU_ASSERT_EQUAL(memcmp(path->hdr + 12, v6, sizeof(v6)), 0);
+	CU_ASSERT_EQUAL(memcmp(path->hdr, v6, sizeof(v6)), 0);
 	CU_ASSERT_EQUAL(path->hdr_len, 14 + 4 + 40 + 8);
 	urxe_path_destroy(path);
 	a.sgid_index = 0;
 	gid_of("10.9.0.2", a.dgid);
 	CU_ASSERT_EQUAL_FATAL(urxe_path_create(port, &a, &path), 0);
-	CU_ASSERT_EQUAL(memcmp(path->hdr + 12, v4, sizeof(v4)), 0);
+	CU_ASSERT_EQUAL(memcmp(path->hdr, v4, sizeof(v4)), 0);
 	urxe_path_destroy(path);
 	urxe_port_destroy(port);
 }
