@@ -51,10 +51,10 @@ static void switch_paths(struct urxe_qp *qp)
 
 bool urxe_apm_migrate(struct urxe_qp *qp)
 {
-	if (qp->attr.path_mig_state != IBV_MIG_ARMED)
+	if (qp->mig_state != IBV_MIG_ARMED)
 		return false;
 	switch_paths(qp);
-	qp->attr.path_mig_state = IBV_MIG_MIGRATED;
+	qp->mig_state = IBV_MIG_MIGRATED;
 	qp->req.retries = qp->attr.retry_cnt;
 	urxe_event_qp(qp, IBV_EVENT_PATH_MIG);
 	return true;
@@ -78,14 +78,14 @@ static bool accept_armed(struct urxe_qp *qp, const struct urxe_decoded *pkt) URX
 
 bool urxe_apm_accept_any(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
-	switch (qp->attr.path_mig_state) {
+	switch (qp->mig_state) {
 	case IBV_MIG_ARMED:
 		return accept_armed(qp, pkt);
 	case IBV_MIG_REARM:
 		if (!is_from(pkt, qp->dgid))
 			return false;
 		if (!pkt->migreq)
-			qp->attr.path_mig_state = IBV_MIG_ARMED;
+			qp->mig_state = IBV_MIG_ARMED;
 		return true;
 	default:
 		/* The peer may not have followed yet. */
@@ -114,6 +114,6 @@ void urxe_apm_modify(struct urxe_qp *qp, enum ibv_mig_state to)
 {
 	if (to == IBV_MIG_MIGRATED && urxe_apm_migrate(qp))
 		return;
-	qp->attr.path_mig_state = to;
+	qp->mig_state = to;
 	qp->mig_refused = false;
 }

@@ -33,7 +33,7 @@ void urxe_apm_modify(struct urxe_qp *qp, enum ibv_mig_state to) URXE_REQUIRES(qp
 /** urxe_apm_migreq - the MigReq bit of a packet that is sent. */
 static inline bool urxe_apm_migreq(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	return qp->attr.path_mig_state == IBV_MIG_MIGRATED;
+	return qp->mig_state == IBV_MIG_MIGRATED;
 }
 
 #endif

@@ -97,7 +97,7 @@ static void put_request(const struct urxe_qp *qp, const struct lend *l, uint8_t 
 	const struct urxe_decoded *pkt = &l->pkt;
 	uint64_t flags = qp->mtu_shift;
 
-	if (qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE)
+	if (qp->access & IBV_ACCESS_REMOTE_WRITE)
 		flags |= FLAG_WRITE;
 	memset(head, 0, LEND_LEN);
 	urxe_put24(head + LEND_QPN, qp->qpn);
@@ -121,7 +121,7 @@ static int send_request(struct urxe_qp *qp, struct lend *l, struct urxe_lane *la
 		.pad = (4 - (l->pkt.length & 3)) & 3,
 		.pkey = URXE_DEFAULT_PKEY,
 		.dqpn = l->pkt.srqn,
-		.psn = qp->attr.dest_qp_num,
+		.psn = qp->dqpn,
 	};
 	uint8_t head[LEND_LEN];
 	struct urxe_tx tx;
@@ -228,7 +228,7 @@ void urxe_lend_leave(struct urxe_qp *qp, struct urxe_lane *lane, struct urxe_sen
 	const struct urxe_bth bth = {.opcode = URXE_OPCODE_LEND,
 				     .pkey = URXE_DEFAULT_PKEY,
 				     .dqpn = qp->resp.srqn,
-				     .psn = qp->attr.dest_qp_num};
+				     .psn = qp->dqpn};
 	struct lend l = {.pkt = {.opcode = URXE_OPCODE_LEND}};
 	uint8_t head[LEND_LEN];
 	struct urxe_tx tx;
@@ -429,8 +429,8 @@ static uint8_t execute(struct urxe_qp *qp, const struct lent *in) URXE_REQUIRES(
 		abandon(qp);
 		return URXE_AETH_NAK | URXE_NAK_INVALID_REQ;
 	}
-	qp->attr.dest_qp_num = in->dest_qpn;
-	qp->attr.qp_access_flags = in->write ? IBV_ACCESS_REMOTE_WRITE : 0;
+	qp->dqpn = in->dest_qpn;
+	qp->access = in->write ? IBV_ACCESS_REMOTE_WRITE : 0;
 	qp->mtu_shift = in->mtu_shift;
 	qp->mtu = 1u << in->mtu_shift;
 	qp->resp.nak_due = false;

@@ -31,7 +31,7 @@ void urxe_peer_gone(void *arg, unsigned slot)
 
 void urxe_peer_check(struct urxe_qp *qp)
 {
-	uint32_t qpn = qp->attr.dest_qp_num;
+	uint32_t qpn = qp->dqpn;
 
 	if (urxe_qp_acked(qp) && !(qp->path && urxe_path_far(qp->path)) &&
 	    urxe_port_nobody(qp->dev->port, qpn))
@@ -58,7 +58,7 @@ bool urxe_gsi_take_gone(struct ibv_context *ctx, uint64_t slots[4])
 
 static bool is_gone(const struct urxe_qp *qp, const uint64_t slots[4]) URXE_REQUIRES(qp->lock)
 {
-	unsigned slot = urxe_ident_qpn_slot(qp->attr.dest_qp_num);
+	unsigned slot = urxe_ident_qpn_slot(qp->dqpn);
 
 	return !qp->destroyed && urxe_qp_acked(qp) && qp->path && !urxe_path_far(qp->path) &&
 	       slot &&

@@ -270,7 +270,7 @@ static unsigned deliver_run(struct arrival *a, unsigned n, uint64_t now, bool *f
  */
 static bool is_last_word(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	return qp->resp.got && !qp->resp.replies && qp->sq.done == qp->sq.post;
+	return qp->got && !qp->replies && qp->sq.done == qp->sq.post;
 }
 
 /*
@@ -286,7 +286,7 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now
 	qp->touched = false;
 	if (qp->peer)
 		urxe_peer_heard(qp->peer, now);
-	more = serve(qp, lane, now, is_last_word(qp)).more || qp->resp.ack_due;
+	more = serve(qp, lane, now, is_last_word(qp)).more || urxe_responder_acks(qp);
 	urxe_spin_unlock(&qp->lock);
 	if (more)
 		urxe_progress_defer(qp);
@@ -526,7 +526,7 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	bool due;
 
 	urxe_spin_lock(&qp->lock);
-	due = qp->resp.ack_due || urxe_responder_urgent(qp) || has_unsent(qp) ||
+	due = urxe_responder_acks(qp) || urxe_responder_urgent(qp) || has_unsent(qp) ||
 	      urxe_responder_leaves(qp);
 	urxe_spin_unlock(&qp->lock);
 	if (!due || atomic_load_explicit(&dev->dead, memory_order_relaxed))

@@ -388,6 +388,9 @@ int urxe_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = qp->state;
 	attr->sq_draining = qp->sq_draining;
+	attr->dest_qp_num = qp->dqpn;
+	attr->qp_access_flags = qp->access;
+	attr->path_mig_state = (enum ibv_mig_state)qp->mig_state;
 	attr->cap = qp->init.cap;
 	*init = qp->init;
 	urxe_spin_unlock(&qp->lock);

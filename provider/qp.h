@@ -198,7 +198,8 @@ struct urxe_requester {
 	uint32_t max_psn;  /* one past the highest PSN ever sent */
 	uint32_t next_psn; /* first PSN of the next WQE to be started */
 	uint32_t ack_psn;  /* PSN of the last packet that asked for an ACK */
-	uint32_t rd_out;   /* requests that READs and ATOMICs may have out: not above the limit */
+	uint16_t rd_out;   /* requests that READs and ATOMICs may have out: not above the limit */
+	bool recovering;   /* something in again may be to do, or be waited for */
 	uint8_t retries;
 	uint8_t rnr_retries;
 	bool rnr_wait;
@@ -283,8 +284,6 @@ struct urxe_responder {
 	bool nak_due;
 	bool in_recv;	  /* rwqe is a WQE taken from the receive queue */
 	bool established; /* COMM_EST raised */
-	bool got;	  /* a message has completed a receive, and nothing was posted since */
-	bool replies;	  /* something was posted after the last that did, before the next */
 	bool gap;	  /* packets have come before what is before them: what follows counts */
 	bool told;	  /* the packet at nak_psn came after its NAK */
 	bool passed;	  /* since the NAK the peer has sent again what is before the gap */
@@ -328,7 +327,6 @@ struct urxe_sent {
 
 /** Packet pacing (rate.c). */
 struct urxe_pace {
-	uint32_t kbps;	     /* 0: no limit */
 	uint32_t burst;	     /* bytes */
 	uint64_t busy_until; /* when all that was sent would be through at this rate */
 };
@@ -353,18 +351,25 @@ struct urxe_qp {
 	bool gsi;
 	bool sq_sig_all;
 	atomic_bool destroyed;
-	bool touched;	  /* took a packet of the burst that a turn has in hand */
-	uint8_t dgid[16]; /* where the peer is: packets of others are not his */
-	struct urxe_pace pace;
+	bool touched;	   /* took a packet of the burst that a turn has in hand */
+	uint8_t dgid[16];  /* where the peer is: packets of others are not his */
+	uint32_t dqpn;	   /* its QPN */
+	uint32_t access;   /* what it may do: enum ibv_access_flags */
+	uint32_t kbps;	   /* it is sent no faster; 0: no limit */
+	uint8_t mig_state; /* enum ibv_mig_state */
+	bool got;	   /* a message has completed a receive, and nothing was posted since */
+	bool replies;	   /* something was posted after the last that did, before the next */
+	bool sq_draining;  /* SQD: the drained event is due */
 	struct urxe_path *alt_path; /* apm.c */
 	bool pending;		    /* under sched.lock */
-	bool block_self_mcast;	    /* gets no copy of what it sends to a group that it is in */
+	bool sqd_notify;
+	bool block_self_mcast; /* gets no copy of what it sends to a group that it is in */
 	bool last_wqe_reached;
 	bool told_too_long; /* a datagram that did not fit was logged */
-	bool sq_draining;   /* SQD: the drained event is due */
-	bool sqd_notify;
+	bool mig_refused;   /* PATH_MIG_ERR was raised since the last rearm */
+	bool answers;	    /* the responder may have something to send; if not, it has not */
 	struct urxe_path *lend_path; /* XRC_RECV: to processes that have our addresses (lend.c) */
-	bool mig_refused;	     /* PATH_MIG_ERR was raised since the last rearm */
+	struct urxe_pace pace;
 
 	URXE_NEW_LINE struct urxe_sq sq;
 	struct urxe_builder wr;
@@ -373,7 +378,8 @@ struct urxe_qp {
 	URXE_NEW_LINE struct urxe_requester req;
 	URXE_NEW_LINE struct urxe_responder resp;
 
-	URXE_NEW_LINE struct ibv_qp_attr attr; /* as set by modify, for query */
+	URXE_NEW_LINE struct ibv_qp_attr
+		attr; /* as set by modify, for query; without what has a place above */
 	/* In the line that has the end of attr: time-out and retries. Scheduling (progress.c): */
 	struct cds_list_head pending_node; /* under sched.lock */
 	struct urxe_timer timer;	   /* under sched.lock */

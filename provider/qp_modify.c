@@ -220,7 +220,7 @@ static void take(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
 	if (mask & A(PORT))
 		q->port_num = a->port_num;
 	if (mask & A(ACCESS_FLAGS))
-		q->qp_access_flags = a->qp_access_flags;
+		qp->access = a->qp_access_flags;
 	if (mask & A(QKEY))
 		q->qkey = a->qkey;
 	if (mask & A(AV))
@@ -228,7 +228,7 @@ static void take(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask)
 	if (mask & A(PATH_MTU))
 		q->path_mtu = a->path_mtu;
 	if (mask & A(DEST_QPN))
-		q->dest_qp_num = a->dest_qp_num;
+		qp->dqpn = a->dest_qp_num;
 	if (mask & A(RQ_PSN))
 		q->rq_psn = a->rq_psn & URXE_PSN_MASK;
 	if (mask & A(SQ_PSN))
@@ -285,7 +285,7 @@ static void start_responder(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	r->msn = 0;
 	r->state = r->resume = URXE_RESP_EXPECT_FIRST;
 	r->ack_due = URXE_ACK_NONE;
-	r->nak_due = r->in_recv = r->established = r->got = r->replies = false;
+	r->nak_due = r->in_recv = r->established = qp->got = qp->replies = false;
 	urxe_responder_forget(qp);
 	r->patience = URXE_OVERTAKEN;
 	r->nak_syndrome = 0;
@@ -301,6 +301,7 @@ static void install_resources(struct urxe_qp *qp, struct urxe_resource *res)
 	uint32_t n = qp->attr.max_dest_rd_atomic, keep = n < r->res_size ? n : r->res_size;
 
 	/* The newest stay: for what is being answered, and for their duplicates. */
+	qp->answers = true;
 	r->res_pending = 0;
 	for (uint32_t i = 0; i < keep; i++) {
 		res[i] = r->res[(r->res_head + r->res_size - keep + i) % r->res_size];
@@ -322,6 +323,8 @@ static void reset_qp(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	qp->path = qp->alt_path = qp->lend_path = NULL;
 	memset(&qp->pace, 0, sizeof(qp->pace));
 	memset(&qp->attr, 0, sizeof(qp->attr));
+	qp->kbps = qp->dqpn = qp->access = 0;
+	qp->mig_state = IBV_MIG_MIGRATED;
 	clear_requester(qp);
 	qp->req.deadline = URXE_NEVER;
 	start_responder(qp);
@@ -370,7 +373,7 @@ static int prepare_path(struct urxe_qp *qp, const struct ibv_ah_attr *ah, uint32
 
 static int prepare(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask, struct prepared *p)
 {
-	uint32_t dqpn = mask & A(DEST_QPN) ? a->dest_qp_num : qp->attr.dest_qp_num;
+	uint32_t dqpn = mask & A(DEST_QPN) ? a->dest_qp_num : qp->dqpn;
 	int err = 0;
 
 	memset(p, 0, sizeof(*p));

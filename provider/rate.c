@@ -27,7 +27,7 @@ bool urxe_pace_wait(struct urxe_qp *qp, uint32_t kbps, uint64_t now)
 	const struct urxe_pace *p = &qp->pace;
 	uint64_t slack;
 
-	kbps = lower(p->kbps, kbps);
+	kbps = lower(qp->kbps, kbps);
 	if (!kbps)
 		return false;
 	slack = wire_time(kbps, p->burst ? p->burst : BURST_DEFAULT);
@@ -41,7 +41,7 @@ uint32_t urxe_pace_packets(const struct urxe_qp *qp, uint32_t kbps, uint32_t byt
 {
 	uint64_t n;
 
-	kbps = lower(qp->pace.kbps, kbps);
+	kbps = lower(qp->kbps, kbps);
 	if (!kbps)
 		return UINT32_MAX;
 	n = ns * kbps / 8000000 / bytes;
@@ -52,7 +52,7 @@ void urxe_pace_sent(struct urxe_qp *qp, uint32_t kbps, uint64_t now, uint32_t by
 {
 	struct urxe_pace *p = &qp->pace;
 
-	kbps = lower(p->kbps, kbps);
+	kbps = lower(qp->kbps, kbps);
 	if (!kbps)
 		return;
 	if (p->busy_until < now)
@@ -62,7 +62,7 @@ void urxe_pace_sent(struct urxe_qp *qp, uint32_t kbps, uint64_t now, uint32_t by
 
 void urxe_pace_set(struct urxe_qp *qp, uint32_t kbps, uint32_t burst)
 {
-	qp->pace.kbps = kbps;
+	qp->kbps = kbps;
 	qp->pace.burst = burst ? burst : BURST_DEFAULT;
 	qp->pace.busy_until = 0;
 	qp->attr.rate_limit = kbps;

@@ -13,7 +13,7 @@
 /** urxe_pace_on - is there a limit? @kbps: as below. Without one the rest need not be asked. */
 static inline bool urxe_pace_on(const struct urxe_qp *qp, uint32_t kbps) URXE_REQUIRES(qp->lock)
 {
-	return qp->pace.kbps | kbps;
+	return qp->kbps | kbps;
 }
 
 /**

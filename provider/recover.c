@@ -43,8 +43,11 @@ static void learned(struct urxe_qp *qp, enum urxe_peer_way way)
 }
 
 /* @part: the peer has executed it, and of a READ no more than this is wanted. */
-static void again(struct urxe_again *g, uint32_t psn, uint32_t n, bool part)
+static void again(struct urxe_requester *r, uint32_t psn, uint32_t n, bool part)
 {
+	struct urxe_again *g = &r->again;
+
+	r->recovering = true;
 	if (g->left == URXE_AGAIN_MAX)
 		return;
 	g->at[g->left].psn = psn;
@@ -68,7 +71,7 @@ static void newest(struct urxe_requester *r, uint32_t psn, uint32_t n)
 	uint32_t last = urxe_psn_add(r->max_psn, URXE_PSN_MASK);
 
 	if (((last - psn) & URXE_PSN_MASK) >= n)
-		again(&r->again, last, 1, true); /* no READ begins there that was not executed */
+		again(r, last, 1, true); /* no READ begins there that was not executed */
 	/* If that is lost, another one asks. */
 	r->ack_psn = urxe_psn_add(r->psn, URXE_PSN_MASK + 1 - URXE_ACK_EVERY);
 }
@@ -133,7 +136,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	g->high = r->max_psn;
 	g->when = now;
 	urxe_trace_resend(qp, psn, g->count);
-	again(g, psn, g->count, false);
+	again(r, psn, g->count, false);
 	newest(r, psn, g->count);
 }
 
@@ -143,7 +146,7 @@ void urxe_recover_also(struct urxe_qp *qp, uint32_t psn)
 
 	if (r->psn != r->max_psn || !r->again.left)
 		return;
-	again(&r->again, psn, 1, false);
+	again(r, psn, 1, false);
 	newest(r, psn, 1);
 }
 
@@ -164,7 +167,7 @@ void urxe_recover_hole(struct urxe_qp *qp, uint64_t now)
 	g->after = 0;
 	g->asked_end = urxe_psn_add(r->una, n);
 	urxe_trace_resend(qp, r->una, n);
-	again(g, r->una, n, true);
+	again(r, r->una, n, true);
 }
 
 bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now)
@@ -180,19 +183,21 @@ bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now)
 	else
 		r->rtt_since = 0;
 	urxe_recover_stop(r);
-	again(&r->again, r->una, n, r->nearly);
+	again(r, r->una, n, r->nearly);
 	newest(r, r->una, n);
 	return true;
 }
 
-void urxe_recover_progress(struct urxe_qp *qp, uint32_t una)
+void urxe_recover_heard(struct urxe_qp *qp, uint32_t una)
 {
 	struct urxe_again *g = &qp->req.again;
 
 	if (g->asked && urxe_psn_diff(una, g->asked_end) >= 0)
 		g->asked = false;
-	if (!g->count)
+	if (!g->count) {
+		qp->req.recovering = g->left || g->asked;
 		return;
+	}
 	/* The newest was sent again, too: what stands between them tells. */
 	if (urxe_psn_diff(g->high, urxe_psn_add(g->psn, g->count)) >= 2 &&
 	    urxe_psn_diff(una, urxe_psn_add(g->psn, g->count)) > 0) {

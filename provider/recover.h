@@ -26,8 +26,19 @@ void urxe_recover_hole(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
  * False: it is in the middle of sending more again.
  */
 bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
+/** urxe_recover_heard - urxe_recover_progress() of one that has lost something. */
+void urxe_recover_heard(struct urxe_qp *qp, uint32_t una) URXE_REQUIRES(qp->lock);
 /** urxe_recover_progress - all before @una is acknowledged; req.una is still what it was. */
-void urxe_recover_progress(struct urxe_qp *qp, uint32_t una) URXE_REQUIRES(qp->lock);
+static inline void urxe_recover_progress(struct urxe_qp *qp, uint32_t una) URXE_REQUIRES(qp->lock)
+{
+	if (__builtin_expect(qp->req.recovering, 0))
+		urxe_recover_heard(qp, una);
+}
+/** urxe_recover_due - is something to be sent again, alone? */
+static inline bool urxe_recover_due(const struct urxe_requester *r)
+{
+	return __builtin_expect(r->recovering, 0) && r->again.left;
+}
 /** urxe_recover_stop - the requester goes back: nothing is sent again alone. */
 static inline void urxe_recover_stop(struct urxe_requester *r)
 {

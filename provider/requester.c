@@ -75,7 +75,7 @@ static void complete_oldest(struct urxe_qp *qp, enum ibv_wc_status status) URXE_
 	struct ibv_wc wc;
 
 	if (wqe->flags & URXE_WQE_STARTED && urxe_requester_answered(wqe))
-		qp->req.rd_out -= rd_charge(wqe);
+		qp->req.rd_out = (uint16_t)(qp->req.rd_out - rd_charge(wqe));
 	if (status != IBV_WC_SUCCESS || wqe->flags & URXE_WQE_SIGNALED) {
 		urxe_qp_wc(qp, &wc, wqe->wr_id, status, urxe_requester_wc_opcode(wqe->opcode));
 		if (urxe_requester_answered(wqe))
@@ -124,7 +124,7 @@ static bool start_wqe(struct urxe_qp *qp, struct urxe_swqe *wqe)
 	if (urxe_requester_answered(wqe)) {
 		if (wqe->npsn > RD_CHUNK && r->rd_out + 2u <= qp->attr.max_rd_atomic)
 			wqe->flags |= URXE_WQE_PAIR;
-		r->rd_out += rd_charge(wqe);
+		r->rd_out = (uint16_t)(r->rd_out + rd_charge(wqe));
 	}
 	r->next_psn = urxe_psn_add(r->next_psn, wqe->npsn);
 	wqe->flags |= URXE_WQE_STARTED;
@@ -220,7 +220,7 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 		.migreq = urxe_apm_migreq(qp),
 		.pad = (4 - (rq->payload & 3)) & 3,
 		.pkey = URXE_DEFAULT_PKEY,
-		.dqpn = qp->attr.dest_qp_num,
+		.dqpn = qp->dqpn,
 		.ackreq = urxe_qp_acked(qp) && wants_ack(qp, rq),
 		.psn = rq->psn,
 	};
@@ -291,8 +291,7 @@ static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct 
 	struct urxe_tx tx;
 	int err;
 
-	err = urxe_tx_begin(lane, qp->path, qp->attr.dest_qp_num, &tx,
-			    op->hdr_len + ((rq->payload + 3) & ~3u));
+	err = urxe_tx_begin(lane, qp->path, qp->dqpn, &tx, op->hdr_len + ((rq->payload + 3) & ~3u));
 	if (err == EHOSTUNREACH) {
 		urxe_stat_inc(qp->dev, URXE_STAT_TX_UNREACHABLE);
 		urxe_peer_check(qp);
@@ -427,12 +426,15 @@ struct urxe_sent urxe_requester_run(struct urxe_qp *qp, struct urxe_lane *lane, 
 	struct request rq = {0};
 	bool advanced = false, paced;
 
+	/* Whoever has nothing to send, but receives, needs none of the requester's lines. */
+	if (sq->done == sq->post)
+		return sent;
 	if (r->peer_gone)
 		urxe_requester_check_peer(qp);
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_wait ||
-	    (sq->cur == sq->post && !r->again.left))
+	    (sq->cur == sq->post && !urxe_recover_due(r)))
 		return sent;
-	if (r->again.left && !send_again(qp, lane, now, &sent))
+	if (urxe_recover_due(r) && !send_again(qp, lane, now, &sent))
 		return sent;
 	can = urxe_cc_allowed(&r->cc);
 	paced = urxe_pace_on(qp, can.kbps);

@@ -21,7 +21,7 @@ void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome)
 {
 	struct urxe_responder *r = &qp->resp;
 
-	r->nak_due = true;
+	qp->answers = r->nak_due = true;
 	r->nak_syndrome = syndrome;
 	r->nak_psn = r->epsn;
 	if (r->state == URXE_RESP_FATAL)
@@ -129,8 +129,8 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 
 	urxe_qp_wc(qp, &wc, r->rwqe->wr_id, status, IBV_WC_RECV);
 	if (status == IBV_WC_SUCCESS) {
-		r->replies = r->replies && !r->got;
-		r->got = true;
+		qp->replies = qp->replies && !qp->got;
+		qp->got = true;
 		if (pkt->what & URXE_OPF_WRITE)
 			wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 		if (pkt->what & URXE_OPF_IMM) {
@@ -142,7 +142,7 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 			wc.wc_flags |= IBV_WC_WITH_INV;
 		}
 		wc.byte_len = len;
-		wc.src_qp = qp->attr.dest_qp_num;
+		wc.src_qp = qp->dqpn;
 		if (pkt->what & URXE_OPF_DETH) {
 			wc.src_qp = pkt->deth.sqpn;
 			wc.wc_flags |= IBV_WC_GRH;
@@ -246,7 +246,7 @@ static bool begin_write(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE
 	 * Of a zero-length operation the R_Key is not checked (IBTA 9.7.4.1.3). One packet that has
 	 * all of it is checked when it is written: its length comes first (9.7.4.1).
 	 */
-	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
+	if (!(qp->access & IBV_ACCESS_REMOTE_WRITE) ||
 	    (r->length && !(pkt->what & URXE_OPF_LAST) &&
 	     !urxe_mr_remote(qp, r->pd, r->rkey, r->va, r->length, IBV_ACCESS_REMOTE_WRITE))) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
@@ -542,6 +542,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 		urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_BAD_STATE);
 		return;
 	}
+	qp->answers = true;
 	ahead = urxe_psn_diff(pkt->psn, r->epsn);
 	if (r->stall && ahead >= 0) {
 		urxe_stall_keep(qp, pkt);

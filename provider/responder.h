@@ -33,12 +33,18 @@ struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane
 /** urxe_responder_urgent - is there more to send than a plain ACK, which may wait a turn? */
 static inline bool urxe_responder_urgent(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	return qp->resp.res_pending || qp->resp.nak_due;
+	return qp->answers && (qp->resp.res_pending || qp->resp.nak_due);
+}
+/** urxe_responder_acks - is an ACK due? */
+static inline bool urxe_responder_acks(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	return qp->answers && qp->resp.ack_due;
 }
 /** urxe_responder_due - has urxe_responder_run() anything to do? */
 static inline bool urxe_responder_due(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	return urxe_responder_urgent(qp) || qp->resp.ack_due || qp->resp.stall;
+	return qp->answers &&
+	       (qp->resp.res_pending || qp->resp.nak_due || qp->resp.ack_due || qp->resp.stall);
 }
 /** urxe_responder_nak - a NAK is due at the expected PSN. */
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome) URXE_REQUIRES(qp->lock);

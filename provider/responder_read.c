@@ -75,7 +75,7 @@ static uint32_t read_packets(const struct urxe_qp *qp, uint32_t length)
 
 static bool read_allowed(struct urxe_qp *qp, const struct urxe_reth *reth)
 {
-	return qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ &&
+	return qp->access & IBV_ACCESS_REMOTE_READ &&
 	       (!reth->length || urxe_mr_remote(qp, qp->resp.pd, reth->rkey, reth->va, reth->length,
 						IBV_ACCESS_REMOTE_READ));
 }
@@ -138,8 +138,7 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	}
 	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->resp.pd, eth->rkey, eth->va, 8,
 						  IBV_ACCESS_REMOTE_ATOMIC);
-	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) || !word ||
-	    (uintptr_t)word & 7) {
+	if (!(qp->access & IBV_ACCESS_REMOTE_ATOMIC) || !word || (uintptr_t)word & 7) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
 	}
@@ -173,7 +172,7 @@ static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_decoded *
 	}
 	word = (uint64_t *)(void *)urxe_mr_remote(qp, qp->resp.pd, pkt->reth.rkey, va,
 						  sizeof(value), IBV_ACCESS_REMOTE_WRITE);
-	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) || !word || (uintptr_t)word & 7) {
+	if (!(qp->access & IBV_ACCESS_REMOTE_WRITE) || !word || (uintptr_t)word & 7) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
 	}
@@ -217,7 +216,7 @@ static void execute_flush(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	} else if (mk) {
 		addr = urxe_mr_remote(qp, qp->resp.pd, mk->key, va, length, access);
 	}
-	if ((qp->attr.qp_access_flags & access) != access || !addr) {
+	if ((qp->access & access) != access || !addr) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return;
 	}

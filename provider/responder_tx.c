@@ -26,7 +26,7 @@ static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, 
 		.migreq = urxe_apm_migreq(qp),
 		.pad = (4 - (payload & 3)) & 3,
 		.pkey = URXE_DEFAULT_PKEY,
-		.dqpn = qp->attr.dest_qp_num,
+		.dqpn = qp->dqpn,
 		.psn = psn,
 	};
 	int err = urxe_tx_begin(lane, qp->path, bth.dqpn, tx, op->hdr_len + ((payload + 3) & ~3u));
@@ -232,6 +232,7 @@ struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
 		if (!sent.more)
 			r->ack_due = URXE_ACK_NONE;
 	}
+	qp->answers = urxe_responder_due(qp);
 	return sent;
 }
 
@@ -267,6 +268,7 @@ struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane
 	if (sent.more || !leaves_ack(qp))
 		return sent;
 	qp->resp.ack_due = URXE_ACK_REQUESTS;
+	qp->answers = true;
 	last = urxe_responder_run(qp, lane);
 	last.packets += sent.packets;
 	return last;

@@ -20,6 +20,7 @@ void urxe_stall_begin(struct urxe_qp *qp, struct urxe_stall *s, const struct urx
 {
 	*s = (struct urxe_stall){.ops = ops, .last = &s->first};
 	qp->resp.stall = s;
+	qp->answers = true;
 }
 
 static void hold(struct urxe_qp *qp, struct urxe_stall *s, const struct urxe_decoded *pkt)

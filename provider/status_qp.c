@@ -93,7 +93,7 @@ static bool copy(struct row *row, struct urxe_qp *qp, uint64_t now)
 		row->scqn = qp->scq ? qp->scq->number : 0;
 		row->rcqn = qp->rcq ? qp->rcq->number : 0;
 		row->has_peer = is_connected(qp) && qp->path;
-		row->peer_qpn = row->has_peer ? qp->attr.dest_qp_num : 0;
+		row->peer_qpn = row->has_peer ? qp->dqpn : 0;
 		memcpy(row->dgid, qp->dgid, sizeof(row->dgid));
 		copy_requester(row, qp, now);
 		copy_responder(row, qp);

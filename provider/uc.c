@@ -69,8 +69,7 @@ static bool uc_write(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_RE
 		r->va = pkt->reth.va;
 		r->rkey = pkt->reth.rkey;
 		r->length = r->resid = pkt->reth.length;
-		if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
-		    r->length > URXE_MAX_MSG_SZ)
+		if (!(qp->access & IBV_ACCESS_REMOTE_WRITE) || r->length > URXE_MAX_MSG_SZ)
 			return false;
 	}
 	if (pkt->what & URXE_OPF_LAST ? pkt->length != r->resid : pkt->length >= r->resid)

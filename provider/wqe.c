@@ -160,8 +160,8 @@ int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post)
 {
 	qp->sq.post = post;
-	qp->resp.replies = qp->resp.replies || qp->resp.got;
-	qp->resp.got = false;
+	qp->replies = qp->replies || qp->got;
+	qp->got = false;
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		while (qp->sq.done != qp->sq.post)
 			urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);

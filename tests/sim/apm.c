@@ -186,7 +186,7 @@ static void test_refused(void)
 	struct pair p = {0};
 
 	armed(&p, IBV_QPT_RC, 1);
-	to_urxe_qp(p.a.qp)->attr.path_mig_state = IBV_MIG_MIGRATED;
+	to_urxe_qp(p.a.qp)->mig_state = IBV_MIG_MIGRATED;
 	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(state_of(&p.b).path_mig_state, IBV_MIG_ARMED);

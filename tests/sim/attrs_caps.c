@@ -397,7 +397,7 @@ void attr_pacing_types(void)
 
 		CU_ASSERT_EQUAL(qp && !ibv_modify_qp_rate_limit(qp, &rl), can);
 		if (qp) {
-			CU_ASSERT_EQUAL(to_urxe_qp(qp)->pace.kbps, can ? 1000 : 0);
+			CU_ASSERT_EQUAL(to_urxe_qp(qp)->kbps, can ? 1000 : 0);
 			ibv_destroy_qp(qp);
 		}
 	}
