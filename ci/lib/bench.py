@@ -39,6 +39,10 @@ MEASURES = [
     ('fab_block', None, None),
     ('threads', None, None),
     ('fab_threads', None, None),
+    ('many', None, None),
+    ('many_single', None, None),
+    ('fab_many_qps', None, None),
+    ('fab_many_single', None, None),
     ('watched', None, None),
     ('fab_watched', None, None),
     ('conn', None, None),
@@ -87,6 +91,17 @@ def threads(prefix, link):
             lambda: figures.threads(MTU, link, (1, *THREADS)))
 
 
+# (name, link, where, messages of a QP at a time)
+MANY = (('many', 'vhost', '', 16), ('many_single', 'vhost', '', 1),
+        ('fab_many_qps', 'fabric', 'fabric, ', 16), ('fab_many_single', 'fabric', 'fabric, ', 1))
+QPS = ((10000, 0.9), (60000, 0.8))
+
+
+def many(name, link, batch):
+    return ((name + '_1', *('%s_%d' % (name, n) for n, _ in QPS)),
+            lambda: figures.many(MTU, link, (1, *(n for n, _ in QPS)), batch))
+
+
 def watched(prefix, link):
     return ((prefix + '_lat', prefix + '_ratio'), lambda: figures.watched(link, MTU))
 
@@ -98,6 +113,7 @@ GROUPS = {
     'fab_block': blocking('fab_block', 'fabric'),
     'threads': threads('threads', 'vhost'),
     'fab_threads': threads('fab_threads', 'fabric'),
+    **{name: many(name, link, batch) for name, link, _, batch in MANY},
     'watched': watched('watched', 'vhost'),
     'fab_watched': watched('fab_watched', 'fabric'),
     'fab_bare': (('fab_bare_lat', 'fab_bare_rate', 'fab_bare_bw'),
@@ -136,6 +152,9 @@ ROWS = [
     *[row for prefix, where in (('threads', ''), ('fab_threads', 'fabric, '))
       for row in ((prefix + '_1', where + '64 B sends of one thread', 'M/s'),
                   *(('%s_%d' % (prefix, n), '%s%d threads of a process, together' % (where, n), 'of one') for n in THREADS))],
+    *[row for name, _, where, batch in MANY
+      for row in ((name + '_1', '%s64 B writes of one QP, %d at a time' % (where, batch), 'M/s'),
+                  *(('%s_%d' % (name, n), '%s%d QPs, each in turn, %d at a time' % (where, n, batch), 'of one') for n, _ in QPS))],
     ('conn_rate', 'connections, one after the other', '/s'),
     ('conn_p50', 'rdma_connect() to ESTABLISHED, p50', 'us'),
     ('conn_p99', 'rdma_connect() to ESTABLISHED, p99', 'us'),
@@ -188,6 +207,8 @@ AIMS = [
       for where, name in (('', 'block'), ('fabric: ', 'fab_block'))],
     *[('%s%d threads of a process >= 0.9 of one' % (where, n), '%s_%d' % (name, n), 'at least', lambda m: 0.9)
       for where, name in (('', 'threads'), ('fabric: ', 'fab_threads')) for n in THREADS],
+    *[('%s%d QPs in turn, 16 at a time >= %.1f of one' % (where, n, aim), '%s_%d' % (name, n), 'at least', lambda m, aim=aim: aim)
+      for name, _, where, batch in MANY if batch > 1 for n, aim in QPS],
     *[(where + '1 MiB to who watches memory <= 1.3 x who polls', name + '_ratio', 'at most', lambda m: 1.3)
       for where, name in (('', 'watched'), ('fabric: ', 'fab_watched'))],
     ('memif: write latency <= vhost', 'memif_lat', 'at most', lambda m: m['write_lat']),

@@ -133,6 +133,22 @@ def threads(mtu, link='vhost', numbers=(1, 2, 4, 8)):
     return [run(1)] + [run(n) / run(1) for n in numbers[1:]]
 
 
+def many(mtu, link='vhost', numbers=(1, 10000, 60000), batch=16, seconds=1):
+    """64 B writes of so many QPs in turn, @batch at a time: of one in M/s, of more of what one does, right before"""
+    prog = os.path.join(node.BUILD, 'tests', 'e2e', 'many')
+
+    def run(n):
+        common = '%s -p {p} -r 1 -n %d -t %g -b %d' % (prog, n, seconds, batch)
+        result = pair(common, common + ' 127.0.0.1', mtu, link=link)
+        found = re.search(r'(?m)^([\d.]+) M/s$', result.b)
+        if not found:
+            raise ValueError('many: no figure\n' + result.tail(4))
+        return float(found.group(1))
+
+    one = run(1)
+    return [one] + [run(n) / one for n in numbers[1:]]
+
+
 def watched(link, mtu, iters=300):
     """1 MiB to who watches memory, and of that to who polls its CQ: (us, ratio)"""
     polled = latency('ib_send_lat', 1 << 20, mtu, iters, link)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Thousands of RC connections between two processes: many [-p PORT] [-n QPS] [-r ROUNDS] [HOST]
+ * Thousands of RC connections between two processes:
+ * many [-p PORT] [-n QPS] [-r ROUNDS] [-t SECONDS [-b BATCH]] [HOST]
  *
  * QPNs go over TCP. In each round every QP writes eight words to its place at the peer, sends
  * eight more, and both ends look at what came; at the end every QP reads what the peer has written
- * last. Prints what a QP cost.
+ * last. Prints what a QP cost. With SECONDS the client then writes for so long, with each QP in
+ * turn, BATCH messages at a time, the last with a completion, and prints million messages a second.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +23,8 @@
 #define MSG	 64u  /* bytes */
 #define OUT	 1024 /* sends under way, of all QPs */
 #define PATIENCE 60   /* seconds without a completion */
+#define RATE_OUT 128  /* messages under way while the rate is taken */
+#define GLANCE	 256  /* polls between two looks at the clock, or at the peer */
 #define ACCESS	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 /* Where the messages of QP i are, each n * MSG bytes. */
@@ -39,7 +44,8 @@ struct peer {
 
 struct many {
 	struct verbs v; /* its TCP connection */
-	unsigned n, rounds;
+	unsigned n, rounds, batch;
+	double seconds;
 	bool client;
 	struct ibv_qp **qp;
 	uint32_t *qpn, *peer_qpn;
@@ -132,7 +138,7 @@ static void open_device(struct many *m)
 	m->own.mtu = verbs_open(&m->v);
 	m->v.pd = ibv_alloc_pd(m->v.ctx);
 	need(m->v.pd, "ibv_alloc_pd");
-	m->cq = ibv_create_cq(m->v.ctx, (int)(4 * m->n), NULL, NULL, 0);
+	m->cq = ibv_create_cq(m->v.ctx, (int)(4 * m->n + RATE_OUT), NULL, NULL, 0);
 	need(m->cq, "ibv_create_cq");
 	m->mem = calloc(1, bytes);
 	m->qp = calloc(m->n, sizeof(struct ibv_qp *));
@@ -312,6 +318,75 @@ static void read_all(struct many *m)
 	barrier(m);
 }
 
+/* ---- the rate ---- */
+
+static void post_batch(struct many *m, unsigned i)
+{
+	struct ibv_sge sge = {(uintptr_t)at(m, OUTGOING, i), MSG, m->mr->lkey};
+	struct ibv_send_wr wr[RATE_OUT], *bad;
+
+	for (unsigned k = 0; k < m->batch; k++) {
+		bool last = k + 1 == m->batch;
+
+		wr[k] = (struct ibv_send_wr){.next = last ? NULL : &wr[k + 1],
+					     .sg_list = &sge,
+					     .num_sge = 1,
+					     .opcode = IBV_WR_RDMA_WRITE,
+					     .send_flags = last ? IBV_SEND_SIGNALED : 0,
+					     .wr.rdma = {remote(m, WRITTEN, i), m->peer.rkey}};
+	}
+	need(!ibv_post_send(m->qp[i], wr, &bad), "ibv_post_send");
+}
+
+static unsigned reap(struct many *m)
+{
+	struct ibv_wc wc[32];
+	int n = ibv_poll_cq(m->cq, 32, wc);
+
+	for (int k = 0; k < n; k++)
+		need(!wc[k].status, "a write");
+	return (unsigned)n * m->batch;
+}
+
+/* Ten warm rounds come first. */
+static void write_for(struct many *m)
+{
+	uint64_t posted = 0, done = 0, first = 0, warm = 10ull * m->n * m->batch;
+	double start = 0, end = 0;
+
+	for (unsigned polls = 0; !end || done < posted; polls++) {
+		while (!end && posted - done + m->batch <= RATE_OUT) {
+			post_batch(m, (unsigned)(posted / m->batch % m->n));
+			posted += m->batch;
+		}
+		done += reap(m);
+		if (polls % GLANCE || done < warm || end)
+			continue;
+		if (!start) {
+			start = now();
+			first = done;
+		} else if (now() - start > m->seconds) {
+			end = now();
+			printf("%.4f M/s\n", (double)(done - first) / (end - start) / 1e6);
+		}
+	}
+}
+
+/* The server polls all the time. */
+static void rate(struct many *m)
+{
+	char c;
+
+	if (m->client)
+		write_for(m);
+	for (unsigned k = 0; !m->client; k++) {
+		reap(m);
+		if (k % GLANCE == 0 && recv(m->v.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
+			break;
+	}
+	barrier(m);
+}
+
 static void close_all(struct many *m)
 {
 	double start = now();
@@ -331,22 +406,26 @@ static void close_all(struct many *m)
 
 int main(int argc, char **argv)
 {
-	struct many m = {.n = 10000, .rounds = 5};
+	struct many m = {.n = 10000, .rounds = 5, .batch = 1};
 	const char *port = "18600";
 	double start;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "p:n:r:")) != -1) {
+	while ((opt = getopt(argc, argv, "p:n:r:t:b:")) != -1) {
 		if (opt == 'p')
 			port = optarg;
 		else if (opt == 'n')
 			m.n = (unsigned)atoi(optarg);
 		else if (opt == 'r')
 			m.rounds = (unsigned)atoi(optarg);
+		else if (opt == 't')
+			m.seconds = atof(optarg);
+		else if (opt == 'b')
+			m.batch = (unsigned)atoi(optarg);
 		else
 			return 2;
 	}
-	if (!m.n || !m.rounds)
+	if (!m.n || !m.rounds || !m.batch || m.batch > RATE_OUT)
 		return 2;
 	m.client = optind < argc;
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -359,6 +438,8 @@ int main(int argc, char **argv)
 	read_all(&m);
 	printf("%u messages a side, all good, in %.2f s; %ld MB resident\n",
 	       (2 * m.rounds + 1) * m.n, now() - start, resident() >> 20);
+	if (m.seconds > 0)
+		rate(&m);
 	close_all(&m);
 	close(m.v.fd);
 	return 0;
