@@ -102,10 +102,10 @@ static int source_for(const struct urxe_port *port, const uint8_t dgid[16])
 	if (urxe_gid_is_mcast(dgid) || urxe_gid_is_loopback(dgid))
 		return own_near(port, ipv4, NULL);
 	i = own_near(port, ipv4, dgid);
-	if (i < 0 && port->ops->routes)
-		return own_near(port, ipv4, NULL);
 	if (i < 0 && port->cfg.host)
 		return host_source(port, ipv4);
+	if (i < 0 && port->ops->routes)
+		return own_near(port, ipv4, NULL);
 	if (i >= 0 || !has_gateway(port, ipv4, &gw))
 		return i;
 	i = own_near(port, ipv4, gw);
