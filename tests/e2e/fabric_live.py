@@ -4,8 +4,10 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
+import urllib.request
 
 import fabric
 import node
@@ -241,5 +243,55 @@ def seen(report, timeout):
                         ''.join(node.read('%s/%s' % (f.folder, r)) for r in f.reports()))
 
 
+# ---- node_exporter ----
+
+EXPORTER = 'prometheus-node-exporter'
+
+
+def scrape(folder, timeout):
+    """What node_exporter makes of the files in a folder, by name; {}: it does not answer."""
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        address = '127.0.0.1:%d' % s.getsockname()[1]
+    child = subprocess.Popen([EXPORTER, '--collector.disable-defaults', '--collector.textfile',
+                              '--collector.textfile.directory=' + folder, '--web.listen-address=' + address],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        if not fabric.until(lambda: fabric.listens(int(address.split(':')[1])), child, timeout):
+            return {}
+        with urllib.request.urlopen('http://%s/metrics' % address, timeout=timeout) as page:
+            lines = [l for l in page.read().decode().splitlines() if l and l[0] != '#']
+    finally:
+        child.terminate()
+        child.wait()
+    return {name: float(value) for name, value in (l.rsplit(' ', 1) for l in lines)}
+
+
+def exported(report, timeout):
+    """`urxe status --prometheus` in the folder of node_exporter's textfile collector."""
+    title = 'fabric: node_exporter'
+    if not report.wanted(title):
+        return
+    missing = [p for p in (EXPORTER, 'rping') if not shutil.which(p)]
+    if missing:
+        report.skip(title, ' '.join(missing) + ' is not installed')
+        return
+    with fabric.Fabric() as f:
+        ready = f.folder + '/ready'
+        child = f.start('rping -s -a 127.0.0.1 -p 7424', 's', URXE_STATUS_DIR=f.folder, URXE_READY_FILE=ready)
+        problem, found = None, {}
+        if not fabric.until(lambda: os.path.exists(ready), child, timeout):
+            problem = 'the server does not listen'
+        else:
+            with open(f.folder + '/urxe.prom', 'w') as out:
+                subprocess.run([*f.user, fabric.TOOL, 'status', '--prometheus'], check=True, stdout=out, timeout=timeout,
+                               env=f.environ(URXE_STATUS_DIR=f.folder))
+            found = scrape(f.folder, timeout)
+            state = 'node_infiniband_state_id{device="urxe0",pid="%d",port="1"}' % child.pid
+            if found.get('node_textfile_scrape_error') != 0 or found.get(state) != 4:
+                problem = 'no %s, or an error' % state
+        fabric.told(report, title, problem, '\n'.join('%s %s' % m for m in found.items() if 'textfile' in m[0] or 'infini' in m[0]))
+
+
 def live(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 120, forks, seen)
+    fabric.parts(report, kind, 60, 120, forks, seen, exported)
