@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Beyond the host: two machines, which are network namespaces joined by a veth pair, with a fabric each, and an urxed that
 carries packets between its fabric and the interface. Run by root, who makes the machines; programs and urxed run as nobody,
-urxed with CAP_NET_RAW alone.
+urxed with CAP_NET_RAW alone, or with no right and the port `udp`.
 """
 import os
 import re
@@ -85,7 +85,9 @@ class Namespace(Machine):
         sh(*self.enter, 'ip', *words)
 
     def gate(self, name='urxed'):
-        """On its interface."""
+        """On its interface, or by the kernel's UDP."""
+        if self.udp:
+            return self.urxed(name, self.user, '--port', 'udp')
         raw = ['setpriv', '--reuid', str(fabric.NOBODY), '--regid', str(fabric.NOBODY), '--clear-groups',
                '--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
         return self.urxed(name, raw, '--port', 'net_af_packet0,iface=v' + self.which)
@@ -94,8 +96,11 @@ class Namespace(Machine):
 class Two:
     """Two machines, each with an address of each family on its end of a veth pair."""
 
-    def __init__(self, mtu=1500):
+    how = ''
+
+    def __init__(self, udp=False, mtu=1500):
         self.a, self.b = Namespace('a'), Namespace('b')
+        self.how = 'udp: ' if udp else ''
         sh('ip', 'link', 'add', 'va', 'mtu', str(mtu), 'netns', str(self.a.holder.pid), 'type', 'veth',
            'peer', 'name', 'vb', 'mtu', str(mtu), 'netns', str(self.b.holder.pid))
         for m in (self.a, self.b):
@@ -103,6 +108,8 @@ class Two:
             m.ip('addr', 'add', m.v6 + '/64', 'dev', 'v' + m.which, 'nodad')
             m.ip('link', 'set', 'lo', 'up')
             m.ip('link', 'set', 'v' + m.which, 'up')
+            m.ip('route', 'add', 'multicast', '239.0.0.0/8', 'dev', 'v' + m.which)
+            m.udp = udp
 
     def __enter__(self):
         return self
@@ -208,7 +215,7 @@ def one_by_one(report, two, timeout):
     for row in PAIRS:
         for way, (on, to) in {'a to b': (two.b, two.a), 'b to a': (two.a, two.b)}.items():
             for address in (on.v4, on.v6) if row[3] else (on.v4,):
-                title = 'gateway: %s, %s, %s' % (row[0], way, 'IPv6' if ':' in address else 'IPv4')
+                title = 'gateway: %s%s, %s, %s' % (two.how, row[0], way, 'IPv6' if ':' in address else 'IPv4')
                 if not report.wanted(title):
                     continue
                 if missing(row):
@@ -222,7 +229,7 @@ def one_by_one(report, two, timeout):
 
 def at_once(report, two, timeout):
     """Four processes on each machine, and a pair that stays on one."""
-    title = 'gateway: four pairs at once, both ways, and one on a machine'
+    title = 'gateway: %sfour pairs at once, both ways, and one on a machine' % two.how
     if not report.wanted(title):
         return
     long = ('rping', 'rping -s -a {a} -p {p} -V -C 2000', 'rping -c -a {a} -p {p} -V -v -C 2000', True, None, r'rdma-ping-1999')
@@ -324,7 +331,7 @@ def shown(report, two):
 
 def restarted(report, two, timeout):
     """urxed is killed under traffic, and started again: the connection goes on."""
-    title = 'gateway: killed and restarted under traffic, three times'
+    title = 'gateway: %skilled and restarted under traffic, three times' % two.how
     if not report.wanted(title):
         return two.a.last
     row = ('rping', 'rping -s -a {a} -p {p} -V', 'stdbuf -oL rping -c -a {a} -p {p} -V -v', True, None, '')
@@ -408,4 +415,13 @@ def gateway(report, kind, _why_not):
         second(report, two)
         shown(report, two)
         restarted(report, two, timeout)
+    with Two(udp=True) as two:
+        for m in (two.a, two.b):
+            m.last = m.gate()
+        if two.a.last and two.b.last:
+            one_by_one(report, two, timeout)
+            at_once(report, two, timeout)
+            restarted(report, two, timeout)
+        else:
+            told(report, 'gateway: udp: urxed starts', 'it does not', two)
     own_addresses(report, timeout)
