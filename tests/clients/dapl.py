@@ -5,9 +5,10 @@ import time
 
 import fabric
 import rig
-from rig import Case
+from rig import HOW, Case
 
 BOTH = ('clean', 'loss')
+KILLED = HOW[2:]
 CONF = ('ofa-v2-cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "%s 0" ""\n'
         'ofa-v2-scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 "urxe0 1" ""\n'
         'ofa-v2-ucm u2.0 nonthreadsafe default libdaploucm.so.2 dapl.2.0 "urxe0 1" ""\n')
@@ -16,16 +17,21 @@ WHERE = 'interface'
 
 def dtest(provider, **more):
     return Case('dtest ' + provider, 'dtest -P ofa-v2-%s -h {a}' % provider, 'stdbuf -oL dtest -P ofa-v2-' + provider, 'PASSED',
-                'Server waiting|waiting for connect|Waiting|waiting', WHERE, timeout=20, **more)
+                'Server waiting|waiting for connect|Waiting|waiting', WHERE, **{'timeout': 90, **more})
 
 
+T = '-T T -s %s -D ofa-v2-cma -i %%d -t 1 -w 1 client SR 1024 4 server SR 1024 4'
 CASES = [
     dtest('cma', how=BOTH, short=BOTH),
     dtest('scm', short=('clean',)),
-    dtest('ucm', lacks='No valid data was received|does not listen|hangs', why='it connects by datagrams to LIDs, which RoCE does not have'),
+    dtest('ucm', timeout=20, lacks='No valid data was received|does not listen|hangs',
+          why='it connects by datagrams to LIDs, which RoCE does not have'),
+    # A server has one client after the other.
+    Case('dapltest', 'dapltest ' + T % '{a}' % 100, 'stdbuf -oL dapltest -T S -D ofa-v2-cma', 'End of Work', 'rdma', WHERE, how=KILLED, stays=True,
+         endless='dapltest ' + T % '{a}' % 100000000, timeout=40),
 ]
 LINES = [
-    ('T, send', '-T T -s %s -D ofa-v2-cma -i 100 -t 1 -w 1 client SR 1024 4 server SR 1024 4'),
+    ('T, send', T.replace('%%d', '100')),
     ('T, write and read', '-T T -s %s -D ofa-v2-cma -i 100 -t 2 -w 2 client SR 256 1 server RW 4096 1 server RR 4096 1 server SR 256 1'),
     ('P, write', '-T P -s %s -D ofa-v2-cma -i 100 RW 4096 2'),
     ('Q', '-T Q -s %s -D ofa-v2-cma'),

@@ -18,7 +18,7 @@ BLOCKS = 32768
 SETUP = ('--lld iser --op new --mode target --tid 1 -T ' + TARGET, '--lld iser --op new --mode logicalunit --tid 1 --lun 1 -b {disk}',
          '--lld iser --op bind --mode target --tid 1 -I ALL', '--lld iser --op bind --mode target --tid 1 -Q ' + INITIATOR)
 # Not whole suites: libiscsi 1.19 takes no transfer of 0 bytes, nor of more than 512 KiB, and dies of the next command.
-TESTS = ['Inquiry.Standard', 'ReadCapacity16.Simple', 'TestUnitReady.Simple'] + [
+TESTS = ['ReadCapacity16.Simple', 'TestUnitReady.Simple'] + [
     kind + '.Simple' for kind in ('Read6', 'Read10', 'Read12', 'Read16', 'Write10', 'Write12', 'Write16', 'Verify10', 'Verify16')]
 QEMU = '--image-opts driver=raw,file.driver=iscsi,file.transport=iser,file.portal=127.0.0.1,file.target=%s,file.lun=1,' \
        'file.initiator-name=%s' % (TARGET, INITIATOR)

@@ -21,7 +21,8 @@ def pingpong(name, provider, endpoint, **more):
 CASES = [
     Case('fi_info', 'fi_info -p verbs', says='FI_PROTO_RDMA_CM_IB_RC', short=('clean',)),
     pingpong('MSG', 'verbs', 'msg', how=HOW, short=HOW),
-    pingpong('rxm', 'verbs;ofi_rxm', 'rdm', how=HOW, short=BOTH),
+    # Not with one side killed: rxm's endpoints have no connection to lose, and who waits for a message waits on.
+    pingpong('rxm', 'verbs;ofi_rxm', 'rdm', how=BOTH, short=BOTH),
     # Not with loss: rxd retransmits when its program calls it, and fi_pingpong waits in a TCP read meanwhile; it hangs over UDP too.
     pingpong('rxd', 'verbs;ofi_rxd', 'rdm', short=('clean',)),
     pingpong('dgram', 'verbs', 'dgram', short=('clean',)),
@@ -39,7 +40,7 @@ RDM = ['fi_av_xfer -e rdm', 'fi_cq_data -e rdm', 'fi_poll -t queue', 'fi_poll -t
        'fi_rdm_atomic -I 5 -o all -U', 'fi_rdm_cntr_pingpong -I 5', 'fi_multi_recv -e rdm -I 5', 'fi_rdm_pingpong -I 5', 'fi_rdm_pingpong -I 5 -U',
        'fi_rdm_pingpong -I 5 -v', 'fi_rdm_pingpong -I 5 -v -U', 'fi_rdm_tagged_pingpong -I 5', 'fi_rdm_tagged_pingpong -I 5 -v',
        'fi_rdm_tagged_pingpong -I 5 -v -U', 'fi_rdm_tagged_bw -I 5', 'fi_rdm_tagged_bw -I 5 -U', 'fi_rdm_tagged_bw -I 5 -v',
-       'fi_rdm_tagged_bw -I 5 -v -U']
+       'fi_rdm_tagged_bw -I 5 -v -U', 'fi_rdm_multi_client -C 10 -I 5']
 UNIT = ['fi_getinfo_test -p verbs -s {a} {a}', 'fi_dom_test -p verbs -n 2', 'fi_eq_test -p verbs', 'fi_cq_test -p verbs', 'fi_mr_test -p verbs']
 EXCLUDED = {'verbs;ofi_rxm': ('fi_multi_mr', 'fi_rdm_atomic'),
             'verbs;ofi_rxd': ('fi_multi_mr', 'fi_poll', 'fi_cq_data', 'fi_rdm_cntr_pingpong')}
@@ -56,10 +57,12 @@ def fabtest(folder, provider, command):
     if program == 'fi_msg_sockets':
         line += '-s {a} '
     short = provider.split(';')[-1].replace('ofi_', '')
+    # rxm frees an endpoint whose peer has left, and then handles what it had received (rxm_close_conn); later than 2.1 it does not.
+    flaw = {'flaw': 'the server: exit status -11', 'flaw_why': 'rxm uses a freed endpoint'} if short == 'rxm' else {}
     # Without a server's name both bind to the same port.
     return Case('fabtests %s %s' % (short, command), line + ('-B {q} ' if oob else '-P {p} ') + '{a}', line + ('' if oob else '-B {p}'), '',
                 'tcp' if oob else 'rdma', WHERE,
-                how=BOTH if short != 'rxd' else ('clean',), short=('clean',) if command in SHORT else ())
+                how=BOTH if short != 'rxd' else ('clean',), short=('clean',) if command in SHORT else (), **flaw)
 
 
 # libfabric's source has them in some releases; else that of mpich, which has a libfabric in it.
@@ -85,6 +88,7 @@ def fabtests(report, family, everything):
         rows += [fabtest(folder, provider, line) for line in RDM
                  if line.split()[0] not in excluded and ('rxd' not in provider or '-S' not in line)]
     for case in rows:
-        for how in case.how:
+        # Not all releases have all of them.
+        for how in case.how if os.path.exists(case.client.split()[0]) else ():
             if everything or how in case.short:
                 rig.run_case(report, family, case, how)

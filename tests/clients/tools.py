@@ -78,14 +78,14 @@ RDMACM_UTILS = [
 ]
 
 
-def qperf(tests, **more):
+def qperf(tests, how=BOTH, **more):
     lossless = ('ud', 'uc') if isinstance(tests, str) else ()
     return Case('qperf ' + tests, 'qperf -cm 1 -t 1 -lp {p} {a} ' + tests, 'qperf -lp {p}', tests.split()[0] + ':', 'tcp', stays=True,
-                how=('clean',) if tests[:2] in lossless else BOTH, **more)
+                endless='qperf -cm 1 -t 600 -lp {p} {a} rc_bw', how=('clean',) if tests[:2] in lossless else how, **more)
 
 
 QPERF = [
-    qperf('rc_lat rc_bw', short=BOTH),
+    qperf('rc_lat rc_bw', SENDER_STAYS, short=BOTH),
     qperf('rc_bi_bw'),
     qperf('uc_lat uc_bw'),
     qperf('rc_rdma_read_lat rc_rdma_read_bw', short=('clean',)),

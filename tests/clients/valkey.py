@@ -60,7 +60,7 @@ def runner(report, family, home):
         for at, _, files in os.walk(tree):
             for path in [at, *(at + '/' + f for f in files)]:
                 world.own(path)
-        status, said = world.run('/usr/bin/python3 %s/tests/rdma/run.py' % tree, 'runner', PYTHONDONTWRITEBYTECODE='1')
+        status, said = world.run('/usr/bin/python3 %s/tests/rdma/run.py' % tree, 'runner', PYTHONDONTWRITEBYTECODE='1', PYTHONUNBUFFERED='1')
         if 'No module named' in said:
             report.skip(title, 'python3-netifaces is not installed')
             return
@@ -106,7 +106,7 @@ def save(world, home, env):
     if traffic.poll() is not None:
         return 'the clients have ended'
     world.end(traffic)
-    before = server.ask('debug digest')
+    before = server.ask('debug digest').split()[-1]
     if not re.fullmatch('[0-9a-f]{40}', before) or not before.strip('0'):
         return 'no digest: ' + before
     server.ask('shutdown nosave')
@@ -115,7 +115,7 @@ def save(world, home, env):
     again = Server(world, home, 7691, 'again', **env)
     if not again.up:
         return 'the server does not come again'
-    after = again.ask('debug digest')
+    after = again.ask('debug digest').split()[-1]
     return None if after == before else 'it had %s, and has %s' % (before, after)
 
 
