@@ -210,7 +210,7 @@ static bool key_queues(struct urxe_config *cfg, struct urxe_port_config *dev, co
 {
 	uint64_t n;
 
-	if (!parse_u64(v, 1, 64, &n))
+	if (!parse_u64(v, 1, URXE_MAX_LANES, &n))
 		return false;
 	dev->queues = (unsigned)n;
 	return true;

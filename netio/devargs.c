@@ -108,7 +108,7 @@ uint16_t urxe_devargs_desc(const char *devargs)
 	return n > 0 && n < URXE_LANE_DESC ? (uint16_t)n : URXE_LANE_DESC;
 }
 
-static unsigned lanes_wanted(const struct urxe_port_config *cfg)
+unsigned urxe_devargs_queues(const struct urxe_port_config *cfg)
 {
 	return cfg->queues ? cfg->queues : 1;
 }
@@ -118,7 +118,7 @@ unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mt
 	uint64_t buf = urxe_devargs_data_room(cfg->port, l3_mtu) +
 		       1024; /* headroom, mbuf, mempool header */
 
-	return (unsigned)(buf * URXE_LANE_BUFS * lanes_wanted(cfg) >> 20) + 16;
+	return (unsigned)(buf * URXE_LANE_BUFS * urxe_devargs_queues(cfg) >> 20) + 16;
 }
 
 /* ---- completion ---- */
@@ -151,7 +151,7 @@ args_default(struct urxe_devargs_out *a, const char *key, const char *fmt, ...)
 static int complete_vhost(struct urxe_devargs_out *a, const struct urxe_port_config *cfg,
 			  uint32_t l3_mtu, char *err, size_t errlen)
 {
-	args_default(a, "queues", "%u", lanes_wanted(cfg));
+	args_default(a, "queues", "%u", urxe_devargs_queues(cfg));
 	return 0;
 }
 
@@ -168,8 +168,8 @@ static int complete_virtio_user(struct urxe_devargs_out *a, const struct urxe_po
 		return EOPNOTSUPP;
 	}
 	args_default(a, "queue_size", "%u", SHORT_RING);
-	if (lanes_wanted(cfg) > 1) {
-		args_default(a, "queues", "%u", lanes_wanted(cfg));
+	if (urxe_devargs_queues(cfg) > 1) {
+		args_default(a, "queues", "%u", urxe_devargs_queues(cfg));
 		args_default(a, "cq", "1");
 	}
 	return 0;

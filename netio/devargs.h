@@ -110,4 +110,7 @@ uint16_t urxe_devargs_desc(const char *devargs);
 /** urxe_devargs_pool_mb - memory for a device's buffers and rings, in MiB. */
 unsigned urxe_devargs_pool_mb(const struct urxe_port_config *cfg, uint32_t l3_mtu);
 
+/** urxe_devargs_queues - pairs of queues that a port is to have. */
+unsigned urxe_devargs_queues(const struct urxe_port_config *cfg);
+
 #endif

@@ -109,7 +109,7 @@ static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 
 	if (urxe_ctl_dead || !urxe_guard_enter(&l->guard))
 		return 0;
-	if (e->present) {
+	if (e->present && lane < e->info.lanes) {
 		old = lcore_wear(l);
 		got = rte_eth_rx_burst(e->port, (uint16_t)lane, m,
 				       (uint16_t)(n < BURST ? n : BURST));
@@ -162,7 +162,7 @@ static unsigned ethdev_tx(void *link, unsigned lane, struct urxe_frame *f, unsig
 		return n;
 	old = lcore_wear(l);
 	if (urxe_guard_enter(&l->guard)) {
-		while (e->present && k < n) {
+		while (e->present && lane < e->info.lanes && k < n) {
 			got = tx_burst(e, lane, f + k, n - k);
 			k += got;
 			if (!got)
@@ -210,7 +210,7 @@ static void ethdev_release(struct ethdev *e)
 
 static int make_lanes(struct ethdev *e)
 {
-	unsigned n = e->cfg.queues ? e->cfg.queues : 1;
+	unsigned n = urxe_devargs_queues(&e->cfg);
 	struct ethdev_lane *l;
 	int ret;
 
@@ -369,7 +369,7 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 	snprintf(e->info.driver, sizeof(e->info.driver), "%s", e->kind->driver);
 	memcpy(e->info.mac, e->mac, 6);
 	e->info.max_l3_mtu = l3_mtu;
-	e->info.lanes = 1;
+	e->info.lanes = e->kind->same_queues ? urxe_devargs_queues(cfg) : 1;
 	e->info.peer = e->kind->peer;
 
 	ret = urxe_ctl_call(open_job, e);

@@ -118,7 +118,7 @@ static uint64_t rss_types(const struct rte_eth_dev_info *di)
 
 static unsigned pick_lanes(const struct ethdev *e, const struct rte_eth_dev_info *di)
 {
-	unsigned n = e->cfg.queues ? e->cfg.queues : 1;
+	unsigned n = urxe_devargs_queues(&e->cfg);
 
 	if (n > e->lanes)
 		n = e->lanes;

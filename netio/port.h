@@ -30,6 +30,8 @@ struct urxe_ident;
 #define URXE_NO_VLAN	   0xffff
 #define URXE_NEVER	   UINT64_MAX
 
+#define URXE_MAX_LANES 64 /* of a port */
+
 /** What a port is and can do. Valid before start unless said otherwise. */
 struct urxe_port_info {
 	char name[32];	      /* device name, "urxe0" */

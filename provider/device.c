@@ -93,7 +93,8 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	CDS_INIT_LIST_HEAD(&dev->wqs);
 	CDS_INIT_LIST_HEAD(&dev->cqs);
 	CDS_INIT_LIST_HEAD(&dev->status_node);
-	CDS_INIT_LIST_HEAD(&dev->sched.pending);
+	for (unsigned i = 0; i < URXE_MAX_LANES; i++)
+		CDS_INIT_LIST_HEAD(&dev->sched.lanes[i].qps);
 	atomic_init(&dev->sched.next_timer, URXE_NEVER);
 	if (urxe_table_init(&dev->mkeys, URXE_MKEY_INDEX_BITS) ||
 	    urxe_table_init(&dev->srqs, URXE_SRQN_INDEX_BITS))

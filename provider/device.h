@@ -53,18 +53,24 @@ enum urxe_timer_kind {
 
 /* ---- device ---- */
 
-/** What waits for a lane: QPs with something to send (pending list), and timers. */
+/** QPs with something to send that wait for their lane. */
+struct urxe_waiting {
+	struct cds_list_head qps; /* under sched.lock */
+	atomic_uint n;		  /* of them; written under it */
+	atomic_bool contended;	  /* a sender found the lane taken by another sender */
+};
+
+/** What waits for lanes: QPs with something to send (pending lists), and timers. */
 struct urxe_sched {
 	struct urxe_spin lock;
-	struct cds_list_head pending;
-	atomic_uint npending;
-	atomic_bool contended; /* a sender found the lane taken by another sender */
+	atomic_uint npending; /* QPs, of all lanes */
 	/*
 	 * One entry a QP or CQ. The data path does not touch it: a QP moves its deadline by
 	 * writing it down, and the timer, when it comes, looks whether it came too early.
 	 */
 	struct urxe_timer_heap timers;
 	_Atomic uint64_t next_timer; /* the earliest, URXE_NEVER when none */
+	struct urxe_waiting lanes[URXE_MAX_LANES];
 };
 
 /** A round-trip time and how much it varies, smoothed, ns; 0: not known (retry.c). */

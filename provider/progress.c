@@ -13,6 +13,7 @@
 #include "decode.h"
 #include "lend.h"
 #include "mcast.h"
+#include "pending.h"
 #include "progress.h"
 #include "raw.h"
 #include "requester.h"
@@ -32,50 +33,6 @@
 #define GATHER_PATIENCE	    48 /* work requests since the caller polled last */
 #define LEFTOVER_NS	    1000000ull /* how long what a caller left undone may wait */
 #define LEFTOVER_ONE_CPU_NS 4000000ull /* where who looks after it puts the caller aside */
-
-void urxe_progress_defer(struct urxe_qp *qp)
-{
-	struct urxe_sched *s = &qp->dev->sched;
-
-	urxe_spin_lock(&s->lock);
-	if (!qp->pending && !qp->destroyed) {
-		qp->pending = true;
-		cds_list_add_tail(&qp->pending_node, &s->pending);
-		atomic_fetch_add(&s->npending, 1);
-	}
-	urxe_spin_unlock(&s->lock);
-}
-
-void urxe_progress_timer(struct urxe_qp *qp, uint64_t when)
-{
-	struct urxe_sched *s = &qp->dev->sched;
-
-	if (qp->timer_at && qp->timer_at <= when)
-		return; /* it will look anyway, and see that the time has not come */
-	qp->timer_at = when;
-	urxe_spin_lock(&s->lock);
-	if (!qp->destroyed) {
-		urxe_timer_set(&s->timers, &qp->timer, when);
-		atomic_store(&s->next_timer, urxe_timer_first(&s->timers)->when);
-	}
-	urxe_spin_unlock(&s->lock);
-	/* The caller may never come back to look. If it does, there is no hurry. */
-	urxe_service_by(qp->dev, when + URXE_TIMER_SLACK);
-}
-
-void urxe_progress_forget(struct urxe_qp *qp)
-{
-	struct urxe_sched *s = &qp->dev->sched;
-
-	urxe_spin_lock(&s->lock);
-	if (qp->pending) {
-		qp->pending = false;
-		cds_list_del(&qp->pending_node);
-		atomic_fetch_sub(&s->npending, 1);
-	}
-	urxe_timer_cancel(&s->timers, &qp->timer);
-	urxe_spin_unlock(&s->lock);
-}
 
 /* ---- send ---- */
 
@@ -116,13 +73,14 @@ serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
 	return sent;
 }
 
-static struct urxe_sent serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
-	URXE_REQUIRES(lane)
+static struct urxe_sent serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at,
+				     uint64_t now) URXE_REQUIRES(lane)
 {
-	struct urxe_sent sent;
+	struct urxe_sent sent = {.more = true};
 
 	urxe_spin_lock(&qp->lock);
-	sent = serve(qp, lane, now, true);
+	if (qp->lane == at)
+		sent = serve(qp, lane, now, true);
 	urxe_spin_unlock(&qp->lock);
 	if (sent.more)
 		urxe_progress_defer(qp);
@@ -275,26 +233,32 @@ static bool is_last_word(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 
 /*
  * One answer for all that a QP received in the burst. Where the application answers each message,
- * a plain ACK waits for the next turn: by then there may be something that it can go with.
+ * a plain ACK waits for the next turn: by then there may be something that it can go with. What
+ * came by another lane than that of the QP is answered by that one.
  */
-static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at, uint64_t now)
 	URXE_REQUIRES(lane)
 {
 	bool more;
 
 	urxe_spin_lock(&qp->lock);
 	qp->touched = false;
+	if (qp->lane != at && qp->resp.asked_again) {
+		qp->resp.asked_again = false;
+		urxe_pending_move(qp, at);
+	}
 	if (qp->peer)
 		urxe_peer_heard(qp->peer, now);
-	more = serve(qp, lane, now, is_last_word(qp)).more || urxe_responder_acks(qp);
+	more = qp->lane != at || serve(qp, lane, now, is_last_word(qp)).more ||
+	       urxe_responder_acks(qp);
 	urxe_spin_unlock(&qp->lock);
 	if (more)
 		urxe_progress_defer(qp);
 }
 
 /* @n packets that urxe_lane_rx() gave. RCU. */
-static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, struct urxe_packet *pkts,
-			  unsigned n, uint64_t now) URXE_REQUIRES(lane)
+static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, unsigned at,
+			  struct urxe_packet *pkts, unsigned n, uint64_t now) URXE_REQUIRES(lane)
 {
 	struct urxe_qp *touched[URXE_RX_BURST];
 	struct arrival a[URXE_RX_BURST];
@@ -315,41 +279,26 @@ static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, struc
 	}
 	urxe_lane_release(lane, pkts, n);
 	for (unsigned t = 0; t < nt; t++)
-		after_burst(touched[t], lane, now);
+		after_burst(touched[t], lane, at, now);
 }
 
 /* ---- pending QPs, timers ---- */
-
-static struct urxe_qp *pop_pending(struct urxe_sched *s)
-{
-	struct urxe_qp *qp = NULL;
-
-	urxe_spin_lock(&s->lock);
-	if (!cds_list_empty(&s->pending)) {
-		qp = cds_list_first_entry(&s->pending, struct urxe_qp, pending_node);
-		cds_list_del(&qp->pending_node);
-		qp->pending = false;
-		atomic_fetch_sub(&s->npending, 1);
-	}
-	urxe_spin_unlock(&s->lock);
-	return qp;
-}
 
 /*
  * Each once: those that want more go to the end of the list. When one after the other can send
  * nothing the link is full, and what has arrived comes first: thousands may wait. True: something
  * was sent.
  */
-static bool run_pending(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
+static bool run_pending(struct urxe_device *dev, struct urxe_lane *lane, unsigned at, uint64_t now)
 	URXE_REQUIRES(lane)
 {
-	unsigned n = atomic_load_explicit(&dev->sched.npending, memory_order_relaxed);
-	unsigned stuck = 0;
+	struct urxe_waiting *w = &dev->sched.lanes[at];
+	unsigned n = atomic_load_explicit(&w->n, memory_order_relaxed), stuck = 0;
 	bool any = false;
 	struct urxe_qp *qp;
 
-	while (n-- && stuck < STUCK_QPS && (qp = pop_pending(&dev->sched))) {
-		struct urxe_sent sent = serve_locked(qp, lane, now);
+	while (n-- && stuck < STUCK_QPS && (qp = urxe_pending_pop(&dev->sched, w))) {
+		struct urxe_sent sent = serve_locked(qp, lane, at, now);
 
 		any |= sent.packets;
 		stuck = sent.more && !sent.packets ? stuck + 1 : 0;
@@ -357,23 +306,7 @@ static bool run_pending(struct urxe_device *dev, struct urxe_lane *lane, uint64_
 	return any;
 }
 
-static unsigned pop_timers(struct urxe_sched *s, uint64_t now, struct urxe_timer **due)
-{
-	struct urxe_timer *t;
-	unsigned n = 0;
-
-	urxe_spin_lock(&s->lock);
-	while (n < TIMER_BURST && (t = urxe_timer_first(&s->timers)) && t->when <= now) {
-		urxe_timer_cancel(&s->timers, t);
-		due[n++] = t;
-	}
-	t = urxe_timer_first(&s->timers);
-	atomic_store_explicit(&s->next_timer, t ? t->when : URXE_NEVER, memory_order_relaxed);
-	urxe_spin_unlock(&s->lock);
-	return n;
-}
-
-static void run_qp_timer(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now)
+static void run_qp_timer(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at, uint64_t now)
 	URXE_REQUIRES(lane)
 {
 	urxe_spin_lock(&qp->lock);
@@ -383,20 +316,21 @@ static void run_qp_timer(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t no
 	if (!qp->destroyed)
 		urxe_responder_timeout(qp, now);
 	urxe_spin_unlock(&qp->lock);
-	serve_locked(qp, lane, now);
+	serve_locked(qp, lane, at, now);
 }
 
-static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, uint64_t now)
-	URXE_REQUIRES(lane)
+static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, unsigned at,
+			   uint64_t now) URXE_REQUIRES(lane)
 {
 	struct urxe_timer *due[TIMER_BURST];
-	unsigned n = pop_timers(&dev->sched, now, due);
+	unsigned n = urxe_pending_timers(&dev->sched, now, due, TIMER_BURST);
 
 	for (unsigned i = 0; i < n; i++) {
 		if (due[i]->kind == URXE_TIMER_CQ)
 			urxe_cq_timer(urxe_container_of(due[i], struct urxe_cq, timer));
 		else
-			run_qp_timer(urxe_container_of(due[i], struct urxe_qp, timer), lane, now);
+			run_qp_timer(urxe_container_of(due[i], struct urxe_qp, timer), lane, at,
+				     now);
 	}
 	return n;
 }
@@ -408,25 +342,17 @@ static uint64_t leftover_due(const struct urxe_device *dev)
 	return urxe_port_now(dev->port) + (dev->one_cpu ? LEFTOVER_ONE_CPU_NS : LEFTOVER_NS);
 }
 
-/* *@lane: one that is free, if any. */
-static bool take_lane(struct urxe_device *dev, struct urxe_lane **lane)
+/* *@lane: that of the QP, if it is free. */
+static bool take_lane(const struct urxe_qp *qp, struct urxe_lane **lane)
 	URXE_TRY_ACQUIRE(true, *lane)
 {
-	unsigned first = 0;
-
-	if (dev->lanes > 1)
-		first = atomic_fetch_add_explicit(&dev->lane_hint, 1, memory_order_relaxed);
-	for (unsigned i = 0; i < dev->lanes; i++) {
-		*lane = urxe_port_lane(dev->port, (first + i) % dev->lanes);
-		if (urxe_lane_trylock(*lane))
-			return true;
-	}
-	return false;
+	*lane = urxe_port_lane(qp->dev->port, qp->lane);
+	return urxe_lane_trylock(*lane);
 }
 
-static bool has_pending(const struct urxe_sched *s)
+static bool has_pending(const struct urxe_sched *s, unsigned at)
 {
-	return atomic_load_explicit(&s->npending, memory_order_relaxed);
+	return atomic_load_explicit(&s->lanes[at].n, memory_order_relaxed);
 }
 
 static bool timer_due(const struct urxe_sched *s, uint64_t now)
@@ -434,16 +360,17 @@ static bool timer_due(const struct urxe_sched *s, uint64_t now)
 	return now >= atomic_load_explicit(&s->next_timer, memory_order_relaxed);
 }
 
-static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUIRES(lane)
+static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane, unsigned at)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_packet pkts[URXE_RX_BURST];
 	struct urxe_sched *s = &dev->sched;
 	uint64_t now = urxe_port_now(dev->port);
 	unsigned n = 0, got;
 
-	if (has_pending(s)) {
+	if (has_pending(s, at)) {
 		urxe_rcu_read_lock();
-		n = run_pending(dev, lane, now);
+		n = run_pending(dev, lane, at, now);
 		urxe_rcu_read_unlock();
 	}
 	/* Most turns find nothing, and look nothing up. */
@@ -451,10 +378,10 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUI
 	if (got || timer_due(s, now)) {
 		urxe_rcu_read_lock();
 		if (got)
-			receive_burst(dev, lane, pkts, got, now);
+			receive_burst(dev, lane, at, pkts, got, now);
 		n += got;
 		if (timer_due(s, now))
-			n += run_timers(dev, lane, now);
+			n += run_timers(dev, lane, at, now);
 		urxe_rcu_read_unlock();
 	}
 	urxe_lane_tick(lane, now);
@@ -462,36 +389,58 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUI
 }
 
 /* What senders left meanwhile, who found the lane in use. */
-static unsigned combine(struct urxe_device *dev, struct urxe_lane *lane) URXE_REQUIRES(lane)
+static unsigned combine(struct urxe_device *dev, struct urxe_lane *lane, unsigned at)
+	URXE_REQUIRES(lane)
 {
 	bool any;
 
-	atomic_store(&dev->sched.contended, false);
+	atomic_store(&dev->sched.lanes[at].contended, false);
 	urxe_rcu_read_lock();
-	any = run_pending(dev, lane, urxe_port_now(dev->port));
+	any = run_pending(dev, lane, at, urxe_port_now(dev->port));
 	urxe_rcu_read_unlock();
 	return any;
 }
 
-int urxe_progress_turn(struct urxe_device *dev)
+/* With lane @at, if it is free; else -1. */
+static int lane_turn(struct urxe_device *dev, unsigned at)
 {
+	struct urxe_lane *lane = urxe_port_lane(dev->port, at);
 	struct urxe_wakes wakes;
-	struct urxe_lane *lane;
 	bool held;
 	unsigned n;
 
-	if (!take_lane(dev, &lane))
+	if (!urxe_lane_trylock(lane))
 		return -1;
 	/* Where nobody sleeps for events, nobody is woken in the middle of a turn. */
 	held = atomic_load_explicit(&dev->num_event_cq, memory_order_relaxed) &&
 	       urxe_wakes_hold(&wakes);
-	n = turn(dev, lane);
-	if (atomic_load_explicit(&dev->sched.contended, memory_order_relaxed))
-		n += combine(dev, lane);
+	n = turn(dev, lane, at);
+	if (atomic_load_explicit(&dev->sched.lanes[at].contended, memory_order_relaxed))
+		n += combine(dev, lane, at);
 	urxe_lane_unlock(lane);
 	if (held)
 		urxe_wakes_send(&wakes);
 	return (int)n;
+}
+
+/* Of several lanes, until one has something; the next caller begins with the next one. */
+static int turns(struct urxe_device *dev)
+{
+	unsigned first = atomic_fetch_add_explicit(&dev->lane_hint, 1, memory_order_relaxed);
+	int found = -1;
+
+	for (unsigned i = 0; i < dev->lanes && found <= 0; i++) {
+		int n = lane_turn(dev, (first + i) % dev->lanes);
+
+		if (n > found)
+			found = n;
+	}
+	return found;
+}
+
+int urxe_progress_turn(struct urxe_device *dev)
+{
+	return dev->lanes == 1 ? lane_turn(dev, 0) : turns(dev);
 }
 
 int urxe_progress_poll(struct urxe_device *dev)
@@ -526,16 +475,13 @@ void urxe_progress_flush(struct urxe_qp *qp)
 	bool due;
 
 	urxe_spin_lock(&qp->lock);
+	lane = urxe_port_lane(dev->port, qp->lane);
 	due = urxe_responder_acks(qp) || urxe_responder_urgent(qp) || has_unsent(qp) ||
 	      urxe_responder_leaves(qp);
 	urxe_spin_unlock(&qp->lock);
 	if (!due || atomic_load_explicit(&dev->dead, memory_order_relaxed))
 		return;
-	if (!take_lane(dev, &lane)) {
-		/* All are in use: it must be sent before we go on, so wait for one. */
-		lane = urxe_port_lane(dev->port, 0);
-		urxe_lane_lock(lane);
-	}
+	urxe_lane_lock(lane); /* it must be sent before we go on */
 	urxe_rcu_read_lock();
 	urxe_spin_lock(&qp->lock);
 	if (has_unsent(qp))
@@ -549,14 +495,17 @@ void urxe_progress_flush(struct urxe_qp *qp)
 
 void urxe_progress_finish(struct urxe_device *dev)
 {
-	struct urxe_lane *lane;
+	for (unsigned i = 0; i < dev->lanes; i++) {
+		struct urxe_lane *lane = urxe_port_lane(dev->port, i);
 
-	if (!take_lane(dev, &lane))
-		return; /* whoever has it goes on after us, or has been through the list */
-	urxe_rcu_read_lock();
-	run_pending(dev, lane, urxe_port_now(dev->port));
-	urxe_rcu_read_unlock();
-	urxe_lane_unlock(lane);
+		if (!urxe_lane_trylock(lane))
+			continue; /* whoever has it goes on after us, or has been through the list
+				   */
+		urxe_rcu_read_lock();
+		run_pending(dev, lane, i, urxe_port_now(dev->port));
+		urxe_rcu_read_unlock();
+		urxe_lane_unlock(lane);
+	}
 }
 
 /* To a turn, soon: the caller may go away, and of room in the link nothing tells. */
@@ -596,11 +545,11 @@ void urxe_progress_kick(struct urxe_qp *qp)
 	struct urxe_lane *lane;
 	bool more;
 
-	if (!take_lane(dev, &lane)) {
+	if (!take_lane(qp, &lane)) {
 		urxe_progress_defer(qp);
-		atomic_store(&dev->sched.contended, true);
+		atomic_store(&urxe_pending_of(qp)->contended, true);
 		/* Whoever held the lane may have looked just before. */
-		if (!take_lane(dev, &lane)) {
+		if (!take_lane(qp, &lane)) {
 			left_to_holder(qp);
 			return;
 		}

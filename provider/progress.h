@@ -7,7 +7,7 @@
 
 #include "qp.h"
 
-/** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if a lane is free. */
+/** urxe_progress_kick - @qp has something to send; qp->lock held. Sends now if its lane is free. */
 void urxe_progress_kick(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_progress_posted - the same for what was just posted, which may wait for the next poll. */
 void urxe_progress_posted(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
@@ -19,11 +19,11 @@ void urxe_progress_posted(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 void urxe_progress_flush(struct urxe_qp *qp) URXE_EXCLUDES(qp->lock);
 /** urxe_progress_finish - the process ends: send what waits for a turn. */
 void urxe_progress_finish(struct urxe_device *dev);
-/** urxe_progress_defer - let the next turn of a lane serve @qp. Any lock but sched.lock may be
+/** urxe_progress_defer - let the next turn of its lane serve @qp. Any lock but sched.lock may be
  * held. */
 void urxe_progress_defer(struct urxe_qp *qp) URXE_EXCLUDES(qp->dev->sched.lock);
 /**
- * urxe_progress_poll - one turn of a lane, if one is free
+ * urxe_progress_poll - one turn of a lane, if one is free; of several, till one has something
  * Returns packets and timers handled, or -1 when others hold the lanes. No lock held.
  */
 int urxe_progress_poll(struct urxe_device *dev);

@@ -317,6 +317,7 @@ struct urxe_responder {
 	uint32_t nkept;
 	uint64_t lend_number; /* of the last request that another process executed (lend.c) */
 	bool lent;	      /* one has a part of a message, or may have */
+	bool asked_again;     /* the peer may not hear what goes by our lane */
 };
 
 /** What came of letting a QP send. */
@@ -367,6 +368,7 @@ struct urxe_qp {
 	bool last_wqe_reached;
 	bool told_too_long; /* a datagram that did not fit was logged */
 	bool mig_refused;   /* PATH_MIG_ERR was raised since the last rearm */
+	uint8_t lane;	    /* that all it sends goes by: on two, packets overtake each other */
 	bool answers;	    /* the responder may have something to send; if not, it has not */
 	struct urxe_path *lend_path; /* XRC_RECV: to processes that have our addresses (lend.c) */
 	struct urxe_pace pace;

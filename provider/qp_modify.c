@@ -347,6 +347,7 @@ static void drain(struct urxe_qp *qp, bool notify) URXE_REQUIRES(qp->lock)
 
 struct prepared_path {
 	struct urxe_path *path;
+	uint16_t sport;
 	uint8_t dgid[16];
 };
 
@@ -361,8 +362,10 @@ static int prepare_path(struct urxe_qp *qp, const struct ibv_ah_attr *ah, uint32
 {
 	unsigned sgid_index;
 	uint8_t ecn = urxe_qp_acked(qp) ? qp->dev->cc->ecn : URXE_ECN_NONE;
-	int err = urxe_path_from_ah(qp->dev, ah, flow_sport(qp, ah, dqpn), ecn, &p->path);
+	int err;
 
+	p->sport = flow_sport(qp, ah, dqpn);
+	err = urxe_path_from_ah(qp->dev, ah, p->sport, ecn, &p->path);
 	if (err)
 		return err;
 	/* What comes from 127.0.0.1 bears an own address. */
@@ -436,6 +439,9 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 		qp->mtu_shift = (uint8_t)(7 + a->path_mtu);
 	}
 	if (to == S(RTR) && from == S(INIT)) {
+		/* Both ends have the same number, and so most packets come by the lane they are
+		 * answered on. The path may change later, and the lane does not. */
+		qp->lane = (uint8_t)((p.path.path ? p.path.sport : qp->qpn) % qp->dev->lanes);
 		start_responder(qp);
 		if (qp->type == IBV_QPT_UD)
 			qp->mtu = port_mtu(qp);

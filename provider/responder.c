@@ -384,6 +384,7 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 	struct urxe_responder *r = &qp->resp;
 
 	urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_DUPLICATE);
+	r->asked_again = true;
 	/* What was told to be lost was late: more patience. */
 	if (r->told && pkt->psn == r->nak_psn) {
 		r->told = false;

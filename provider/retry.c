@@ -17,6 +17,7 @@
  */
 #include "provider.h"
 #include "apm.h"
+#include "pending.h"
 #include "progress.h"
 #include "quirks.h"
 #include "recover.h"
@@ -291,8 +292,10 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 		out_of_retries(qp);
 		return;
 	}
-	/* Perhaps the neighbour is not where we think. */
+	/* Perhaps the neighbour is not where we think, or has fewer queues than we. */
 	urxe_path_suspect(lane, qp->path);
+	if (qp->dev->lanes > 1)
+		urxe_pending_move(qp, (qp->lane + 1u) % qp->dev->lanes);
 	urxe_quirk_flush_silent(qp);
 	r->probed = false;
 	begin_again(qp, false, now);

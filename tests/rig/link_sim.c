@@ -38,6 +38,7 @@ struct buf {
 	struct buf *next; /* in a queue, or free */
 	uint64_t when, seq;
 	struct urxe_sim_end *to;
+	int lane; /* it was sent by, where that matters; else -1 */
 	uint32_t len;
 	uint8_t data[ROOM];
 };
@@ -63,6 +64,7 @@ struct urxe_sim {
 	struct urxe_spin lock;
 	bool realtime;
 	uint64_t now, seq, prng;
+	int lane; /* by which an end sends; as of a buffer */
 	struct urxe_sim_end *ends, **last_end;
 	struct buf *free;
 	unsigned used;
@@ -196,6 +198,8 @@ static void arrive(struct urxe_sim *sim, struct buf *b)
 	unsigned lane = bth && e->lanes > 1 ? urxe_get16(b->data + bth - UDP_LEN) % e->lanes : 0;
 	unsigned limit = e->p.queue ? e->p.queue : QUEUE_DEFAULT;
 
+	if (b->lane >= 0)
+		lane = (unsigned)b->lane % e->lanes;
 	if (e->down || e->closed || e->rx[lane].count >= limit)
 		buf_put(sim, b);
 	else
@@ -234,6 +238,7 @@ static int launch(struct urxe_sim *sim, struct urxe_sim_end *to, const uint8_t *
 	if (!b)
 		return ENOMEM;
 	b->to = to;
+	b->lane = sim->lane;
 	b->when = when;
 	b->seq = sim->seq++;
 	b->len = len;
@@ -304,6 +309,7 @@ int urxe_sim_create(struct urxe_sim **out, uint64_t seed, bool realtime)
 	urxe_spin_init(&sim->lock);
 	sim->prng = seed;
 	sim->realtime = realtime;
+	sim->lane = -1;
 	sim->now = realtime ? clock_now() : URXE_SEC; /* 0 is for "never yet" */
 	sim->last_end = &sim->ends;
 	*out = sim;
@@ -463,6 +469,7 @@ int urxe_sim_put(struct urxe_sim_end *e, const void *data, uint32_t len)
 	b = buf_get(e->sim);
 	if (b) {
 		b->to = e;
+		b->lane = -1;
 		b->len = len;
 		memcpy(b->data, data, len);
 		arrive(e->sim, b);
@@ -609,10 +616,12 @@ static unsigned sim_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned
 		n = 0;
 	if (e->p.tx_room && n > e->p.tx_room)
 		n = e->p.tx_room;
+	e->sim->lane = e->p.paired ? (int)lane : -1;
 	for (unsigned i = 0; i < n; i++) {
 		send_locked(e, f[i].data, f[i].len);
 		buf_put(e->sim, f[i].buf);
 	}
+	e->sim->lane = -1;
 	deliver_due(e->sim);
 	urxe_spin_unlock(&e->sim->lock);
 	return n;

@@ -31,6 +31,7 @@ struct urxe_sim_params {
 	uint64_t reorder_delay; /* ns more for a frame that is overtaken; 0: three latencies */
 	unsigned queue;		/* frames that wait at an end before more are lost; 0: 4096 */
 	unsigned lanes;	  /* of a port on this end; frames are spread by UDP source port; 0: 1 */
+	bool paired;	  /* instead, what is sent by lane N is received by lane N, as on vhost */
 	bool tx_stall;	  /* urxe_link_ops.tx takes nothing */
 	bool peer;	  /* as struct urxe_link_info has it; before the port starts */
 	bool late;	  /* no carrier until urxe_sim_end_up() */

@@ -15,6 +15,7 @@
 #include "rcu.h"
 
 #define THREADS 8
+#define LANES	16
 #define ROUNDS	12
 #define OPS	60
 
@@ -201,24 +202,25 @@ static void *fiddle_main(void *arg)
 	return NULL;
 }
 
-static void run(const struct urxe_sim_params *link)
+typedef void *worker_main(void *arg);
+
+/* @all in order: no packet may have come before its turn. */
+static void run_as(const struct urxe_sim_params *link, worker_main *const mains[], unsigned n,
+		   bool all)
 {
-	void *(*const mains[THREADS])(void *) = {own_main,    own_main,	   own_main,
-						 shared_main, shared_main, shared_main,
-						 shared_main, fiddle_main};
 	struct world *w = calloc(1, sizeof(*w));
-	struct worker k[THREADS];
+	struct worker k[LANES];
 
 	w->pp.link = *link;
 	/* A loaded machine may leave a thread waiting for long. */
 	w->pp.timeout = 16;
 	w->pp.threaded = true;
 	pair_open(&w->p, &w->pp, IBV_QPT_RC);
-	for (unsigned i = 0; i < THREADS; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		k[i] = (struct worker){.w = w, .id = i};
 		pthread_create(&k[i].thread, NULL, mains[i], &k[i]);
 	}
-	for (unsigned i = 0; i < THREADS; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		if (mains[i] == fiddle_main)
 			atomic_store(&w->stop, true);
 		pthread_join(k[i].thread, NULL);
@@ -227,8 +229,22 @@ static void run(const struct urxe_sim_params *link)
 	CU_ASSERT_EQUAL(atomic_load(&w->failed), 0);
 	CU_ASSERT_EQUAL(pair_state(w->p.a.qp), IBV_QPS_RTS);
 	CU_ASSERT_EQUAL(pair_state(w->p.b.qp), IBV_QPS_RTS);
+	for (struct side *s = &w->p.a; all; s = &w->p.b) {
+		CU_ASSERT_EQUAL(pair_stat(s, URXE_STAT_RX_EARLY), 0);
+		CU_ASSERT_EQUAL(pair_stat(s, URXE_STAT_RX_OUT_OF_SEQUENCE), 0);
+		all = s == &w->p.a;
+	}
 	pair_close(&w->p);
 	free(w);
+}
+
+static void run(const struct urxe_sim_params *link)
+{
+	static worker_main *const mains[THREADS] = {own_main,	 own_main,    own_main,
+						    shared_main, shared_main, shared_main,
+						    shared_main, fiddle_main};
+
+	run_as(link, mains, THREADS, false);
 }
 
 static void test_clean(void)
@@ -250,6 +266,17 @@ static void test_two_lanes(void)
 	struct urxe_sim_params link = {.latency = 2000, .lanes = 2};
 
 	run(&link);
+}
+
+/* As many threads as lanes, whose queue pairs are each bound to one of them. */
+static void test_sixteen_lanes(void)
+{
+	struct urxe_sim_params link = {.latency = 2000, .lanes = LANES, .paired = true};
+	worker_main *mains[LANES];
+
+	for (unsigned i = 0; i < LANES; i++)
+		mains[i] = own_main;
+	run_as(&link, mains, LANES, true);
 }
 
 /* A blocked reader of a completion channel is woken, with nobody polling. */
@@ -278,4 +305,5 @@ static void test_blocked(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("threads", T(test_clean), T(test_lossy), T(test_two_lanes), T(test_blocked))
+URXE_TEST_MAIN("threads", T(test_clean), T(test_lossy), T(test_two_lanes), T(test_sixteen_lanes),
+	       T(test_blocked))

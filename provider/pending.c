@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What waits for a turn: a list of QPs for each lane, and one heap of timers.
+ */
+#include "provider.h"
+#include "pending.h"
+#include "progress.h"
+#include "service.h"
+
+/* Under sched.lock. */
+static void pending_add(struct urxe_qp *qp, struct urxe_waiting *w)
+{
+	qp->pending = true;
+	cds_list_add_tail(&qp->pending_node, &w->qps);
+	atomic_store_explicit(&w->n, atomic_load_explicit(&w->n, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	atomic_fetch_add(&qp->dev->sched.npending, 1);
+}
+
+/* Likewise. */
+static void pending_del(struct urxe_qp *qp, struct urxe_waiting *w)
+{
+	qp->pending = false;
+	cds_list_del(&qp->pending_node);
+	atomic_store_explicit(&w->n, atomic_load_explicit(&w->n, memory_order_relaxed) - 1,
+			      memory_order_relaxed);
+	atomic_fetch_sub(&qp->dev->sched.npending, 1);
+}
+
+void urxe_progress_defer(struct urxe_qp *qp)
+{
+	struct urxe_sched *s = &qp->dev->sched;
+
+	urxe_spin_lock(&s->lock);
+	if (!qp->pending && !qp->destroyed)
+		pending_add(qp, urxe_pending_of(qp));
+	urxe_spin_unlock(&s->lock);
+}
+
+void urxe_progress_timer(struct urxe_qp *qp, uint64_t when)
+{
+	struct urxe_sched *s = &qp->dev->sched;
+
+	if (qp->timer_at && qp->timer_at <= when)
+		return; /* it will look anyway, and see that the time has not come */
+	qp->timer_at = when;
+	urxe_spin_lock(&s->lock);
+	if (!qp->destroyed) {
+		urxe_timer_set(&s->timers, &qp->timer, when);
+		atomic_store(&s->next_timer, urxe_timer_first(&s->timers)->when);
+	}
+	urxe_spin_unlock(&s->lock);
+	/* The caller may never come back to look. If it does, there is no hurry. */
+	urxe_service_by(qp->dev, when + URXE_TIMER_SLACK);
+}
+
+void urxe_progress_forget(struct urxe_qp *qp)
+{
+	struct urxe_sched *s = &qp->dev->sched;
+
+	urxe_spin_lock(&s->lock);
+	if (qp->pending)
+		pending_del(qp, urxe_pending_of(qp));
+	urxe_timer_cancel(&s->timers, &qp->timer);
+	urxe_spin_unlock(&s->lock);
+}
+
+void urxe_pending_move(struct urxe_qp *qp, unsigned at)
+{
+	struct urxe_sched *s = &qp->dev->sched;
+	bool waits;
+
+	urxe_spin_lock(&s->lock);
+	waits = qp->pending;
+	if (waits)
+		pending_del(qp, urxe_pending_of(qp));
+	qp->lane = (uint8_t)at;
+	if (waits)
+		pending_add(qp, urxe_pending_of(qp));
+	urxe_spin_unlock(&s->lock);
+}
+
+struct urxe_qp *urxe_pending_pop(struct urxe_sched *s, struct urxe_waiting *w)
+{
+	struct urxe_qp *qp = NULL;
+
+	urxe_spin_lock(&s->lock);
+	if (!cds_list_empty(&w->qps)) {
+		qp = cds_list_first_entry(&w->qps, struct urxe_qp, pending_node);
+		pending_del(qp, w);
+	}
+	urxe_spin_unlock(&s->lock);
+	return qp;
+}
+
+unsigned urxe_pending_timers(struct urxe_sched *s, uint64_t now, struct urxe_timer **due,
+			     unsigned most)
+{
+	struct urxe_timer *t;
+	unsigned n = 0;
+
+	urxe_spin_lock(&s->lock);
+	while (n < most && (t = urxe_timer_first(&s->timers)) && t->when <= now) {
+		urxe_timer_cancel(&s->timers, t);
+		due[n++] = t;
+	}
+	t = urxe_timer_first(&s->timers);
+	atomic_store_explicit(&s->next_timer, t ? t->when : URXE_NEVER, memory_order_relaxed);
+	urxe_spin_unlock(&s->lock);
+	return n;
+}
