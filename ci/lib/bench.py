@@ -10,6 +10,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import figures  # noqa: E402
+import layers  # noqa: E402
 
 MTU = 4096
 
@@ -284,13 +285,34 @@ def show(samples, medians, aims, errors, runs):
         print('\nfailed: ' + e)
 
 
+def profile(wanted):
+    """Of the one measure that has a row, or is called so"""
+    for name, _, fn in MEASURES:
+        names, group = GROUPS.get(name, ((), None))
+        if wanted == name or wanted in names:
+            break
+    else:
+        raise ValueError('%s: no such row; there are %s' % (wanted, ' '.join(n for n, _, _ in ROWS)))
+    folder = os.path.join(layers.BUILD, 'profile', wanted)
+    layers.profile(wanted, group or fn, folder)
+    with open(os.path.join(folder, 'report.txt')) as f:
+        print(f.read(), end='')
+
+
 def main():
     p = argparse.ArgumentParser(prog='ci/bench', description='Medians of our figures, the bare link\'s and the '
                                 'kernel\'s TCP, beside the aims. Status 0 whatever comes out.')
     p.add_argument('-r', '--runs', type=int, default=5)
     p.add_argument('--json', action='store_true', help='print one JSON object instead of the table')
     p.add_argument('--only', metavar='REGEX', default='', help='measure what has it in its name alone: fab|ring|tcp_bw')
+    p.add_argument('--profile', metavar='ROW', help='where its processes spend their time, by layer')
     args = p.parse_args()
+    if args.profile:
+        try:
+            profile(args.profile)
+        except (ValueError, OSError, subprocess.SubprocessError) as e:
+            sys.exit('ci/bench: %s' % e)
+        return 0
     MEASURES[:] = [m for m in MEASURES if re.search(args.only, m[0])]
     shown = [n for name, _, _ in MEASURES for n in (GROUPS[name][0] if name in GROUPS else [name])]
     ROWS[:] = [r for r in ROWS if r[0] in shown]

@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """One measurement each, as a number: for ci/bench and ci/demo. ValueError says what went wrong."""
 import os
+import random
 import re
 import subprocess
 import tempfile
+import time
 
 import node
 
 
+def around(command):
+    """What becomes of the command of an end: ci/bench --profile has another one here."""
+    return command
+
+
+def around_argv(argv):
+    """The same of a program that is run alone."""
+    return argv
+
+
 def pair(server, client, mtu, options=(), link='vhost'):
-    result = node.two_node(server, client, link, mtu, timeout=60, options=options)
+    result = node.two_node(around(server), around(client), link, mtu, timeout=60, options=options)
     if result.status:
         raise ValueError('%s: exit status %d\n%s' % (client, result.status, result.tail(4)))
     return result
@@ -168,16 +180,43 @@ def qp_memory(mtu, qps=2000):
 
 def number(argv, timeout=60):
     """What a program prints, which is one number"""
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
+    done = subprocess.run(around_argv(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
                           check=False)
     if done.returncode:
         raise ValueError('%s: %s' % (' '.join(argv), done.stderr.strip()))
     return float(done.stdout)
 
 
-def tcp(mode, rounds=None):
-    """The kernel's TCP over loopback: 'lat' or 'spin' in us, 'bw' in Gb/s"""
-    return number([bench_program('tcp'), mode] + ([str(rounds)] if rounds else []))
+def tcp(mode, rounds=None, size=None):
+    """The kernel's TCP over loopback: 'lat' or 'spin' in us, 'bw' in Gb/s; @size goes with @rounds"""
+    return number([bench_program('tcp'), mode, *[str(x) for x in (rounds, size) if x]])
+
+
+def ucx(test, size, iters):
+    """UCX over its shared memory alone: 'ucp_put_lat' in us, 'ucp_put_bw' in Gb/s"""
+    port = str(random.randrange(20000, 30000))
+    argv = ['ucx_perftest', '-p', port, '-t', test, '-s', str(size), '-n', str(iters), '-f']
+    env = {**os.environ, 'UCX_TLS': 'posix,cma,self', 'UCX_LOG_LEVEL': 'error'}
+    server = subprocess.Popen(argv[:3], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            done = subprocess.run([*argv, '127.0.0.1'], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                                  check=False, env=env)
+            if done.returncode == 0 or time.monotonic() > deadline or server.poll() is not None:
+                break
+            time.sleep(0.1)  # it does not listen yet
+        server.wait(10)
+    except subprocess.TimeoutExpired as e:
+        raise ValueError('ucx_perftest: no answer') from e
+    finally:
+        server.kill()
+        server.wait()
+    rows = [l.split() for l in done.stdout.splitlines() if re.match(r'\s*(\[thread|Final:|\d)', l)]
+    numbers = [float(x) for x in rows[-1] if re.fullmatch(r'[\d.]+', x)] if rows else []
+    if done.returncode or len(numbers) < 6:
+        raise ValueError('ucx_perftest: no figures\n' + done.stdout + done.stderr)
+    return numbers[1] if test.endswith('lat') else numbers[5] * 8 * 1048576 / 1e9
 
 
 def ring(*args):

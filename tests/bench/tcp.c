@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The kernel's TCP over its loopback, to stand beside urxe: half of a round trip, blocking and
- * spinning, and the rate of 64 KiB writes. One process per end, cold buffers of 64 MiB.
+ * spinning, and the rate of writes. One process per end, cold buffers of 64 MiB.
  *
- *	tcp lat|spin|bw [ROUNDS]	prints one number: us, us, Gb/s
+ *	tcp lat|spin|bw [ROUNDS [SIZE]]	prints one number: us, us, Gb/s
+ *
+ * SIZE: a power of two up to 4 MiB; by default 64 bytes to and fro, writes of 64 KiB.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,9 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define COLD  (64u << 20)
-#define CHUNK 65536u
-#define PING  64u
+#define COLD (64u << 20)
+#define MOST (4u << 20)
+
+static size_t size;
 
 static void need(int ok, const char *what)
 {
@@ -93,12 +96,12 @@ static void pair(int fd[2])
 static void far_end(int fd, int bw, uint64_t rounds, uint8_t *buf)
 {
 	if (!bw) {
-		while (get(fd, buf, PING) && put(fd, buf, PING))
+		while (get(fd, buf, size) && put(fd, buf, size))
 			;
 		return;
 	}
 	for (uint64_t i = 0; i < rounds; i++) {
-		if (!get(fd, buf + (i * CHUNK) % COLD, CHUNK))
+		if (!get(fd, buf + (i * size) % COLD, size))
 			return;
 	}
 	put(fd, buf, 1);
@@ -113,8 +116,10 @@ int main(int argc, char **argv)
 	double t;
 	pid_t pid;
 
-	if (!bw && !spin && strcmp(mode, "lat") != 0) {
-		fprintf(stderr, "usage: tcp lat|spin|bw [ROUNDS]\n");
+	size = argc > 3 ? strtoul(argv[3], NULL, 0) : bw ? 65536 : 64;
+	if ((!bw && !spin && strcmp(mode, "lat") != 0) || !size || size > MOST ||
+	    size & (size - 1)) {
+		fprintf(stderr, "usage: tcp lat|spin|bw [ROUNDS [SIZE]]\n");
 		return 2;
 	}
 	pair(fd);
@@ -133,13 +138,13 @@ int main(int argc, char **argv)
 	close(fd[1]);
 	/* Away from the start of the far end's process. */
 	for (uint64_t i = 0; !bw && i < rounds / 10; i++)
-		need(put(fd[0], buf, PING) && get(fd[0], buf, PING), "warm up");
+		need(put(fd[0], buf, size) && get(fd[0], buf, size), "warm up");
 	t = now();
 	for (uint64_t i = 0; i < rounds; i++) {
 		if (bw)
-			need(put(fd[0], buf + (i * CHUNK) % COLD, CHUNK), "send");
+			need(put(fd[0], buf + (i * size) % COLD, size), "send");
 		else
-			need(put(fd[0], buf, PING) && get(fd[0], buf, PING), "ping");
+			need(put(fd[0], buf, size) && get(fd[0], buf, size), "ping");
 	}
 	if (bw)
 		need(get(fd[0], buf, 1), "the last byte");
@@ -147,7 +152,7 @@ int main(int argc, char **argv)
 	close(fd[0]);
 	waitpid(pid, &status, 0);
 	if (bw)
-		printf("%.3f\n", (double)rounds * CHUNK * 8 / t / 1e9);
+		printf("%.3f\n", (double)rounds * (double)size * 8 / t / 1e9);
 	else
 		printf("%.3f\n", t / (double)rounds * 1e6 / 2);
 	return status != 0;
