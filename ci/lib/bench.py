@@ -51,6 +51,7 @@ MEASURES = [
     ('tcp_lat', 'us', lambda: figures.tcp('lat')),
     ('tcp_spin', 'us', lambda: figures.tcp('spin')),
     ('tcp_bw', 'Gb/s', lambda: figures.tcp('bw')),
+    ('udp', None, None),
     ('ring_lat', 'us', lambda: figures.ring('lat', 8, 50000)),
     ('fab_lat', 'us', lambda: figures.latency('ib_write_lat', 2, MTU, link='fabric')),
     ('fab_polled', 'us', lambda: figures.crowd('lat', 30000)),
@@ -108,6 +109,7 @@ def watched(prefix, link):
 
 
 GROUPS = {
+    'udp': (('udp_lat', 'udp_bare_lat', 'udp_bw_1024', 'udp_tcp_1024', 'udp_bw_4096', 'udp_tcp_4096'), figures.udp),
     'memif_bare': (('memif_bare_lat', 'memif_bare_rate'),
                    lambda: figures.bare(['lat 8 20000', 'rate 64 2000000'], MTU, 'memif')),
     'block': blocking('block', 'vhost'),
@@ -169,6 +171,12 @@ ROWS = [
     ('tcp_lat', 'kernel TCP, half a round trip, blocking', 'us'),
     ('tcp_spin', 'kernel TCP, half a round trip, spinning', 'us'),
     ('tcp_bw', 'kernel TCP, 64 KiB writes', 'Gb/s'),
+    ('udp_lat', 'udp, 2 B write latency (ib_write_lat)', 'us'),
+    ('udp_bare_lat', "the kernel's datagrams, half a round trip, spinning", 'us'),
+    ('udp_bw_1024', 'udp, 64 KiB writes, path MTU 1024', 'Gb/s'),
+    ('udp_tcp_1024', 'kernel TCP on the same interface', 'Gb/s'),
+    ('udp_bw_4096', 'udp, 64 KiB writes, path MTU 4096', 'Gb/s'),
+    ('udp_tcp_4096', 'kernel TCP on the same interface', 'Gb/s'),
     ('ring_lat', 'bare ring of the fabric, half a round trip', 'us'),
     ('ring_rate', 'bare ring, 64 B packets', 'M/s'),
     ('ring_bw', 'bare ring, 4 KiB packets', 'Gb/s'),
@@ -215,6 +223,9 @@ AIMS = [
     ('memif: write latency <= vhost', 'memif_lat', 'at most', lambda m: m['write_lat']),
     ('memif: 64 B sends >= vhost', 'memif_rate', 'at least', lambda m: m['send_rate']),
     ('64 B sends >= 2 M/s', 'send_rate', 'at least', lambda m: 2.0),
+    ("udp: write latency <= 1.3 x the kernel's datagrams", 'udp_lat', 'at most', lambda m: 1.3 * m['udp_bare_lat']),
+    ('udp: 64 KiB writes >= kernel TCP, path MTU 1024', 'udp_bw_1024', 'at least', lambda m: m['udp_tcp_1024']),
+    ('udp: 64 KiB writes >= 1.3 x kernel TCP, path MTU 4096', 'udp_bw_4096', 'at least', lambda m: 1.3 * m['udp_tcp_4096']),
     ('fabric: write latency <= 2.8 x bare ring', 'fab_polled', 'at most', lambda m: 2.8 * m['ring_lat']),
     ('fabric: 64 B sends >= 10 M/s', 'fab_rate', 'at least', lambda m: 10.0),
     ('fabric: 64 KiB writes >= 3 x kernel TCP', 'fab_bw', 'at least', lambda m: 3 * m['tcp_bw']),
@@ -230,6 +241,7 @@ AIMS = [
 # What a row's ratio is to: the bare link, or ring; of many processes, two.
 BESIDE = {'memif_lat': 'memif_bare_lat', 'memif_rate': 'memif_bare_rate',
           'write_lat': 'bare_lat', 'send_rate': 'bare_rate', 'write_bw': 'bare_bw', 'read_bw': 'bare_bw',
+          'udp_lat': 'udp_bare_lat', 'udp_bw_1024': 'udp_tcp_1024', 'udp_bw_4096': 'udp_tcp_4096',
           'fab_bare_lat': 'ring_lat', 'fab_bare_rate': 'ring_rate', 'fab_bare_bw': 'ring_bw',
           'fab_lat': 'ring_lat', 'fab_polled': 'ring_lat', 'fab_rate': 'ring_rate', 'fab_bw': 'ring_bw',
           **{name: 'pairs_%d_2' % size for name, _, _, n, size in CROWDS if n > 2}}

@@ -192,6 +192,17 @@ def tcp(mode, rounds=None, size=None):
     return number([bench_program('tcp'), mode, *[str(x) for x in (rounds, size) if x]])
 
 
+def udp(iters=20000):
+    """The port `udp` over the loopback of a namespace, and the kernel's own UDP and TCP there: half a round trip of urxe's
+    2 B writes and of datagrams of 64 B in us, then 64 KiB writes of urxe and of TCP in Gb/s, at path MTU 1024 and 4096"""
+    def tcp_at(mtu):
+        return number(['unshare', '--net', 'sh', '-c', 'ip link set lo up mtu %d && exec "$@"' % mtu, 'sh', bench_program('tcp'), 'bw'])
+
+    return (latency('ib_write_lat', 2, 1024, link='udp'), tcp('udp'),
+            bandwidth('ib_write_bw', 65536, 1024, iters, 'udp'), tcp_at(1500),
+            bandwidth('ib_write_bw', 65536, 4096, iters, 'udp'), tcp_at(4200))
+
+
 def ucx(test, size, iters):
     """UCX over its shared memory alone: 'ucp_put_lat' in us, 'ucp_put_bw' in Gb/s"""
     port = str(random.randrange(20000, 30000))

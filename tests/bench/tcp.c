@@ -3,7 +3,8 @@
  * The kernel's TCP over its loopback, to stand beside urxe: half of a round trip, blocking and
  * spinning, and the rate of writes. One process per end, cold buffers of 64 MiB.
  *
- *	tcp lat|spin|bw [ROUNDS [SIZE]]	prints one number: us, us, Gb/s
+ *	tcp lat|spin|bw|udp [ROUNDS [SIZE]]	prints one number: us, us, Gb/s; udp: us, of
+ *						datagrams, spinning
  *
  * SIZE: a power of two up to 4 MiB; by default 64 bytes to and fro, writes of 64 KiB.
  */
@@ -92,6 +93,24 @@ static void pair(int fd[2])
 		setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+/* Two UDP sockets, each connected to the other. */
+static void udp_pair(int fd[2])
+{
+	struct sockaddr_in a[2];
+	socklen_t len = sizeof(a[0]);
+
+	for (int i = 0; i < 2; i++) {
+		a[i] = (struct sockaddr_in){.sin_family = AF_INET,
+					    .sin_addr = {htonl(INADDR_LOOPBACK)}};
+		fd[i] = socket(AF_INET, SOCK_DGRAM, 0);
+		need(fd[i] >= 0 && !bind(fd[i], (struct sockaddr *)&a[i], len) &&
+			     !getsockname(fd[i], (struct sockaddr *)&a[i], &len),
+		     "bind");
+	}
+	for (int i = 0; i < 2; i++)
+		need(!connect(fd[i], (struct sockaddr *)&a[1 - i], len), "connect");
+}
+
 /* The far end: echoes pings, or swallows chunks and confirms the last. */
 static void far_end(int fd, int bw, uint64_t rounds, uint8_t *buf)
 {
@@ -110,7 +129,8 @@ static void far_end(int fd, int bw, uint64_t rounds, uint8_t *buf)
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
-	int bw = !strcmp(mode, "bw"), spin = !strcmp(mode, "spin"), fd[2], status = 0;
+	int bw = !strcmp(mode, "bw"), udp = !strcmp(mode, "udp"), fd[2], status = 0;
+	int spin = udp || !strcmp(mode, "spin");
 	uint64_t rounds = argc > 2 ? strtoull(argv[2], NULL, 0) : bw ? 32768 : 20000;
 	uint8_t *buf;
 	double t;
@@ -118,11 +138,14 @@ int main(int argc, char **argv)
 
 	size = argc > 3 ? strtoul(argv[3], NULL, 0) : bw ? 65536 : 64;
 	if ((!bw && !spin && strcmp(mode, "lat") != 0) || !size || size > MOST ||
-	    size & (size - 1)) {
-		fprintf(stderr, "usage: tcp lat|spin|bw [ROUNDS [SIZE]]\n");
+	    size & (size - 1) || (udp && size > 1024)) {
+		fprintf(stderr, "usage: tcp lat|spin|bw|udp [ROUNDS [SIZE]]\n");
 		return 2;
 	}
-	pair(fd);
+	if (udp)
+		udp_pair(fd);
+	else
+		pair(fd);
 	for (int i = 0; spin && i < 2; i++)
 		fcntl(fd[i], F_SETFL, O_NONBLOCK);
 	pid = fork();
@@ -150,7 +173,12 @@ int main(int argc, char **argv)
 		need(get(fd[0], buf, 1), "the last byte");
 	t = now() - t;
 	close(fd[0]);
+	/* Of a datagram's socket there is no end to see. */
+	if (udp)
+		kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
+	if (udp)
+		status = 0;
 	if (bw)
 		printf("%.3f\n", (double)rounds * (double)size * 8 / t / 1e9);
 	else
