@@ -49,6 +49,23 @@ def guest_dropped(guest):
     return sum(map(int, found))
 
 
+class Udp:
+    """Within it urxe's port is `udp`: its addresses are the host's kernel's then, on the bridge."""
+
+    def __init__(self, lab):
+        self.lab = lab
+
+    def __enter__(self):
+        run('ip', 'addr', 'add', HOST4 + '/24', 'dev', 'br0')
+        run('ip', 'addr', 'add', HOST6 + '/64', 'dev', 'br0', 'nodad')
+        self.lab.port = 'udp'
+
+    def __exit__(self, *_):
+        self.lab.port = PORT
+        for address in (HOST4 + '/24', HOST6 + '/64'):
+            run('ip', 'addr', 'del', address, 'dev', 'br0')
+
+
 class GuestProc(Background):
     """A program in the guest, in the background."""
 
@@ -63,7 +80,7 @@ class GuestProc(Background):
 class Lab:
     def __init__(self, guest, urxe, folder, programs, pcap=None):
         self.guest, self.urxe, self.folder, self.pcap = guest, urxe, folder, pcap
-        self.mtu, self.captures = 1500, 0
+        self.mtu, self.captures, self.port = 1500, 0, PORT
         self.programs = {'u': programs, 'k': {name: '/' + name for name in programs}}
         self.gids = {'u': {'4': 0, '6': 1}, 'k': {}}
 
@@ -80,15 +97,16 @@ class Lab:
                   **self.programs[side]}
         return re.sub(r'\{(\w+)\}', lambda m: str(values[m.group(1)]), command)
 
-    def options(self, port=PORT):
+    def options(self, port=None):
         """Of `urxe run`, of each"""
+        port = port or self.port
         words = ['--port', port, '--ip', HOST4 + '/24', '--ip', HOST6 + '/64', '--mtu', str(self.mtu)]
-        if self.pcap and port == PORT:
+        if self.pcap and port == self.port:
             self.captures += 1
             words += ['--pcap', '%s.%d.pcapng' % (self.pcap, self.captures)]
         return words
 
-    def start(self, side, command, ready=None, options=(), port=PORT):
+    def start(self, side, command, ready=None, options=(), port=None):
         """side: 'u' for urxe, on this port, 'k' for the kernel's"""
         if side == 'u':
             return HostProc(self.urxe, self.folder, [*self.options(port), *options], command, ready)

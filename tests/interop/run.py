@@ -120,6 +120,16 @@ def run_lossy_wire(lab, results, seeds):
         L.guest_loss(lab.guest, 0)
 
 
+def run_udp(lab, results, seeds):
+    """The same programs, but for ours, on the kernel's UDP sockets"""
+    groups = (('udp: ', [c for c in cases.CASES if not c.name.startswith('peer ')]),
+              ('udp, 2 % loss: ', list(seeded(cases.LOSSY, seeds))))
+    if results.any(name for prefix, group in groups for name, *_ in rows(group, prefix)):
+        with L.Udp(lab):
+            for prefix, group in groups:
+                run_group(lab, results, group, prefix)
+
+
 def run_all(lab, results, seeds, write):
     results.run('answers of rdma_cma.h', lambda: answers.compare(lab, write))
     for name, side, function in special.TESTS + crowds.TESTS:
@@ -127,6 +137,7 @@ def run_all(lab, results, seeds, write):
     run_group(lab, results, cases.CASES)
     run_group(lab, results, seeded(cases.LOSSY, seeds), '2 % loss: ')
     run_lossy_wire(lab, results, seeds)
+    run_udp(lab, results, seeds)
     if results.any(name for name, *_ in rows(cases.JUMBO, '4500: ')):
         L.net_mtu(lab.guest, 4500)
         lab.mtu = 4500
