@@ -84,10 +84,25 @@ static int own_near(const struct urxe_port *port, bool ipv4, const uint8_t *gid)
 	return -1;
 }
 
+/* The same, of those that the fabric's gateway has given. */
+static int way_out(const struct urxe_port *port, bool ipv4, const uint8_t *gid)
+{
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		const struct urxe_own *own =
+			atomic_load_explicit(&port->gids[i], memory_order_acquire);
+
+		if (own && atomic_load_explicit(&own->way_out, memory_order_relaxed) &&
+		    own->entry.ipv4 == ipv4 && (!gid || urxe_gid_on_link(&own->entry, gid)))
+			return (int)i;
+	}
+	return -1;
+}
+
 /* Of the host's addresses the first is the default route's. */
 static int host_source(const struct urxe_port *port, bool ipv4)
 {
-	int i = own_near(port, ipv4, NULL);
+	int out = way_out(port, ipv4, NULL);
+	int i = out < 0 ? own_near(port, ipv4, NULL) : out;
 	const struct urxe_gid_entry *own = i < 0 ? NULL : urxe_port_own(port, (unsigned)i);
 
 	return own && !urxe_gid_is_loopback(own->gid) ? i : -1;
@@ -101,7 +116,10 @@ static int source_for(const struct urxe_port *port, const uint8_t dgid[16])
 
 	if (urxe_gid_is_mcast(dgid) || urxe_gid_is_loopback(dgid))
 		return own_near(port, ipv4, NULL);
-	i = own_near(port, ipv4, dgid);
+	/* The host may have the network, too: the gateway has no way for its addresses. */
+	i = port->cfg.host ? way_out(port, ipv4, dgid) : -1;
+	if (i < 0)
+		i = own_near(port, ipv4, dgid);
 	if (i < 0 && port->cfg.host)
 		return host_source(port, ipv4);
 	if (i < 0 && port->ops->routes)

@@ -60,6 +60,17 @@ bool urxe_addr_gate_has(const struct urxe_port *port, const struct urxe_gid_entr
 	return false;
 }
 
+void urxe_addr_gate_mark(struct urxe_port *port)
+{
+	for (unsigned i = 0; i < urxe_port_gid_end(port); i++) {
+		struct urxe_own *own = atomic_load_explicit(&port->gids[i], memory_order_acquire);
+
+		if (own)
+			atomic_store_explicit(&own->way_out, urxe_addr_gate_has(port, &own->entry),
+					      memory_order_relaxed);
+	}
+}
+
 uint32_t urxe_port_path_mtu(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
 {
 	struct urxe_port_info info;

@@ -39,7 +39,8 @@ int urxe_addr_host_init(struct urxe_port *port)
 			  port->cfg.name, strerror(err));
 		err = urxe_addr_publish(port, lo, 8);
 	}
-	urxe_host_only(port->host, port->cfg.host_if);
+	if (port->host)
+		urxe_host_only(port->host, port->cfg.host_if);
 	urxe_mutex_lock(&port->host_lock);
 	if (port->host)
 		err = read_host(port);
@@ -50,6 +51,7 @@ int urxe_addr_host_init(struct urxe_port *port)
 	for (unsigned i = 0; port->gate && i < port->gate->num_ips && !err; i++)
 		err = urxe_addr_publish(port, port->gate->ips[i].gid,
 					port->gate->ips[i].prefix_len);
+	urxe_addr_gate_mark(port);
 	urxe_mutex_unlock(&port->host_lock);
 	/* Many addresses on the host: the first ones do. */
 	return err == ENOSPC ? 0 : err;
@@ -100,6 +102,8 @@ void urxe_port_follow_host(struct urxe_port *port,
 		if (urxe_port_gid_find(port, port->gate->ips[i].gid) < 0)
 			fn(arg, true, port->gate->ips[i].gid, port->gate->ips[i].prefix_len);
 	}
+	if (news)
+		urxe_addr_gate_mark(port);
 	urxe_mutex_unlock(&port->host_lock);
 }
 

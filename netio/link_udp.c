@@ -30,6 +30,9 @@
 #define UDP_SEGMENT 103 /* linux/udp.h */
 #define UDP_GRO	    104
 #endif
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
 
 #define SOCKET_BUFFER (8 << 20) /* as much of it as net.core.rmem_max and wmem_max let us have */
 
@@ -132,6 +135,8 @@ static const struct option options_v6[] = {
 	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
 	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
 	{IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0, false},
+	/* Adapters and Soft-RoCE make no checksum (RFC 6935): the ICRC covers more. */
+	{SOL_UDP, UDP_NO_CHECK6_RX, 1, false},
 };
 
 static int set_options(int fd, const struct option *o, size_t n)

@@ -341,6 +341,8 @@ static inline void urxe_count(struct urxe_lane *lane, enum urxe_counter c, uint6
 struct urxe_own {
 	struct urxe_gid_entry entry;
 	atomic_bool live; /* it is in the table */
+	atomic_bool
+		way_out; /* the fabric's gateway has given it: what leaves the host is from it */
 	struct urxe_own *next;
 };
 
@@ -437,6 +439,8 @@ void urxe_addr_fini(struct urxe_port *port);
 int urxe_addr_publish(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len);
 /** urxe_addr_gate_look - what the fabric's gateway says of itself: true if that is news. */
 bool urxe_addr_gate_look(struct urxe_port *port) URXE_REQUIRES(port->host_lock);
+/** urxe_addr_gate_mark - tell its addresses from the host's, where both are in the table. */
+void urxe_addr_gate_mark(struct urxe_port *port) URXE_REQUIRES(port->host_lock);
 /** urxe_addr_gate_has - is it one of the addresses that the gateway gives? */
 bool urxe_addr_gate_has(const struct urxe_port *port, const struct urxe_gid_entry *own)
 	URXE_REQUIRES(port->host_lock);

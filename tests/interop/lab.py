@@ -4,6 +4,7 @@
 """
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../ci/lib'))
@@ -59,11 +60,38 @@ class Udp:
         run('ip', 'addr', 'add', HOST4 + '/24', 'dev', 'br0')
         run('ip', 'addr', 'add', HOST6 + '/64', 'dev', 'br0', 'nodad')
         self.lab.port = 'udp'
+        # The guest learns of the other MAC.
+        self.lab.guest.check('ip neigh flush dev eth0; for a in %s %s; do ping -c 1 -w 20 $a; done' % (HOST4, HOST6))
 
     def __exit__(self, *_):
         self.lab.port = PORT
         for address in (HOST4 + '/24', HOST6 + '/64'):
             run('ip', 'addr', 'del', address, 'dev', 'br0')
+
+
+class Gateway:
+    """Within it urxe's programs are on a fabric, and urxed has the port and its addresses."""
+
+    def __init__(self, lab):
+        self.lab, self.meet = lab, os.path.join(lab.folder, 'fabric')
+
+    def __enter__(self):
+        os.makedirs(self.meet, mode=0o700, exist_ok=True)
+        argv = [os.path.join(os.path.dirname(self.lab.urxe), 'urxed'), '--fabric', self.meet, *self.lab.options(PORT)]
+        self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if 'way out' not in self.proc.stdout.readline():
+            raise Failed('urxed does not start: ' + self.end())
+        self.lab.port = 'fabric,dir=' + self.meet
+        return self
+
+    def end(self):
+        """what it has printed"""
+        self.proc.terminate()
+        return self.proc.communicate(timeout=20)[0]
+
+    def __exit__(self, *_):
+        self.lab.port = PORT
+        self.end()
 
 
 class GuestProc(Background):
@@ -100,6 +128,8 @@ class Lab:
     def options(self, port=None):
         """Of `urxe run`, of each"""
         port = port or self.port
+        if port.startswith('fabric'):
+            return ['--port', port]  # the addresses are urxed's
         words = ['--port', port, '--ip', HOST4 + '/24', '--ip', HOST6 + '/64', '--mtu', str(self.mtu)]
         if self.pcap and port == self.port:
             self.captures += 1

@@ -130,6 +130,19 @@ def run_udp(lab, results, seeds):
                 run_group(lab, results, group, prefix)
 
 
+BEHIND_URXED = ('ibv_rc_pingpong', 'ib_write_bw', 'ib_read_bw', 'ib_send_bw -R', 'udaddy', 'ucmatose -c 10')
+
+
+def run_urxed(lab, results):
+    """Programs of ours on a fabric, which urxed leads out of it"""
+    prefix = 'urxed: '
+    group = [c for c in cases.CASES if c.name in BEHIND_URXED or c.name.startswith('rping -V')]
+    if results.any([prefix + 'two servers [s]'] + [name for name, *_ in rows(group, prefix)]):
+        with L.Gateway(lab):
+            results.run(prefix + 'two servers [s]', lambda: special.two_servers(lab))
+            run_group(lab, results, group, prefix)
+
+
 def run_all(lab, results, seeds, write):
     results.run('answers of rdma_cma.h', lambda: answers.compare(lab, write))
     for name, side, function in special.TESTS + crowds.TESTS:
@@ -138,6 +151,7 @@ def run_all(lab, results, seeds, write):
     run_group(lab, results, seeded(cases.LOSSY, seeds), '2 % loss: ')
     run_lossy_wire(lab, results, seeds)
     run_udp(lab, results, seeds)
+    run_urxed(lab, results)
     if results.any(name for name, *_ in rows(cases.JUMBO, '4500: ')):
         L.net_mtu(lab.guest, 4500)
         lab.mtu = 4500

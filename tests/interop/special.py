@@ -54,6 +54,20 @@ def no_udp_urxe_server(lab):
     return None
 
 
+def two_servers(lab):
+    """Two processes on the fabric behind one urxed, both of them servers of the kernel's."""
+    servers = [lab.start('u', 'rping -s -a %s -p %d -C 20' % (L.HOST4, port), 'cm') for port in (7201, 7202)]
+    texts = []
+    try:
+        for port in (7201, 7202):
+            texts.append(lab.guest.run('rping -c -v -a %s -p %d -C 20' % (L.HOST4, port), 40))
+    finally:
+        said = [server.end() for server in servers]
+    if any('rdma-ping-19:' not in out for _, out in texts):
+        return problem('a client has not seen its 20 pings', first=texts[0][1], second=texts[-1][1], urxe=said[0] + said[1])
+    return None
+
+
 RPING = ('rping -s -a {a} -S 4000 -C 1000000', 'rping -c -a {a} -S 4000 -C 1000000')
 # The kernel's CM watches no idle connection: its survivor needs something to send. And 7 retries are
 # no end of retries to its requester.

@@ -605,7 +605,8 @@ static void test_port_early(void)
 		.host = true, .vlan = URXE_NO_VLAN, .name = "urxe0", .mtu = 4096};
 	struct urxe_path *path;
 	struct urxe_port *port;
-	uint8_t own[16];
+	uint8_t own[16], host[16], far_gid[16];
+	unsigned from;
 
 	set_up();
 	urxe_gate_close(gate);
@@ -614,11 +615,22 @@ static void test_port_early(void)
 	CU_ASSERT_EQUAL_FATAL(urxe_port_start(port), 0);
 	gid_of("10.9.0.1", own);
 	CU_ASSERT(urxe_port_gid_find(port, own) < 0);
+	/* The host has an interface of the same network. */
+	gid_of("10.9.0.200", host);
+	gid_of("10.9.0.2", far_gid);
+	port->host_addrs[port->num_host_addrs].prefix_len = 24;
+	memcpy(port->host_addrs[port->num_host_addrs++].gid, host, 16);
+	CU_ASSERT_EQUAL(urxe_addr_publish(port, host, 24), 0);
+	CU_ASSERT_EQUAL(urxe_port_route(port, far_gid, &from, NULL), 0);
+	CU_ASSERT_EQUAL((int)from, urxe_port_gid_find(port, host));
 	begin_gate();
 	added = 0;
 	urxe_port_follow_host(port, change, port);
 	CU_ASSERT(added >= 1);
 	CU_ASSERT(urxe_port_gid_find(port, own) >= 0);
+	/* The gateway has no way for the host's address. */
+	CU_ASSERT_EQUAL(urxe_port_route(port, far_gid, &from, NULL), 0);
+	CU_ASSERT_EQUAL((int)from, urxe_port_gid_find(port, own));
 	path = path_to(port, "10.9.0.2", 0xc000);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(path);
 	CU_ASSERT_EQUAL(begin_send(port, path), EINPROGRESS);
