@@ -45,12 +45,13 @@ int urxe_addr_host_init(struct urxe_port *port)
 	if (port->host)
 		err = read_host(port);
 	urxe_addr_gate_look(port);
-	for (unsigned i = 0; i < port->num_host_addrs && !err; i++)
-		err = urxe_addr_publish(port, port->host_addrs[i].gid,
-					port->host_addrs[i].prefix_len);
+	/* Those that lead everywhere come first: programs take GID 0 when they are told none. */
 	for (unsigned i = 0; port->gate && i < port->gate->num_ips && !err; i++)
 		err = urxe_addr_publish(port, port->gate->ips[i].gid,
 					port->gate->ips[i].prefix_len);
+	for (unsigned i = 0; i < port->num_host_addrs && !err; i++)
+		err = urxe_addr_publish(port, port->host_addrs[i].gid,
+					port->host_addrs[i].prefix_len);
 	urxe_addr_gate_mark(port);
 	urxe_mutex_unlock(&port->host_lock);
 	/* Many addresses on the host: the first ones do. */
