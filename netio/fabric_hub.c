@@ -348,39 +348,58 @@ bool urxe_fhub_bury(struct urxe_fhub *hub, struct urxe_ftable *t, unsigned slot,
 	return dead;
 }
 
-#define LAST_TRIES 1000 /* where several end at once, each has the gate for some microseconds */
+#define LAST_TRIES 1000 /* where several end at once, each has a lock for some microseconds */
 
-/* Who joins has the gate with others, and who makes a table, or cleans up, alone. */
+static const struct timespec last_pause = {.tv_nsec = 100000};
+
+static bool nobody(struct urxe_fhub *hub)
+{
+	pid_t pid;
+
+	return urxe_fhub_same(hub) && !urxe_fhub_next(hub, URXE_FABRIC_FIRST, &pid);
+}
+
+/*
+ * Who joins has the gate with others, and who makes a table, or cleans up, alone. Somebody who ends
+ * as well may have given up while we had it, as the last one: so we look again after that.
+ */
 void urxe_fhub_last(struct urxe_fhub *hub)
 {
-	const struct timespec pause = {.tv_nsec = 100000};
-	pid_t pid;
-	int ret = EAGAIN;
+	unsigned rounds = 8; /* and no more, where the file cannot be removed */
 
-	for (unsigned i = 0; i < LAST_TRIES && ret == EAGAIN; i++) {
-		ret = urxe_fhub_gate(hub, F_WRLCK);
-		if (ret == EAGAIN)
-			nanosleep(&pause, NULL);
-	}
-	if (ret)
-		return;
-	if (urxe_fhub_same(hub) && !urxe_fhub_next(hub, URXE_FABRIC_FIRST, &pid)) {
-		for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++)
-			urxe_fhub_unlink(hub, s);
-		unlinkat(hub->dir, FILE_NAME, 0);
-	}
-	urxe_fhub_gate(hub, F_UNLCK);
+	do {
+		int ret = EAGAIN;
+
+		for (unsigned i = 0; i < LAST_TRIES && ret == EAGAIN; i++) {
+			ret = urxe_fhub_gate(hub, F_WRLCK);
+			if (ret == EAGAIN)
+				nanosleep(&last_pause, NULL);
+		}
+		if (ret)
+			return;
+		if (nobody(hub)) {
+			for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++)
+				urxe_fhub_unlink(hub, s);
+			unlinkat(hub->dir, FILE_NAME, 0);
+		}
+		urxe_fhub_gate(hub, F_UNLCK);
+	} while (--rounds && nobody(hub));
 }
 
 /*
  * The slots of this process: their sockets go, and their locks, or of several processes that end at
  * once each would take another one for the last. The futexes still say that we live. False: whoever
- * has the lock may never give it back.
+ * has the lock may never give it back. A thread of ours that buries others does, soon.
  */
 static bool let_slots_go(struct urxe_fhub *hub)
 {
-	if (!urxe_mutex_trylock(&hub->lock))
-		return false;
+	unsigned tries = 0;
+
+	while (!urxe_mutex_trylock(&hub->lock)) {
+		if (++tries > LAST_TRIES)
+			return false;
+		nanosleep(&last_pause, NULL);
+	}
 	for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++) {
 		if (!held(hub, s))
 			continue;
