@@ -151,7 +151,7 @@ is 2 "^urxe: top: -d: found '0', accepted" top -d 0
 is 2 "^urxe: top: -n: found 'x', accepted" top -n x
 is 2 "^urxe: top: found 'x', accepted: options" top x
 
-is 0 '^\[$' link --json show
+is 0 '^\[]?$' link --json show
 is 2 "^urxe: link: found 'x', accepted: show" link x
 is 2 "^urxe: link: found 'y', accepted: one DEV" link show x y
 is 1 "^urxe: found no device x/1 " link show x/1
@@ -160,7 +160,7 @@ is 2 "^urxe: res: found 'y', accepted: one DEV" res show x y
 is 2 "^urxe: res: link: found nothing, accepted: DEV" res show qp link
 is 2 "^urxe: res: lqpn: found nothing, accepted: a value" res list cq lqpn
 is 2 "^urxe: res: programs say how many PDs they have" res show pd
-is 0 '^\[$' res -j show mr dev urxe0 pid 1
+is 0 '^\[]?$' res -j show mr dev urxe0 pid 1
 
 is 0 . bind --list --json
 is 2 "^urxe: bind: found none" bind --force
