@@ -111,7 +111,8 @@ def show(where, mtu, runs, ways):
 
 
 def one_guest(lab, runs, mtu):
-    """All in one guest: Soft-RoCE with itself, urxe on the fabric, on a veth pair, on two cards"""
+    """All in one guest: Soft-RoCE with itself, urxe on the fabric, on veth pairs (af_packet, and the
+    kernel's sockets), on two cards"""
     cards = [L.tap('tca'), L.tap('tcb')]
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, cards, cpus=2, memory=1536,
                 settings={'rxe': 1, 'hugepages': 160}) as g:
@@ -119,15 +120,17 @@ def one_guest(lab, runs, mtu):
             L.bind(g, card)
         g.check('ip link add va type veth peer name vb\n'
                 'for i in va vb; do echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6\n'
-                'ip link set $i arp off mtu %d up; done' % L.FRAMES)
+                'ip link set $i arp off mtu %d up; done\n'
+                'ip link add vc type veth peer name vd' % L.FRAMES)
         rxe = L.RxeEnd(g, 1)
         local = L.GuestEnd(g, 1, None, '10.9.0.1')
         ways = [('Soft-RoCE', rxe, rxe), ('urxe, fabric', local, local),
                 ('urxe, af_packet', *(L.GuestEnd(g, 1, 'net_af_packet0,iface=' + i, '10.9.2.%d' % n)
                                       for n, i in ((1, 'va'), (2, 'vb')))),
+                ('urxe, udp', *(L.SocketEnd(g, n, i, '10.9.3.%d' % n) for n, i in ((1, 'vc'), (2, 'vd')))),
                 ('urxe, virtio-net', *(L.GuestEnd(g, 1, c.pci, '10.9.1.%d' % n)
                                        for n, c in enumerate(cards, 1)))]
-        show('one guest of 2 CPUs; Soft-RoCE and the fabric in memory, urxe on a veth pair and two cards',
+        show('one guest of 2 CPUs; Soft-RoCE and the fabric in memory, urxe on veth pairs and two cards',
              mtu, runs, ways)
 
 
@@ -141,10 +144,10 @@ def kernel_interface(guest, card):
 
 def two_guests(lab, runs, mtu):
     """A wire between two kernels: what Soft-RoCE is for, and where it, too, has a device to send by"""
-    bound, kept = [L.tap('tca'), L.tap('tcb')], [L.tap('tda'), L.tap('tdb')]
-    with L.boot(lab, 'a', 1, lab.image, lab.overlay, [bound[0], kept[0]],
+    bound, kept, plain = ([L.tap('t%s%s' % (c, n)) for n in 'ab'] for c in 'cde')
+    with L.boot(lab, 'a', 1, lab.image, lab.overlay, [bound[0], kept[0], plain[0]],
                 settings={'rxe': 1, 'hugepages': 64}) as ga, \
-            L.boot(lab, 'b', 2, lab.image, lab.overlay, [bound[1], kept[1]],
+            L.boot(lab, 'b', 2, lab.image, lab.overlay, [bound[1], kept[1], plain[1]],
                    settings={'rxe': 1, 'hugepages': 64}) as gb:
         guests = (ga, gb)
         for g, card in zip(guests, bound):
@@ -153,6 +156,8 @@ def two_guests(lab, runs, mtu):
         ways = [('Soft-RoCE', *(L.RxeEnd(g, n) for n, g in enumerate(guests, 1))),
                 ('urxe, af_packet', *(L.GuestEnd(g, n, ports[n - 1], '10.9.2.%d' % n)
                                       for n, g in enumerate(guests, 1))),
+                ('urxe, udp', *(L.SocketEnd(g, n, kernel_interface(g, c), '10.9.3.%d' % n)
+                                for n, (g, c) in enumerate(zip(guests, plain), 1))),
                 ('urxe, virtio-net', *(L.GuestEnd(g, n, bound[n - 1].pci, '10.9.1.%d' % n)
                                        for n, g in enumerate(guests, 1)))]
         show('two guests of 1 CPU, a bridge between them', mtu, runs, ways)

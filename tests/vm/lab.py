@@ -66,6 +66,8 @@ class HostEnd(End):
 class GuestEnd(End):
     """urxe in a guest, on one of its cards or any port that is named; on the fabric if there is none."""
 
+    inside = ''  # what runs a command where the port is
+
     def __init__(self, guest, number, port, address):
         self.guest, self.port, self.address = guest, port, address
         self.tcp, self.name = '10.9.0.%d' % number, guest.name
@@ -76,11 +78,29 @@ class GuestEnd(End):
     def start(self, command, ready=None, mtu=1024, more=()):
         mark = '/tmp/ready'
         self.guest.check('rm -f ' + mark)
-        job = self.guest.start('URXE_READY_FILE=%s exec urxe run %s -- %s' % (
-            mark, ' '.join(self.options(mtu, more)), command))
+        job = self.guest.start('URXE_READY_FILE=%s exec %surxe run %s -- %s' % (
+            mark, self.inside, ' '.join(self.options(mtu, more)), command))
         if ready:
-            job.until('[ -e %s ]' % mark if ready == 'cm' else LISTENS[ready], 30)
+            job.until('[ -e %s ]' % mark if ready == 'cm' else '%ssh -c "%s"' % (self.inside, LISTENS[ready]), 30)
         return job
+
+
+class SocketEnd(GuestEnd):
+    """urxe on the UDP socket of a network namespace in a guest, since in the guest's own Soft-RoCE has
+    port 4791. The interface that it is given gets the address, as the kernel's."""
+
+    def __init__(self, guest, number, interface, address):
+        super().__init__(guest, number, 'udp', address)
+        pid = guest.check('busybox unshare -n sleep 1000000 </dev/null >/dev/null 2>&1 &\n'
+                          'while [ /proc/$!/ns/net -ef /proc/self/ns/net ]; do sleep 0.05; done; echo $!').split()[-1]
+        self.tcp, self.inside = address, 'busybox nsenter -t %s -n ' % pid
+        guest.check('ip link set %s netns %s' % (interface, pid))
+        for words in ('addr add %s/24 dev %s' % (address, interface),
+                      'link set %s arp on mtu %d up' % (interface, FRAMES), 'link set lo up'):
+            guest.check(self.inside + 'ip ' + words)
+
+    def options(self, mtu, more=()):
+        return ['--port', self.port, '--mtu', str(mtu), *more]
 
 
 class RxeEnd(End):
