@@ -329,3 +329,11 @@ const struct urxe_driver_kind *urxe_devargs_kind(const char *port)
 		k++;
 	return k;
 }
+
+bool urxe_devargs_rx_intr(const char *port, const struct urxe_driver_kind *kind)
+{
+	char val[16];
+
+	return kind->rx_intr && !(urxe_devargs_get(port, "iommu-support", val, sizeof(val)) &&
+				  strcmp(val, "0") != 0);
+}

@@ -64,6 +64,15 @@ struct urxe_driver_kind {
  */
 const struct urxe_driver_kind *urxe_devargs_kind(const char *port);
 
+/**
+ * urxe_devargs_rx_intr - does a frame that arrives at @port, of this @kind, end a wait by an
+ * interrupt?
+ *
+ * Not behind an IOMMU of the peer's: a frame whose address is not known here yet is fetched at a
+ * later look only, for which there is no interrupt.
+ */
+bool urxe_devargs_rx_intr(const char *port, const struct urxe_driver_kind *kind);
+
 /** urxe_devargs_pci - is it a PCI address? Then its full form ("0000:03:00.0") in @addr. */
 bool urxe_devargs_pci(const char *port, char *addr, size_t len);
 

@@ -35,7 +35,11 @@
 #define LAPSE_NS	   50000ull /* of a processor without a poll: they have stopped */
 #define LAPSES		   3	    /* in LAPSES_NS: that is what they do */
 #define LAPSES_NS	   20000000ull
-#define ASIDE_NS	   10000000ull /* who gets none for so long sleeps, rather than waits */
+#define ASIDE_NS	   10000000ull	 /* who gets none for so long sleeps, rather than waits */
+#define MISSES		   2		 /* frames that ended no pause, until we look ourselves */
+#define UNSURE_NS	   4000000000ull /* for that time, and each next time for twice that */
+#define UNSURE_MOST	   64000000000ull
+#define LATE_NS		   200000ull /* who wakes up later may have met a frame that came meanwhile */
 
 void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu)
 {
@@ -47,6 +51,7 @@ void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool
 		.driven_most = BACKOFF_NS,
 		.crowded_for = CROWDED_FOR,
 		.backoff = GATHER_HOLDOFF,
+		.unsure_for = UNSURE_NS,
 	};
 }
 
@@ -197,6 +202,32 @@ static uint64_t pause_driven(struct urxe_pause *p)
 									: p->driven_most);
 }
 
+/* ---- interrupts ---- */
+
+/*
+ * There are cards, or machines that play cards, whose interrupts do not come although the driver
+ * has them. A frame that is there after a pause which it should have ended tells that.
+ */
+static void judge_interrupt(struct urxe_pause *p, const struct urxe_pause_look *l)
+{
+	enum urxe_pause_end end = p->end;
+
+	p->end = URXE_PAUSE_END_OTHER;
+	if (l->n <= 0 || end == URXE_PAUSE_END_OTHER)
+		return;
+	if (end == URXE_PAUSE_END_FRAME) {
+		p->proved = true;
+		p->missed = 0;
+		p->unsure_for = UNSURE_NS;
+	} else if (++p->missed >= MISSES) {
+		p->proved = false;
+		p->missed = 0;
+		p->unsure = l->now + p->unsure_for;
+		if (p->unsure_for < UNSURE_MOST)
+			p->unsure_for *= 2;
+	}
+}
+
 /* ---- nobody drives ---- */
 
 static uint64_t pause_alone(struct urxe_pause *p, const struct urxe_pause_look *l)
@@ -212,9 +243,9 @@ static uint64_t pause_alone(struct urxe_pause *p, const struct urxe_pause_look *
 	}
 	p->found = 0;
 	/* Who waits for an answer of the CM would rather have an interrupt than a look later. */
-	p->wanted = (rare || l->waits) && !p->no_interrupt;
+	p->wanted = (rare || l->waits) && !p->no_interrupt && l->now >= p->unsure;
 	if (p->wanted)
-		return URXE_SLEEP_INTR_NS;
+		return p->proved ? URXE_SLEEP_INTR_NS : URXE_SLEEP_TRY_NS;
 	return rare ? longer(p, URXE_SLEEP_MAX_NS) : NAP_NS;
 }
 
@@ -227,6 +258,7 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 	p->polls = l->polls;
 	p->driven_paused = false;
 	p->yield = false;
+	judge_interrupt(p, l);
 	if (traffic) {
 		p->found += (unsigned)l->n;
 		/* Who is seldom let run polls seldom, but leaves us nothing. */
@@ -264,6 +296,8 @@ void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool in
 {
 	if (p->wanted)
 		p->slept = slept;
+	if (interrupt && p->wanted && !p->prompt && slept >= NAP_NS && slept < ns + LATE_NS)
+		p->end = slept < ns ? URXE_PAUSE_END_FRAME : URXE_PAUSE_END_TIME;
 	/* One that ended at once was not for frames to end. */
 	if (interrupt)
 		p->no_interrupt = false;

@@ -11,6 +11,7 @@
 
 #define URXE_SLEEP_MAX_NS  4000000ull	 /* of a link without interrupts */
 #define URXE_SLEEP_INTR_NS 1000000000ull /* of a link with */
+#define URXE_SLEEP_TRY_NS  100000000ull	 /* of one that should, until one was seen */
 
 /** How the scheduler is to treat the thread. */
 enum urxe_pause_policy {
@@ -25,6 +26,13 @@ enum urxe_pause_callers {
 	URXE_CALLERS_POLL,  /* they have, since the last look */
 	URXE_CALLERS_DOUBT, /* perhaps they have stopped: the next look tells */
 	URXE_CALLERS_ASIDE, /* they poll, but are not let run */
+};
+
+/** What ended a pause: */
+enum urxe_pause_end {
+	URXE_PAUSE_END_OTHER, /* nobody knows */
+	URXE_PAUSE_END_FRAME, /* a frame, it seems */
+	URXE_PAUSE_END_TIME,  /* the time, and a frame would have */
 };
 
 /** What the thread remembers from turn to turn. */
@@ -56,6 +64,12 @@ struct urxe_pause {
 	bool no_interrupt; /* it did not, when one should */
 	bool wanted;	   /* one should end this one */
 	uint64_t slept;	   /* how long the last one was that a frame should end */
+	/* and will it? */
+	bool proved;	     /* one has */
+	unsigned missed;     /* pauses in a row that ran to their ends although a frame was there */
+	uint64_t unsure;     /* till then none is relied on */
+	uint64_t unsure_for; /* for so long, the next time */
+	enum urxe_pause_end end; /* the last pause's */
 	/* and a frame at a time? */
 	bool gather;	  /* that is over */
 	unsigned found;	  /* since then */

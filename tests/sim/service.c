@@ -10,6 +10,7 @@
 
 #include "harness.h"
 #include "forge.h"
+#include "provider/pause.h"
 #include "provider/service.h"
 
 static atomic_uint frames[2], sleepers; /* frames to a, to b */
@@ -27,7 +28,7 @@ static void wait_for_interrupt(void *link, uint64_t ns, int wake_fd, bool *inter
 	struct pollfd pfd = {.fd = wake_fd, .events = POLLIN};
 	atomic_uint *mine = &frames[link != atomic_load(&end_a)];
 	unsigned seen = atomic_load(mine);
-	bool deep = ns > 500000000;
+	bool deep = ns > URXE_SLEEP_TRY_NS / 2;
 
 	*interrupt = true;
 	if (deep)

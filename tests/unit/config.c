@@ -494,6 +494,11 @@ static void devargs(void)
 	CU_ASSERT(urxe_devargs_kind("net_virtio")->hoards);
 	CU_ASSERT(!urxe_devargs_kind("net_virtio")->revive);
 	CU_ASSERT(urxe_devargs_kind("net_virtio_user")->hoards);
+	CU_ASSERT(urxe_devargs_rx_intr("net_vhost0,iface=x,iommu-support=0",
+				       urxe_devargs_kind("net_vhost0")));
+	CU_ASSERT(!urxe_devargs_rx_intr("net_vhost0,iface=x,iommu-support=1",
+					urxe_devargs_kind("net_vhost0")));
+	CU_ASSERT(!urxe_devargs_rx_intr("net_memif0", urxe_devargs_kind("net_memif0")));
 	CU_ASSERT(!urxe_devargs_kind("net_ixgbe")->hoards);
 	CU_ASSERT_EQUAL(urxe_devargs_desc("net_virtio_user0,path=/p,queue_size=64"), 64);
 	CU_ASSERT_EQUAL(urxe_devargs_desc("net_virtio_user0,path=/p,queue_size=32768"), 1024);

@@ -357,6 +357,61 @@ static void gathers(void)
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 }
 
+/* Quiet, and a pause that a frame is to end: of how many ns? */
+static uint64_t asleep(struct rig *r)
+{
+	uint64_t ns;
+
+	while (!(ns = look(r, 0, false)) || !r->p.wanted) {
+		r->naps += ns != 0;
+		/* One of that length arms it, too. */
+		urxe_pause_ended(&r->p, ns, ns, ns >= URXE_SLEEP_MAX_NS);
+		r->now += ns ? ns : US;
+	}
+	return ns;
+}
+
+/* It slept on, and then a frame is there. */
+static void miss(struct rig *r)
+{
+	uint64_t ns = asleep(r);
+
+	urxe_pause_ended(&r->p, ns, ns + 50 * US, true);
+	r->now += ns;
+	look(r, 1, false);
+}
+
+static void interrupts_that_do_not_come(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, false);
+	/* Once may be by chance. */
+	miss(&r);
+	CU_ASSERT_EQUAL(asleep(&r), URXE_SLEEP_TRY_NS);
+	urxe_pause_ended(&r.p, URXE_SLEEP_TRY_NS, 1000 * US, true);
+	look(&r, 1, false);
+	CU_ASSERT_EQUAL(asleep(&r), URXE_SLEEP_INTR_NS);
+	/* It came late, as did we. */
+	for (unsigned i = 0; i < 9; i++) {
+		urxe_pause_ended(&r.p, URXE_SLEEP_INTR_NS, URXE_SLEEP_INTR_NS + 1000 * US, true);
+		look(&r, 1, false);
+		CU_ASSERT_EQUAL(asleep(&r), URXE_SLEEP_INTR_NS);
+	}
+	/* Twice is not: for a while it looks itself, and then tries again. */
+	for (uint64_t sec = 4; sec < 32; sec *= 2) {
+		uint64_t from;
+
+		miss(&r);
+		miss(&r);
+		from = r.now;
+		forget(&r);
+		CU_ASSERT_EQUAL(asleep(&r), URXE_SLEEP_TRY_NS);
+		CU_ASSERT(r.naps >= 250 * sec);
+		CU_ASSERT(r.now >= from + 1000000 * US * sec);
+	}
+}
+
 static void nudges(void)
 {
 	struct rig r;
@@ -370,5 +425,5 @@ static void nudges(void)
 
 URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
-	       T(callers_wait_for_a_processor), T(lapses), T(without_interrupts), T(gathers),
-	       T(nudges), {NULL, NULL})
+	       T(callers_wait_for_a_processor), T(lapses), T(without_interrupts),
+	       T(interrupts_that_do_not_come), T(gathers), T(nudges), {NULL, NULL})
