@@ -175,7 +175,7 @@ def main():
                    help='of the path: what a plain Ethernet has room for, or a jumbo one (default: %(default)s)')
     args = p.parse_args()
     try:
-        L.run('mount', '-t', 'tmpfs', 'run', '/run')
+        L.run('mount', '-t', 'tmpfs', '-o', 'mode=755', 'run', '/run')
         L.net_up(L.FRAMES)
         img = image.load(*args.dpdk)
         lab = L.Lab(args.folder, args.build, img, image.load(*args.rdma))

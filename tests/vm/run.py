@@ -148,7 +148,7 @@ def main():
     args = p.parse_args()
     results = Table(cases.SHORT if args.short else args.only)
     try:
-        L.run('mount', '-t', 'tmpfs', 'run', '/run')  # sockets of urxe-ports(7) are there
+        L.run('mount', '-t', 'tmpfs', '-o', 'mode=755', 'run', '/run')  # sockets of urxe-ports(7) are there
         L.net_up(L.FRAMES)
         img = image.load(*args.dpdk)
         lab = L.Lab(args.folder, args.build, img, image.load(*args.rdma))
