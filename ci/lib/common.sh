@@ -18,7 +18,7 @@ die() {
 	exit 1
 }
 
-# build_dir KIND: plain, asan, tsan, fuzz, coverage or fuzz-coverage; $URXE_BUILD moves them all
+# build_dir KIND: plain, release, asan, tsan, fuzz, coverage or fuzz-coverage; $URXE_BUILD moves them all
 build_dir() {
 	local base=${URXE_BUILD:-$top/build}
 
@@ -38,6 +38,7 @@ build() {
 	dir=$(build_dir "$kind")
 	case $kind in
 	plain) args=() ;;
+	release) args=(-Dbuildtype=release -Ddebug=true) ;;
 	asan) args=(-Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1) ;;
 	tsan) args=(-Db_sanitize=thread -Dbuildtype=debug -Doptimization=1) ;;
 	fuzz)
@@ -57,7 +58,7 @@ build() {
 		cc=clang-14 what=replayers
 		command -v $cc >/dev/null || cc=clang-19
 		;;
-	*) die "no build is called '$kind' (plain, asan, tsan, fuzz, coverage, fuzz-coverage are)" ;;
+	*) die "no build is called '$kind' (plain, release, asan, tsan, fuzz, coverage, fuzz-coverage are)" ;;
 	esac
 	if [ ! -f "$dir/build.ninja" ]; then
 		quietly env ${cc:+CC="$cc"} meson setup -Dwerror=$werror "${args[@]}" "$dir" "$top" || return

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -35,6 +36,16 @@ def perftest(prog, args, mtu, column, link='vhost', options=()):
     if not rows:
         raise ValueError('%s: no figures in its output\n%s' % (prog, result.tail(4)))
     return float(rows[-1][column])
+
+
+def sizes(prog, column, mtu, iters, link, most):
+    """{bytes: a column of the client's table} of powers of two up to @most"""
+    common = '%s -d urxe0 -p {p} -F -a -n %d --report_gbits' % (prog, iters)
+    result = pair(common, common + ' 127.0.0.1', mtu, (), link)
+    rows = [l.split() for l in result.b.splitlines() if re.match(r'^ *\d+ +\d+ +[\d.]+', l)]
+    if not rows:
+        raise ValueError('%s: no figures in its output\n%s' % (prog, result.tail(4)))
+    return {int(r[0]): float(r[column]) for r in rows if int(r[0]) <= most}
 
 
 def latency(prog, size, mtu, iters=20000, link='vhost'):
@@ -187,6 +198,11 @@ def number(argv, timeout=60):
     return float(done.stdout)
 
 
+def mood():
+    """ns in which a cache line goes from one processor to the other: tests/bench/mood.c"""
+    return number([bench_program('mood')])
+
+
 def tcp(mode, rounds=None, size=None):
     """The kernel's TCP over loopback: 'lat' or 'spin' in us, 'bw' in Gb/s; @size goes with @rounds"""
     return number([bench_program('tcp'), mode, *[str(x) for x in (rounds, size) if x]])
@@ -203,31 +219,60 @@ def udp(iters=20000):
             bandwidth('ib_write_bw', 65536, 4096, iters, 'udp'), tcp_at(4200))
 
 
-def ucx(test, size, iters):
-    """UCX over its shared memory alone: 'ucp_put_lat' in us, 'ucp_put_bw' in Gb/s"""
-    port = str(random.randrange(20000, 30000))
-    argv = ['ucx_perftest', '-p', port, '-t', test, '-s', str(size), '-n', str(iters), '-f']
-    env = {**os.environ, 'UCX_TLS': 'posix,cma,self', 'UCX_LOG_LEVEL': 'error'}
-    server = subprocess.Popen(argv[:3], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+def others(server_argv, client_argv, env=None):
+    """The client's output of two programs of somebody else's, without urxe; None where they are not installed"""
+    if not shutil.which(server_argv[0]):
+        return None
+    env = {**os.environ, **(env or {})}
+    server = subprocess.Popen(server_argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
     try:
         deadline = time.monotonic() + 10
         while True:
-            done = subprocess.run([*argv, '127.0.0.1'], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-                                  check=False, env=env)
+            done = subprocess.run(client_argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False, env=env)
             if done.returncode == 0 or time.monotonic() > deadline or server.poll() is not None:
                 break
-            time.sleep(0.1)  # it does not listen yet
+            time.sleep(0.05)  # it does not listen yet
         server.wait(10)
     except subprocess.TimeoutExpired as e:
-        raise ValueError('ucx_perftest: no answer') from e
+        raise ValueError('%s: no answer' % client_argv[0]) from e
     finally:
         server.kill()
         server.wait()
-    rows = [l.split() for l in done.stdout.splitlines() if re.match(r'\s*(\[thread|Final:|\d)', l)]
-    numbers = [float(x) for x in rows[-1] if re.fullmatch(r'[\d.]+', x)] if rows else []
-    if done.returncode or len(numbers) < 6:
-        raise ValueError('ucx_perftest: no figures\n' + done.stdout + done.stderr)
-    return numbers[1] if test.endswith('lat') else numbers[5] * 8 * 1048576 / 1e9
+    if done.returncode:
+        raise ValueError('%s: exit status %d\n%s%s' % (client_argv[0], done.returncode, done.stdout[-300:], done.stderr[-300:]))
+    return done.stdout
+
+
+def last_numbers(text, least):
+    """The numbers of the last line that has so many"""
+    rows = [re.findall(r'(?<![\w.])\d+(?:\.\d+)?(?![\w.])', l) for l in text.splitlines()]
+    rows = [r for r in rows if len(r) >= least]
+    if not rows:
+        raise ValueError('no figures in:\n' + text[-300:])
+    return [float(x) for x in rows[-1]]
+
+
+def ucx(test, size, iters):
+    """UCX over its shared memory alone: '..._lat' in us; '..._bw' in Gb/s, of 64 bytes and less in M/s"""
+    argv = ['ucx_perftest', '-p', str(random.randrange(20000, 30000)), '-t', test, '-s', str(size), '-n', str(iters), '-f']
+    text = others(argv[:3], [*argv, '127.0.0.1'], {'UCX_TLS': 'posix,cma,self', 'UCX_LOG_LEVEL': 'error'})
+    if text is None:
+        return None
+    numbers = last_numbers(text, 7)
+    if test.endswith('lat'):
+        return numbers[-7]
+    return numbers[-1] / 1e6 if size <= 64 else numbers[-3] * 8 * 1048576 / 1e9
+
+
+def libfabric(size, iters):
+    """libfabric's own shared memory: (half a round trip in us, Gb/s of the same to and fro)"""
+    port = str(random.randrange(30000, 40000))
+    common = ['fi_pingpong', '-p', 'shm', '-e', 'rdm', '-I', str(iters), '-S', str(size)]
+    text = others([*common, '-B', port], [*common, '-P', port, '127.0.0.1'])
+    if text is None:
+        return None, None
+    rate, each = last_numbers(text, 3)[-3:-1]
+    return each, rate * 8 / 1000
 
 
 def ring(*args):
