@@ -20,6 +20,7 @@ import fabric_live
 import fabric_places
 import gateway
 import tutorial
+import kernel_addr
 import udp
 import view
 import frames
@@ -619,5 +620,5 @@ TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle
          'address': address, 'icmp': icmp, 'status': status,
          'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,
          'fabric_places': fabric_places.places, 'gateway': gateway.gateway, 'view': view.view,
-         'udp': udp.udp, 'crowd': crowd.crowds, 'doctor': doctor.doctor,
+         'udp': udp.udp, 'kernel_addr': kernel_addr.kernel_addr, 'crowd': crowd.crowds, 'doctor': doctor.doctor,
          'tutorial': tutorial.tutorial}
