@@ -40,5 +40,5 @@ ROWS = [
     Family('QEMU', ('qemu-system-x86',), [], (qemu.run,)),
     Family('tgt, libiscsi', ('tgt', 'libiscsi-bin', 'qemu-utils', 'qemu-block-extra'), [], (iser.run,)),
     Family('DAPL', ('dapl2-utils',), [], (dapl.dtests, dapl.dapltests)),
-    Family('pyverbs', ('python3-pyverbs',), tools.PYVERBS),
+    Family('pyverbs', ('python3-pyverbs',), tools.PYVERBS, (tools.suite,)),
 ]

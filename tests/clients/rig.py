@@ -14,6 +14,8 @@ import node
 
 LOSS = {'URXE_DROP': '0.01', 'URXE_SEED': '7'}
 HOW = ('clean', 'loss', 'client killed', 'server killed')
+# On two nodes with a link between them, whose addresses the kernel has, too: ci/two-node --kernel-addr, as root
+TWO_NODES = ('two nodes', 'two nodes, loss')
 
 
 @dataclasses.dataclass
@@ -28,7 +30,7 @@ class Case:
     says: str = ''          # the client's output holds it
     ready: str = 'any'      # the server listens: 'tcp', 'rdma', 'any' of them, or its output holds this
     address: str = '127.0.0.1'  # or 'interface': one of an interface's, if the machine has one
-    how: tuple = ('clean',)  # which of HOW
+    how: tuple = ('clean',)  # which of HOW and TWO_NODES
     short: tuple = ()       # which of them without --all
     stays: bool = False     # the server does not end with its client
     endless: str = ''       # the client where one is killed: what it does then takes for ever
@@ -192,6 +194,17 @@ def pair(world, case, how, env):
     return problem, tail(world, ['client', 'server', 'again'])
 
 
+def two_nodes(case, how):
+    """What is wrong with it on two nodes, or None; and what was said."""
+    PORT[0] += 1
+    words = lambda text: text.replace('{a}', '10.0.0.1').replace('{p}', str(PORT[0])).replace('{q}', str(PORT[0] + 1000))
+    options = ['--kernel-addr', *(['--end-server'] if case.stays else [])]
+    if 'loss' in how:
+        options += ['--opt-a=--drop 0.01 --seed 7', '--opt-b=--drop 0.01 --seed 7']
+    result = node.two_node(words(case.server), words(case.client), timeout=2 * case.timeout, options=options, env={'HOME': '/', **case.env})
+    return judge(case, None if result.status == 124 else result.status, result.b), result.tail()
+
+
 def killed(world, case, how, server, client, env):
     """One of them goes in the midst of it; the other one must find out, and, if it serves all comers, serve the next."""
     if not world.busy(client):
@@ -214,8 +227,11 @@ def killed(world, case, how, server, client, env):
 
 def run_case(report, family, case, how, prepare=None):
     """One case, in one way. @prepare: makes files in its world, and returns variables."""
-    title = '%s: %s%s' % (family, case.name, '' if how == 'clean' else ', 1 % loss' if how == 'loss' else ', ' + how)
+    title = '%s: %s%s' % (family, case.name, '' if how == 'clean' else ', ' + how.replace('loss', '1 % loss'))
     if not report.wanted(title):
+        return
+    if how in TWO_NODES and os.geteuid():
+        report.skip(title, 'not root: no network namespaces')
         return
     for command in filter(None, (case.client, case.server)):
         program = first_program(command)
@@ -224,12 +240,20 @@ def run_case(report, family, case, how, prepare=None):
             return
     env = {**case.env, **(LOSS if how == 'loss' else {})}
     start = time.monotonic()
+    if how in TWO_NODES:
+        problem, said = two_nodes(case, how)
+        tell(report, title, case, problem, said, time.monotonic() - start)
+        return
     with World(case.timeout) as world:
         env.update(prepare(world) if prepare else {})
         problem, said = pair(world, case, how, env) if case.server else alone(world, case, env)
         if not problem and world.reports():
             problem, said = 'a sanitizer reports', ''.join(node.read(world.folder + '/' + f) for f in world.reports())
-    seconds = time.monotonic() - start
+    tell(report, title, case, problem, said, time.monotonic() - start)
+
+
+def tell(report, title, case, problem, said, seconds):
+    """Reports it, as what is expected to be missing, or as it is."""
     if case.lacks:
         if not problem:
             problem, said = 'it passes, and was expected to lack something: ' + case.why, ''

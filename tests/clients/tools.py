@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Programs that use verbs and rdma_cm themselves: perftest, rdma-core's examples, qperf."""
 import os
+import subprocess
+import sys
+import time
 
-from rig import HOW, Case
+import fabric
+from rig import HOW, TWO_NODES, Case
 
-FORKED = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e', 'forked.py')
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
+FORKED = os.path.join(TESTS, 'e2e', 'forked.py')
+EXAMPLE = '/usr/share/doc/python3-pyverbs/examples/ib_devices.py'
 
 BOTH = ('clean', 'loss')
 # A server that only receives is told by nobody that its client has gone: verbs have no word for it.
@@ -20,7 +26,7 @@ def perftest(name, options='', **more):
 
 
 PERFTEST = [
-    perftest('ib_send_bw', how=SENDER_STAYS, short=SENDER_STAYS),
+    perftest('ib_send_bw', how=SENDER_STAYS + TWO_NODES, short=SENDER_STAYS),
     perftest('ib_write_bw', how=SENDER_STAYS, short=BOTH),
     perftest('ib_read_bw', how=SENDER_STAYS, short=BOTH),
     perftest('ib_atomic_bw', how=BOTH, short=('clean',)),
@@ -29,7 +35,7 @@ PERFTEST = [
     perftest('ib_read_lat', how=BOTH),
     perftest('ib_atomic_lat', how=BOTH),
     perftest('ib_send_bw', '-R', how=SENDER_STAYS, short=BOTH),
-    perftest('ib_write_bw', '-R', how=BOTH),
+    perftest('ib_write_bw', '-R', how=BOTH + TWO_NODES),
     perftest('ib_send_bw', '-e', how=BOTH),
     perftest('ib_write_bw', '-q 16', how=BOTH),
     perftest('ib_write_bw', '-a', how=('clean',)),
@@ -78,24 +84,43 @@ RDMACM_UTILS = [
 ]
 
 
+LOSSLESS = ('ud', 'uc')
+
+
 def qperf(tests, how=BOTH, **more):
-    lossless = ('ud', 'uc') if isinstance(tests, str) else ()
     return Case('qperf ' + tests, 'qperf -cm 1 -t 1 -lp {p} {a} ' + tests, 'qperf -lp {p}', tests.split()[0] + ':', 'tcp', stays=True,
-                endless='qperf -cm 1 -t 600 -lp {p} {a} rc_bw', how=('clean',) if tests[:2] in lossless else how, **more)
+                endless='qperf -cm 1 -t 600 -lp {p} {a} rc_bw', how=('clean',) if tests[:2] in LOSSLESS else how, **more)
 
 
+# Without rdma_cm, which it takes for RC alone.
+NO_GRH = {'lacks': 'failed to modify QP to RTR: Invalid argument', 'why': 'it connects UC itself, to a LID and without a GRH, which RoCE cannot have'}
 QPERF = [
-    qperf('rc_lat rc_bw', SENDER_STAYS, short=BOTH),
+    qperf('rc_lat rc_bw', SENDER_STAYS + TWO_NODES, short=(*BOTH, 'two nodes')),
     qperf('rc_bi_bw'),
-    qperf('uc_lat uc_bw'),
-    qperf('rc_rdma_read_lat rc_rdma_read_bw', short=('clean',)),
+    qperf('uc_lat uc_bw', **NO_GRH),
+    qperf('rc_rdma_read_lat rc_rdma_read_bw', BOTH + TWO_NODES, short=('clean',)),
     qperf('rc_rdma_write_lat rc_rdma_write_bw rc_rdma_write_poll_lat', short=('clean',)),
-    qperf('uc_rdma_write_lat uc_rdma_write_bw'),
+    qperf('uc_rdma_write_lat uc_rdma_write_bw', **NO_GRH),
     qperf('rc_compare_swap_mr rc_fetch_add_mr', short=('clean',)),
     qperf('ver_rc_compare_swap ver_rc_fetch_add'),
     qperf('ud_lat ud_bw', lacks='failed to create address handle', why='it makes an address handle without a GRH, which RoCE cannot have'),
 ]
 
-PYVERBS = [Case('multiprocessing: ' + what, '/usr/bin/python3 %s %s' % (FORKED, what), says='all well', how=BOTH if what != 'save' else ('clean',),
-                short=('clean',) if what in ('fork', 'spawn', 'cm-server') else (), env={'PYTHONDONTWRITEBYTECODE': '1'})
-           for what in ('fork', 'spawn', 'forkserver', 'tcp-server', 'cm-server', 'save')]
+PYVERBS = [Case('ib_devices.py', '/usr/bin/python3 ' + EXAMPLE, says='urxe0', short=('clean',))] * os.path.exists(EXAMPLE) + [
+    Case('multiprocessing: ' + what, '/usr/bin/python3 %s %s' % (FORKED, what), says='all well', how=BOTH if what != 'save' else ('clean',),
+         short=('clean',) if what in ('fork', 'spawn', 'cm-server') else (), env={'PYTHONDONTWRITEBYTECODE': '1'})
+    for what in ('fork', 'spawn', 'forkserver', 'tcp-server', 'cm-server', 'save')]
+
+
+def suite(report, family, everything):
+    """rdma-core's own tests in Python, as ci/conformance runs them."""
+    title = family + ": rdma-core's tests"
+    if not everything or not report.wanted(title):
+        return
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, '-B', TESTS + '/conformance/run.py', '--urxe', fabric.TOOL], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode == 77:
+        report.skip(title, done.stdout.strip())
+        return
+    report.result(title, 'exit status %d' % done.returncode if done.returncode else None, done.stdout[-4000:], time.monotonic() - start)

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import rig
-from rig import Case
+from rig import HOW, TWO_NODES, Case
 
 BOTH = ('clean', 'loss')
 # Who only receives is told by nobody that the sender has gone.
@@ -29,6 +29,7 @@ def perftest(tls, test, count=1000, **more):
 
 TESTS = ('tag_lat', 'tag_bw', 'ucp_put_lat', 'ucp_put_bw', 'ucp_get', 'ucp_am_lat', 'ucp_am_bw', 'ucp_add', 'ucp_fadd', 'ucp_swap',
          'ucp_cswap', 'stream_lat', 'stream_bw', 'tag_sync_lat')
+IO_DEMO = 'io_demo -p {p} -q -d 100:300000 -o read,write -c 1 -y 0 -i %d {a}'
 SHORT = ('tag_lat', 'ucp_put_lat', 'ucp_get', 'ucp_cswap')
 
 
@@ -40,6 +41,9 @@ def cases():
         perftest('rc_v', 'tag_bw -s 1048576', 200, how=BOTH),
         perftest('ud_v', 'tag_bw -s 1048576', 20, how=BOTH),  # UCX's own retransmissions take 0.2 s each
         perftest('all', 'tag_lat'),
+        # No variable is set. It connects by rdma_cm, and compares what it gets.
+        Case('io_demo', IO_DEMO % 500, 'io_demo -p {p} -q -d 100:300000', "exit with status 'OK'", 'rdma',
+             how=HOW + TWO_NODES, short=('clean', 'loss', 'server killed'), stays=True, endless=IO_DEMO % 100000000),
     ]
 
 
