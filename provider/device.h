@@ -107,6 +107,7 @@ struct urxe_service_thread {
 	_Atomic uint64_t polls; /* lane turns by callers: they drive */
 	atomic_bool who;	/* the next one is to tell who it is */
 	atomic_int caller;	/* thread id; 0: not known */
+	atomic_bool partway;	/* what came last was not the last packet of its message */
 	atomic_bool nudged;	/* a caller goes to sleep: drive for a while */
 	atomic_bool gsi_due;
 	_Atomic uint64_t resolve_until;		    /* the GSI waits for a neighbour: look often */

@@ -11,6 +11,10 @@
  * Callers that poll have the work; the thread looks after them now and then. They may stop after
  * any poll, and wait for memory to change: who is found to have stopped, with frames waiting, is
  * looked after more often. Who only waits for a processor, among others that poll, will be back.
+ *
+ * Who watches memory for the end of a message does nothing before that end, and may spin on our
+ * processor. To leave it between two packets is to wait until we are let in again: for as long as
+ * we ran, or until the next tick. So we look on without a yield until the message is complete.
  */
 #include "pause.h"
 
@@ -34,6 +38,7 @@
 #define SPUN		   8	    /* polls between two looks: a caller is at it all the time */
 #define LAPSE_NS	   50000ull /* of a processor without a poll: they have stopped */
 #define LAPSES		   3	    /* in LAPSES_NS: that is what they do */
+#define PARTWAY_NS	   50000ull /* without a frame: its sender does not get on */
 #define LAPSES_NS	   20000000ull
 #define ASIDE_NS	   10000000ull	 /* who gets none for so long sleeps, rather than waits */
 #define MISSES		   2		 /* frames that ended no pause, until we look ourselves */
@@ -284,6 +289,8 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 	if (p->callers != URXE_CALLERS_NONE)
 		return pause_driven(p);
 	if (traffic)
+		return 0;
+	if (l->partway && may_lapse(p) && !p->one_cpu && l->now - p->since < PARTWAY_NS)
 		return 0;
 	if (l->now < p->busy_until && l->now >= p->crowded && !p->one_cpu) {
 		p->yield = true;

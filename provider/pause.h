@@ -86,6 +86,7 @@ struct urxe_pause_look {
 	uint64_t ran; /* if p->callers is not NONE: how long a caller has run since the last look */
 	bool nudged;  /* somebody sleeps now, or has left something to do */
 	bool waits;   /* somebody sleeps until the CM has an answer */
+	bool partway; /* the rest of a message is to come */
 	bool driven;  /* out: callers drove since the last look */
 };
 

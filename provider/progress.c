@@ -256,6 +256,17 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at,
 		urxe_progress_defer(qp);
 }
 
+/* The service thread waits otherwise for the rest of a message than for another one (pause.c). */
+static void note_partway(struct urxe_device *dev, const struct arrival *last)
+{
+	atomic_bool *to = &dev->service.partway;
+	bool partway = last->bad == URXE_STAT_NONE &&
+		       !(last->pkt.what & (URXE_OPF_LAST | URXE_OPF_RESPONSE));
+
+	if (partway != atomic_load_explicit(to, memory_order_relaxed))
+		atomic_store_explicit(to, partway, memory_order_relaxed);
+}
+
 /* @n packets that urxe_lane_rx() gave. RCU. */
 static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, unsigned at,
 			  struct urxe_packet *pkts, unsigned n, uint64_t now) URXE_REQUIRES(lane)
@@ -277,6 +288,7 @@ static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, unsig
 		i += deliver_run(&a[i], n - i, now, &fresh);
 		nt += fresh;
 	}
+	note_partway(dev, &a[n - 1]);
 	urxe_lane_release(lane, pkts, n);
 	for (unsigned t = 0; t < nt; t++)
 		after_burst(touched[t], lane, at, now);

@@ -193,6 +193,7 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 		.polls = atomic_load_explicit(&s->polls, memory_order_relaxed),
 		.ran = had > st->caller_time ? had - st->caller_time : 0,
 		.nudged = take_nudge(s),
+		.partway = n >= 0 && atomic_load_explicit(&s->partway, memory_order_relaxed),
 		.waits = atomic_load_explicit(&s->gsi_waits, memory_order_relaxed),
 	};
 	uint64_t ns = urxe_pause_next(&st->pause, &l);

@@ -11,6 +11,7 @@
 struct rig {
 	struct urxe_pause p;
 	uint64_t now, polls;
+	bool partway;	       /* the rest of a message is to come */
 	bool aside;	       /* callers are not let run */
 	uint64_t spun;	       /* looked without a pause for so long */
 	unsigned naps, sleeps; /* that a frame did not, or would have ended */
@@ -30,6 +31,7 @@ static uint64_t look(struct rig *r, int n, bool nudged)
 		.polls = r->polls,
 		.ran = r->aside ? 0 : r->now - r->p.looked,
 		.nudged = nudged,
+		.partway = r->partway,
 	};
 
 	return urxe_pause_next(&r->p, &l);
@@ -290,6 +292,39 @@ static void lapses(void)
 	CU_ASSERT(pauses > 150 && pauses < 300);
 }
 
+/* Who watches memory for the end of a message has no use for the processor before. */
+static void partway(void)
+{
+	struct rig r;
+
+	begin(&r, 0, true);
+	r.partway = true;
+	frames(&r, 1, 10 * US);
+	nothing(&r, r.now + 10 * US);
+	CU_ASSERT_EQUAL(r.spun, 0);
+	for (unsigned i = 0; i < 10; i++)
+		driven(&r, 0);
+	for (unsigned i = 0; i < 3; i++)
+		stop_once(&r);
+	CU_ASSERT_EQUAL(look(&r, 64, false), 0);
+	CU_ASSERT_EQUAL(look(&r, 64, false), 0);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_NONE);
+	forget(&r);
+	nothing(&r, r.now + 40 * US);
+	CU_ASSERT_EQUAL(r.naps + r.sleeps, 0);
+	CU_ASSERT_FALSE(r.p.yield);
+	/* Its sender does not get on. */
+	nothing(&r, r.now + 100 * US);
+	CU_ASSERT(r.spun >= 50 * US && r.spun <= 52 * US);
+	CU_ASSERT_EQUAL(r.sleeps, 1);
+	/* The message has come: it is for who watches to go on. */
+	r.partway = false;
+	CU_ASSERT_EQUAL(look(&r, 1, false), 0);
+	forget(&r);
+	nothing(&r, r.now + 100 * US);
+	CU_ASSERT_EQUAL(r.spun, 0);
+}
+
 static void without_interrupts(void)
 {
 	struct rig r;
@@ -425,5 +460,5 @@ static void nudges(void)
 
 URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
-	       T(callers_wait_for_a_processor), T(lapses), T(without_interrupts),
+	       T(callers_wait_for_a_processor), T(lapses), T(partway), T(without_interrupts),
 	       T(interrupts_that_do_not_come), T(gathers), T(nudges), {NULL, NULL})
