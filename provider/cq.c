@@ -335,8 +335,11 @@ static bool cq_drive(struct urxe_cq *cq)
 	return true;
 }
 
-/* A caller that finds nothing time and again lets others have the core. */
-static void cq_yield(struct urxe_cq *cq, bool got)
+/*
+ * A caller that finds nothing time and again lets others have the core. One that has got something
+ * may watch memory now, if that is what callers do here.
+ */
+static void cq_after(struct urxe_cq *cq, bool got)
 {
 	/* Several threads may poll it: what they lose of the count does not matter. */
 	uint32_t empty = got ? 0 : atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
@@ -346,6 +349,8 @@ static void cq_yield(struct urxe_cq *cq, bool got)
 		sched_yield();
 	}
 	atomic_store_explicit(&cq->empty_polls, empty, memory_order_relaxed);
+	if (got && atomic_load_explicit(&cq->dev->service.watched, memory_order_relaxed))
+		urxe_service_pass(cq->dev);
 }
 
 int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
@@ -360,7 +365,7 @@ int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		return -1;
 	}
 	got = urxe_cq_empty(cq) ? 0 : cq_pop(cq, n, wc);
-	cq_yield(cq, got);
+	cq_after(cq, got);
 	return got;
 }
 
@@ -391,7 +396,7 @@ int urxe_cq_take(struct urxe_cq *cq, bool drive)
 	if (!cq_drive(cq))
 		return EIO;
 	got = cq_take(cq);
-	cq_yield(cq, got);
+	cq_after(cq, got);
 	return got ? 0 : ENOENT;
 }
 

@@ -22,6 +22,7 @@
 #define SLEEP_FULL_NS 100000ull /* while QPs wait for room to send */
 #define SLACK_NS      10000ull	/* between two looks at the clock */
 #define SLICE_NS      100000ull /* of a processor, at a time */
+#define PASS_NS	      50000ull	/* callers hand over once in that time */
 #define DUE_NS	      1000ull	/* when a timer is due */
 #define RESOLVE_NS    200000ull /* while a neighbour is being resolved */
 
@@ -37,6 +38,22 @@ void urxe_service_nudge(struct urxe_device *dev)
 		atomic_store(&s->nudged, true);
 	if (atomic_load(&s->asleep))
 		urxe_wakes_service(dev);
+}
+
+/*
+ * It may come back at once, or not before it has seen what we are to receive for it: it costs less
+ * to be here in vain now and then than to find out by naps.
+ */
+void urxe_service_pass(struct urxe_device *dev)
+{
+	struct urxe_service_thread *s = &dev->service;
+	uint64_t now = urxe_port_now(dev->port);
+
+	if (now - atomic_load_explicit(&s->passed, memory_order_relaxed) < PASS_NS)
+		return;
+	atomic_store_explicit(&s->passed, now, memory_order_relaxed);
+	atomic_store_explicit(&s->passed_on, sched_getcpu() + 1, memory_order_relaxed);
+	urxe_service_nudge(dev);
 }
 
 void urxe_service_by(struct urxe_device *dev, uint64_t when)
@@ -95,6 +112,8 @@ struct service_state {
 	bool others;	      /* have all lanes: they run the timers */
 	enum urxe_pause_policy policy;
 	uint32_t sched; /* by which we are scheduled, if no other has chosen */
+	int place;	/* the one processor that we run on; -1: any of @anywhere */
+	cpu_set_t anywhere;
 };
 
 /* ---- reasons for a shorter pause: each says how long it may be, or URXE_NEVER ---- */
@@ -245,7 +264,8 @@ static void give_way(struct urxe_device *dev, struct service_state *st, uint64_t
  * needs no right). Earlier kernels take no notice. It is for those who watch memory alone: many
  * processes that poll would be put aside for each frame. A policy that is not ours stays.
  */
-static void set_policy(struct service_state *st, enum urxe_pause_policy policy)
+static void set_policy(struct urxe_device *dev, struct service_state *st,
+		       enum urxe_pause_policy policy)
 {
 	struct {
 		uint32_t size, policy;
@@ -256,6 +276,8 @@ static void set_policy(struct service_state *st, enum urxe_pause_policy policy)
 	} attr;
 
 	st->policy = policy;
+	atomic_store_explicit(&dev->service.watched, policy == URXE_PAUSE_SHORT,
+			      memory_order_relaxed);
 	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != st->sched)
 		return;
 	attr.policy = policy == URXE_PAUSE_BATCH ? SCHED_BATCH : SCHED_OTHER;
@@ -264,10 +286,49 @@ static void set_policy(struct service_state *st, enum urxe_pause_policy policy)
 		st->sched = attr.policy;
 }
 
+static bool runs_on(const cpu_set_t *set)
+{
+	cpu_set_t now;
+
+	return !sched_getaffinity(0, sizeof(now), &now) && CPU_EQUAL(&now, set);
+}
+
+/*
+ * Where threads are more than processors, whose place we take matters: that of a caller which
+ * watches memory is free until we have received what it waits for, and another one's is perhaps
+ * that of who sends it. The scheduler does not know. Processors that others have chosen for us
+ * stay.
+ */
+static void set_place(struct urxe_device *dev, struct service_state *st, uint64_t now)
+{
+	int on = atomic_load_explicit(&dev->service.passed_on, memory_order_relaxed);
+	int to = st->policy == URXE_PAUSE_SHORT && now < st->pause.crowded ? on - 1 : -1;
+	cpu_set_t set;
+
+	if (to == st->place)
+		return;
+	CPU_ZERO(&set);
+	if (st->place >= 0)
+		CPU_SET(st->place, &set);
+	else if (sched_getaffinity(0, sizeof(st->anywhere), &st->anywhere))
+		return;
+	if (st->place >= 0 && !runs_on(&set)) {
+		st->place = -1;
+		return;
+	}
+	CPU_ZERO(&set);
+	if (to >= 0)
+		CPU_SET(to, &set);
+	if (to >= 0 && !CPU_ISSET(to, &st->anywhere))
+		return;
+	if (!sched_setaffinity(0, sizeof(set), to < 0 ? &st->anywhere : &set))
+		st->place = to;
+}
+
 static void *service_main(void *arg)
 {
 	struct urxe_device *dev = arg;
-	struct service_state st = {.sched = SCHED_OTHER};
+	struct service_state st = {.sched = SCHED_OTHER, .place = -1};
 
 	urxe_pause_init(&st.pause, urxe_config_spin(&dev->cfg), urxe_port_prompt(dev->port),
 			dev->one_cpu);
@@ -280,7 +341,8 @@ static void *service_main(void *arg)
 		urxe_device_watch(dev, now);
 		ns = service_pause(dev, &st, now, n);
 		if (st.policy != urxe_pause_policy(&st.pause))
-			set_policy(&st, urxe_pause_policy(&st.pause));
+			set_policy(dev, &st, urxe_pause_policy(&st.pause));
+		set_place(dev, &st, now);
 		if (ns)
 			service_sleep(dev, &st, ns);
 		else if (st.pause.yield)

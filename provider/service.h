@@ -13,6 +13,8 @@ void urxe_service_stop(struct urxe_device *dev);
 void urxe_service_nudge(struct urxe_device *dev);
 /** urxe_service_caller - this thread is one of those who drive. */
 void urxe_service_caller(struct urxe_device *dev);
+/** urxe_service_pass - a caller has got what it polled for, and may go to watch memory. */
+void urxe_service_pass(struct urxe_device *dev);
 /** urxe_service_by - wake the thread if it sleeps beyond @when. */
 void urxe_service_by(struct urxe_device *dev, uint64_t when);
 /** urxe_service_gsi - the GSI's poll is due. */
