@@ -26,16 +26,18 @@ class Family:
     source: str = ''
 
 
+# What sources.py builds with
+SOURCES = ('make', 'gcc', 'libc6-dev', 'xz-utils')
 ROWS = [
     Family('perftest', ('perftest',), tools.PERFTEST),
     Family('ibverbs-utils', ('ibverbs-utils',), tools.IBVERBS_UTILS),
     Family('rdmacm-utils', ('rdmacm-utils',), tools.RDMACM_UTILS),
     Family('qperf', ('qperf',), tools.QPERF),
-    Family('libfabric', ('libfabric-bin', 'libfabric-dev'), ofi.CASES, (ofi.fabtests,)),
+    Family('libfabric', ('libfabric-bin', 'libfabric-dev', *SOURCES, 'autoconf', 'automake', 'libtool'), ofi.CASES, (ofi.fabtests,)),
     Family('UCX', ('ucx-utils',), [], (ucx.run,)),
     Family('Open MPI', ('openmpi-bin', 'libopenmpi-dev'), [], (mpi.run,)),
     Family('MPICH', ('mpich', 'libmpich-dev'), [], (mpi.run,)),
-    Family('valkey', ('librdmacm-dev', 'g++', 'pkgconf', 'python3-netifaces'), [], (valkey.run,), 'valkey'),
+    Family('valkey', ('librdmacm-dev', *SOURCES, 'g++', 'pkgconf', 'python3-netifaces'), [], (valkey.run,), 'valkey'),
     Family('fio', ('fio',), storage.FIO),
     Family('QEMU', ('qemu-system-x86',), [], (qemu.run,)),
     Family('tgt, libiscsi', ('tgt', 'libiscsi-bin', 'qemu-utils', 'qemu-block-extra'), [], (iser.run,)),

@@ -50,17 +50,17 @@ class Report:
         sys.stdout.flush()
 
 
-def version(packages):
-    """Of the first one that is installed, without Debian's own part."""
-    done = subprocess.run(['dpkg-query', '-W', '-f', '${db:Status-Abbrev} ${Version}\n', *packages],
+def version(package):
+    """As it is installed, without Debian's own part; None: it is not."""
+    done = subprocess.run(['dpkg-query', '-W', '-f', '${db:Status-Abbrev} ${Version}\n', package],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    there = [line.split()[1] for line in done.stdout.splitlines() if line.startswith('ii')]
-    return re.sub(r'^\d+:|[-+~]\S*$', '', there[0]) if there else None
+    words = done.stdout.split()
+    return re.sub(r'^\d+:|[-+~]\S*$', '', words[1]) if words and words[0] == 'ii' else None
 
 
 def run_family(report, row, everything):
     report.begin(row.name)
-    if not version(row.packages):
+    if not version(row.packages[0]):
         report.skip(row.name, row.packages[0] + ' is not installed')
         return
     for case in row.cases:
@@ -72,7 +72,7 @@ def run_family(report, row, everything):
 
 
 def version_of(row):
-    return sources.version(row.source) if row.source else version(row.packages)
+    return sources.version(row.source) if row.source else version(row.packages[0])
 
 
 def table(report, rows):

@@ -43,7 +43,7 @@ def built(name, places, file, script, needed=()):
     done = os.path.join(home(), name)
     if os.path.exists(os.path.join(done, file)):
         return done, None
-    for thing in ('apt-get', 'make', 'gcc', *needed):
+    for thing in ('apt-get', 'make', 'gcc', 'xz', *needed):
         if not (os.path.exists(thing) if thing.startswith('/') else shutil.which(thing)):
             return None, thing + ' is not installed'
     os.makedirs(home(), exist_ok=True)
