@@ -63,10 +63,12 @@ def fabtest(folder, provider, command):
     if short == 'rxd' and program == 'fi_rdm_multi_client':
         # fi_close() of an endpoint that has received its answer: its acknowledgement is not repeated, and the server waits for one.
         flaw = {'flaw': 'it hangs', 'flaw_why': 'rxd leaves without a last acknowledgement'}
+    # libinfinipath, which Debian 12's libfabric loads, makes a SIGSEGV an exit status of 1.
+    env = {'IPATH_NO_BACKTRACE': '1'}
     # Without a server's name both bind to the same port.
     return Case('fabtests %s %s' % (short, command), line + ('-B {q} ' if oob else '-P {p} ') + '{a}', line + ('' if oob else '-B {p}'), '',
                 'tcp' if oob else 'rdma', WHERE,
-                how=BOTH, short=('clean',) if command in SHORT else (), **flaw)
+                how=BOTH, short=('clean',) if command in SHORT else (), env=env, **flaw)
 
 
 # libfabric's source has them in some releases; else that of mpich, which has a libfabric in it.
