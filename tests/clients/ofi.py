@@ -14,7 +14,7 @@ WHERE = 'interface'
 def pingpong(name, provider, endpoint, **more):
     command = 'fi_pingpong -p "%s" -e %s -c -I %%d -S all -B {p}' % (provider, endpoint)
     client = command.replace('-B', '-P')
-    return Case('fi_pingpong ' + name, client % 100 + ' {a}', command % 100, r'[1-9]\S*m?\s+100\s+=100', 'tcp', WHERE,
+    return Case('fi_pingpong ' + name, client % 20 + ' {a}', command % 20, r'[1-9]\S*m?\s+20\s+=20', 'tcp', WHERE,
                 endless=client % 1000000 + ' {a}', endless_server=command % 1000000, **more)
 
 
