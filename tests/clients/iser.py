@@ -26,6 +26,8 @@ QEMU = '--image-opts driver=raw,file.driver=iscsi,file.transport=iser,file.porta
 # that has been another one's.
 PERTURB = {'MALLOC_PERTURB_': '255'}
 PERF = 'iscsi-perf -i {i} -m 16 -b 64 -x 0 -t %d {url}'
+# tgt's login ends when its answer is acknowledged. Where that is lost, the first command comes before its repetition.
+EARLY = 'non-login pdu during login phase'
 # name, commands, what each must say, ways, ways without --all
 CLIENTS = [
     ('iscsi-inq', ['iscsi-inq -i {i} {url}'], 'Vendor:IET', BOTH, ('clean',)),
@@ -118,4 +120,7 @@ def run(report, family, everything):
                 continue
             start = time.monotonic()
             problem, said = one(commands, says, how)
+            if problem and how == 'loss' and EARLY in said:
+                report.missing(title, 'tgt refuses a command that comes before the acknowledgement of its last answer to the login')
+                continue
             report.result(title, problem, said, time.monotonic() - start)

@@ -9,6 +9,8 @@ from rig import HOW, TWO_NODES, Case
 BOTH = ('clean', 'loss')
 # It binds to an interface's address, and takes no loopback interface.
 WHERE = 'interface'
+# rxm frees an endpoint whose peer has left, and then handles what it had received (rxm_close_conn); later than 2.1 it does not.
+FREED = {'flaw': 'the server: exit status -11', 'flaw_why': 'rxm uses a freed endpoint'}
 
 
 def pingpong(name, provider, endpoint, **more):
@@ -22,7 +24,7 @@ CASES = [
     Case('fi_info', 'fi_info -p verbs', says='FI_PROTO_RDMA_CM_IB_RC', short=('clean',)),
     pingpong('MSG', 'verbs', 'msg', how=HOW + TWO_NODES, short=(*HOW, 'two nodes')),
     # Not with one side killed: rxm's endpoints have no connection to lose, and who waits for a message waits on.
-    pingpong('rxm', 'verbs;ofi_rxm', 'rdm', how=BOTH + TWO_NODES, short=BOTH),
+    pingpong('rxm', 'verbs;ofi_rxm', 'rdm', how=BOTH + TWO_NODES, short=BOTH, **FREED),
     # Not with loss: rxd retransmits when its program calls it, and fi_pingpong waits in a TCP read meanwhile; it hangs over UDP too.
     pingpong('rxd', 'verbs;ofi_rxd', 'rdm', how=('clean', 'two nodes'), short=('clean',)),
     pingpong('dgram', 'verbs', 'dgram', how=('clean', 'two nodes'), short=('clean',)),
@@ -58,8 +60,7 @@ def fabtest(folder, provider, command):
     if program == 'fi_msg_sockets':
         line += '-s {a} '
     short = provider.split(';')[-1].replace('ofi_', '')
-    # rxm frees an endpoint whose peer has left, and then handles what it had received (rxm_close_conn); later than 2.1 it does not.
-    flaw = {'flaw': 'the server: exit status -11', 'flaw_why': 'rxm uses a freed endpoint'} if short == 'rxm' else {}
+    flaw = FREED if short == 'rxm' else {}
     if short == 'rxd' and program == 'fi_rdm_multi_client':
         # fi_close() of an endpoint that has received its answer: its acknowledgement is not repeated, and the server waits for one.
         flaw = {'flaw': 'it hangs', 'flaw_why': 'rxd leaves without a last acknowledgement'}
