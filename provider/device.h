@@ -19,6 +19,7 @@
 #include "abi/abi_check.h"
 #include "abi/rdma_driver.h"
 #include "gsi.h"
+#include "live.h"
 #include "caps.h"
 #include "netio/config.h"
 #include "netio/identity.h"
@@ -250,6 +251,7 @@ struct urxe_device {
 	struct cds_list_head cqs;
 	uint32_t cq_number;		  /* the last one's */
 	struct cds_list_head status_node; /* status.c's */
+	uint64_t live[URXE_LIVE_NUM];	  /* what the view has of each; under status.c's lock */
 };
 
 /** urxe_stat_name - of a counter. */

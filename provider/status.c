@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device.h"
+#include "live.h"
 #include "status.h"
 #include "status_path.h"
 #include "status_server.h"
@@ -52,10 +54,31 @@ void urxe_status_fork_child(void) URXE_RELEASE(status.lock)
 	urxe_status_server_release(true);
 }
 
+static void add_all(void) URXE_REQUIRES(status.lock)
+{
+	struct urxe_device *dev;
+
+	cds_list_for_each_entry (dev, &status.devices, status_node)
+		urxe_live_add(dev);
+}
+
+static void add_live(void)
+{
+	urxe_mutex_lock(&status.lock);
+	add_all();
+	urxe_mutex_unlock(&status.lock);
+}
+
+/* Who is in a view is so from his start. */
+static void start_server(void)
+{
+	urxe_status_server_start(urxe_live_view() ? add_live : NULL);
+}
+
 void urxe_status_add_device(struct urxe_device *dev)
 {
 	if (dev->threaded)
-		urxe_status_server_start();
+		start_server();
 	urxe_mutex_lock(&status.lock);
 	if (cds_list_empty(&dev->status_node))
 		cds_list_add_tail(&dev->status_node, &status.devices);
@@ -65,7 +88,22 @@ void urxe_status_add_device(struct urxe_device *dev)
 void urxe_status_remove_device(struct urxe_device *dev)
 {
 	urxe_mutex_lock(&status.lock);
+	if (!cds_list_empty(&dev->status_node))
+		urxe_live_add(dev);
 	cds_list_del_init(&dev->status_node);
+	urxe_mutex_unlock(&status.lock);
+}
+
+/* The lock may be held by a thread that is no more; then the last second is not counted. */
+__attribute__((destructor)) static void status_exit(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_sec++;
+	if (!urxe_mutex_timedlock(&status.lock, &ts))
+		return;
+	add_all();
 	urxe_mutex_unlock(&status.lock);
 }
 
@@ -77,7 +115,7 @@ void urxe_status_add_words(struct urxe_status_word *words, unsigned n)
 		status.words = &words[n];
 	}
 	urxe_mutex_unlock(&status.lock);
-	urxe_status_server_start();
+	start_server();
 }
 
 /* ---- the reply ---- */

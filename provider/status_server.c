@@ -29,6 +29,7 @@
 #define ASK_MS	    2000	 /* that a client may take to ask */
 #define TAKE_MS	    10000	 /* and to take the reply, all of it */
 #define REFUSED_MS  200		 /* without a descriptor for a client: until the next try */
+#define LIVE_MS	    1000	 /* between two calls of live() */
 #define MAX_WAITING (16ul << 20) /* bytes of replies not taken yet, above which none is begun */
 
 struct client {
@@ -49,6 +50,8 @@ static struct {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	pid_t pid; /* whose path it is */
 	struct client clients[MAX_CLIENTS];
+	void (*live)(void);
+	uint64_t live_at; /* when it is called; ms */
 	uint64_t refused; /* when accept() found no room; ms, 0: it did not */
 } server = {.lock = URXE_MUTEX_INIT};
 
@@ -195,6 +198,8 @@ static int plan(struct pollfd *fds, uint64_t now)
 		fds[i].events = (short)(c->reply ? POLLOUT : c->complete ? 0 : POLLIN);
 		sooner(&timeout, until(c->deadline, now));
 	}
+	if (server.live)
+		sooner(&timeout, until(server.live_at, now));
 	fds[MAX_CLIENTS] = (struct pollfd){.fd = -1, .events = POLLIN};
 	if (refused)
 		sooner(&timeout, until(server.refused + REFUSED_MS, now));
@@ -222,6 +227,10 @@ static void *server_main(void *arg)
 		}
 		if (fds[MAX_CLIENTS].revents && room)
 			let_in(room, now);
+		if (server.live && now >= server.live_at) {
+			server.live();
+			server.live_at = now + LIVE_MS;
+		}
 	}
 }
 
@@ -300,6 +309,7 @@ static int start(void) URXE_REQUIRES(server.lock)
 	err = listen_at();
 	if (err)
 		return err;
+	server.live_at = now_ms() + LIVE_MS;
 	err = urxe_thread_start(&t, "urxe/status", server_main, NULL);
 	if (!err) {
 		pthread_detach(t);
@@ -310,13 +320,15 @@ static int start(void) URXE_REQUIRES(server.lock)
 	return err;
 }
 
-void urxe_status_server_start(void)
+void urxe_status_server_start(void (*live)(void))
 {
 	int err = 0;
 
 	urxe_mutex_lock(&server.lock);
-	if (!server.tried)
+	if (!server.tried) {
+		server.live = live;
 		err = start();
+	}
 	server.tried = true;
 	urxe_mutex_unlock(&server.lock);
 	if (err && err != ENOENT)

@@ -116,7 +116,7 @@ void urxed_status_start(struct urxe_gate *gate)
 	urxe_mutex_lock(&status.lock);
 	status.gate = gate;
 	urxe_mutex_unlock(&status.lock);
-	urxe_status_server_start();
+	urxe_status_server_start(NULL);
 }
 
 void urxed_status_stop(void)

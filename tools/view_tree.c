@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "provider/live.h"
 #include "view.h"
 
 /* A folder while it is filled; the first error stays. */
@@ -125,6 +126,47 @@ static void put_gids(struct folder *port, const struct tool_view_device *d)
 	leave(port, &attrs);
 }
 
+/* Of a wire that there is not; names of the kernel's. */
+static const char *const no_errors[] = {
+	"VL15_dropped",
+	"excessive_buffer_overrun_errors",
+	"link_downed",
+	"link_error_recovery",
+	"local_link_integrity_errors",
+	"port_rcv_constraint_errors",
+	"port_rcv_remote_physical_errors",
+	"port_rcv_switch_relay_errors",
+	"port_xmit_constraint_errors",
+	"symbol_error",
+};
+
+/* All are one file at first: who counts replaces it by another (provider/live.c). */
+static void put_counters(struct folder *dev)
+{
+	static const char *const live[] = {
+#define FILE_OF(e, folder, name) folder "/" name,
+		URXE_LIVE_LIST(FILE_OF)
+#undef FILE_OF
+	};
+	struct folder counters = enter(dev, URXE_LIVE_COUNTERS);
+
+	put(&counters, no_errors[0], "0");
+	for (unsigned i = 1; i < sizeof(no_errors) / sizeof(no_errors[0]); i++) {
+		if (!counters.err &&
+		    linkat(counters.fd, no_errors[0], counters.fd, no_errors[i], 0))
+			counters.err = errno;
+	}
+	leave(dev, &counters);
+	if (!dev->err && mkdirat(dev->fd, URXE_LIVE_HW, 0755))
+		dev->err = errno;
+	for (unsigned i = 0; i < sizeof(live) / sizeof(live[0]); i++) {
+		if (!dev->err &&
+		    linkat(dev->fd, URXE_LIVE_COUNTERS "/VL15_dropped", dev->fd, live[i], 0))
+			dev->err = errno;
+	}
+	put(dev, URXE_LIVE_LOCK, "who adds to the counters locks this");
+}
+
 static void put_port(struct folder *dev, const struct tool_view_device *d)
 {
 	struct folder ports = enter(dev, "ports"), port = enter(&ports, "1"), pkeys;
@@ -192,6 +234,7 @@ static void put_device(struct folder *ib, const struct tool_view_device *d)
 	put(&dev, "board_id", "urxe");
 	put(&dev, "node_desc", "urxe");
 	put_port(&dev, d);
+	put_counters(&dev);
 	put_parent(&dev, d);
 	leave(ib, &dev);
 }

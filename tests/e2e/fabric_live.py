@@ -248,14 +248,13 @@ def seen(report, timeout):
 EXPORTER = 'prometheus-node-exporter'
 
 
-def scrape(folder, timeout):
-    """What node_exporter makes of the files in a folder, by name; {}: it does not answer."""
+def scrape(options, timeout, before=(), env=None):
+    """What node_exporter with these options finds, by name; {}: it does not answer. @before: what stands before it."""
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         address = '127.0.0.1:%d' % s.getsockname()[1]
-    child = subprocess.Popen([EXPORTER, '--collector.disable-defaults', '--collector.textfile',
-                              '--collector.textfile.directory=' + folder, '--web.listen-address=' + address],
-                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen([*before, EXPORTER, '--collector.disable-defaults', *options, '--web.listen-address=' + address],
+                             env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         if not fabric.until(lambda: fabric.listens(int(address.split(':')[1])), child, timeout):
             return {}
@@ -286,7 +285,7 @@ def exported(report, timeout):
             with open(f.folder + '/urxe.prom', 'w') as out:
                 subprocess.run([*f.user, fabric.TOOL, 'status', '--prometheus'], check=True, stdout=out, timeout=timeout,
                                env=f.environ(URXE_STATUS_DIR=f.folder))
-            found = scrape(f.folder, timeout)
+            found = scrape(['--collector.textfile', '--collector.textfile.directory=' + f.folder], timeout)
             state = 'node_infiniband_state_id{device="urxe0",pid="%d",port="1"}' % child.pid
             if found.get('node_textfile_scrape_error') != 0 or found.get(state) != 4:
                 problem = 'no %s, or an error' % state

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import fabric
+import fabric_live
 import node
 
 # Walks as Mellanox's scripts of these names do.
@@ -225,5 +226,111 @@ def between(report, timeout):
             fabric.told(report, title, problem, f.said('s') + f.said('c'))
 
 
+COUNTERS = {'counters': ('port_xmit_data', 'port_rcv_data', 'port_xmit_packets', 'port_rcv_packets', 'port_rcv_errors', 'symbol_error'),
+            'hw_counters': ('sent_pkts', 'rcvd_pkts', 'duplicate_request')}
+# A first program holds the view; what it is told to read it prints.
+HOLDER = 'while read f; do [ "$f" ] && { cd /sys/class/infiniband/urxe0/ports/1 && grep . $f/* | tr "\\n" " "; echo; }; done'
+BYTES, SIZE = 2000 * 65536, '-n 2000 -s 65536'
+
+
+class Holder:
+    """A program in a view, that reads counters."""
+
+    def __init__(self, f):
+        self.f = f
+        self.env = f.environ(URXE_STATUS_DIR=f.folder, URXE_VIEW='always')
+        self.child = self.start(HOLDER, subprocess.PIPE)
+
+    def start(self, command, stdout):
+        child = subprocess.Popen([*self.f.user, fabric.TOOL, 'run', '--', 'sh', '-c', command], env=self.env, text=True,
+                                 stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.STDOUT, start_new_session=True)
+        self.f.children.append(child)
+        return child
+
+    def read(self):
+        found = {}
+        for folder in COUNTERS:
+            self.child.stdin.write(folder + '\n')
+            self.child.stdin.flush()
+            for name, value in re.findall(r'/(\w+):(\S+)', self.child.stdout.readline()):
+                found[name] = int(value)
+        return found
+
+
+def grown(before, after):
+    """What is wrong with the counters of both sides of ib_write_bw, which send BYTES and their acknowledgements."""
+    names = [n for names in COUNTERS.values() for n in names]
+    missing = [n for n in names if n not in after]
+    if missing:
+        return 'no ' + ' '.join(missing)
+    more = {n: after[n] - before[n] for n in names}
+    # What the first to end is sent at its end nobody receives.
+    if not all(BYTES <= 4 * more[n] <= 1.2 * BYTES for n in ('port_xmit_data', 'port_rcv_data')):
+        return 'not %d bytes: %s' % (BYTES, more)
+    if more['sent_pkts'] != more['port_xmit_packets'] or min(more['sent_pkts'], more['rcvd_pkts']) < BYTES // 4096:
+        return 'not so many packets: %s' % more
+    return 'errors: %s' % more if more['symbol_error'] or more['port_rcv_errors'] else None
+
+
+def counters(report, timeout):
+    """Those in the view have what was sent by processes that have ended, and are whole when one is killed."""
+    title = 'view: counters of ib_write_bw'
+    if not report.wanted(title):
+        return
+    with fabric.Fabric() as f:
+        why = refused(f.folder, f.user, timeout)
+        if why or not shutil.which('ib_write_bw'):
+            report.skip(title, why or 'ib_write_bw is not installed')
+            return
+        holder = Holder(f)
+        before = holder.read()
+        ran, said = f.folder + '/bw', ''
+        with open(ran, 'w') as out:
+            server = holder.start('exec ib_write_bw -p 7396 ' + SIZE, out)
+            client = holder.start('exec ib_write_bw -p 7396 %s 127.0.0.1' % SIZE, out) \
+                if fabric.until(lambda: fabric.listens(7396), server, timeout) else server
+            status = client.wait(timeout) or server.wait(timeout)
+        problem = node.read(ran) if status else grown(before, holder.read())
+        said = str(holder.read())
+        # One that counts without end is killed, again and again; who reads finds numbers that grow, and no rest of a file.
+        last = holder.read()
+        for _ in range(0 if problem else 3):
+            ready = f.folder + '/ready'
+            if os.path.exists(ready):
+                os.unlink(ready)
+            one = holder.start('URXE_READY_FILE=%s exec rping -s -a 127.0.0.1 -p 7395' % ready, subprocess.DEVNULL)
+            if not fabric.until(lambda: os.path.exists(ready), one, timeout):
+                problem = 'rping does not listen'
+                break
+            two = holder.start('exec rping -c -a 127.0.0.1 -p 7395', subprocess.DEVNULL)
+            count = last['sent_pkts']
+            if not fabric.until(lambda: holder.read()['sent_pkts'] > count, two, timeout):
+                problem = 'nothing is counted while rping runs'
+            fabric.end_all([one, two])
+            now = holder.read()
+            fewer = [n for n in last if now.get(n, -1) < last[n]]
+            problem = problem or ('after kill -9 fewer: %s' % fewer if fewer else None)
+            last = now
+        fabric.told(report, title, problem, said)
+
+
+def exported(report, timeout):
+    """node_exporter's own infiniband collector, in the view."""
+    title = 'view: node_exporter'
+    if not report.wanted(title):
+        return
+    with fabric.Fabric() as f:
+        why = refused(f.folder, f.user, timeout)
+        if why or not shutil.which(fabric_live.EXPORTER):
+            report.skip(title, why or fabric_live.EXPORTER + ' is not installed')
+            return
+        found = fabric_live.scrape(['--collector.infiniband'], timeout, [*f.user, fabric.TOOL, 'run', '--view', 'always', '--'],
+                                   f.environ(URXE_STATUS_DIR=f.folder))
+        mine = {re.sub(r'\{.*', '', name): value for name, value in found.items() if 'device="urxe0"' in name}
+        want = ('state_id', 'port_data_transmitted_bytes_total', 'port_packets_received_total', 'port_errors_received_total')
+        missing = [w for w in want if 'node_infiniband_' + w not in mine]
+        fabric.told(report, title, 'no ' + ' '.join(missing) if missing else None, '\n'.join(found))
+
+
 def view(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 180, read, kept, default, refuses, answers, shared, between)
+    fabric.parts(report, kind, 60, 180, read, kept, default, refuses, answers, shared, between, counters, exported)
