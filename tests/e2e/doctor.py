@@ -13,6 +13,13 @@ USER = ['setpriv', '--reuid', '12345', '--regid', '12345', '--clear-groups']
 NO_NAMESPACES = ['unshare', '-U', '--map-current-user', '--keep-caps', 'sh', '-c',
                  'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --inh-caps=-all --ambient-caps=-all "$@"', 'sh']
 SMALL = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs -o size=8m none /dev/shm && exec "$@"', 'sh']
+# A host on which somebody has RoCEv2's port.
+TAKEN = ['unshare', '-r', '-n', 'python3', '-c', """import os, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('0.0.0.0', 4791))
+s.set_inheritable(True)
+os.execvp(sys.argv[1], sys.argv[1:])"""]
+FREE = ['unshare', '-r', '-n']
 SOME = ['--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
 
 # title, as root only, what stands before the tool, its arguments, exit status, what it must say
@@ -26,6 +33,8 @@ CASES = [
     ('no user namespaces, and no --view', True, USER + NO_NAMESPACES, ['run', '--', 'echo', 'ran'], 0, r'\Aran\n\Z'),
     ('CAP_NET_RAW', True, USER + SOME, ['doctor'], 0, r'^namespaces +note +.*CAP_SYS_ADMIN: no view'),
     ('a small /dev/shm', True, SMALL, ['doctor'], 0, r'^/dev/shm +note +8 MB free\n +-> mount -o remount,size=\w+ /dev/shm$'),
+    ('UDP port 4791 free', True, FREE, ['doctor'], 0, r'^UDP 4791 +ok +free$'),
+    ('UDP port 4791 taken', True, TAKEN, ['doctor'], 0, r'^UDP 4791 +note +process \d+ \(urxe\) has it\n +-> ss -ulnp'),
     ('a program', False, [], ['doctor', shutil.which('sh')], 0, r'^program +ok '),
     ('a set-user-ID program', False, [], ['doctor', '/usr/bin/su'], 1, r'^program +MISSING +set-user-ID'),
     ('no program', False, [], ['doctor', '/none'], 1, r'^program +MISSING +/none: No such file'),
