@@ -14,7 +14,8 @@ import time
 import node
 
 NOBODY = 65534
-TOOL = os.path.join(node.BUILD, 'tools', 'urxe')
+# $URXE_TOOL: another one, that is installed.
+TOOL = os.environ.get('URXE_TOOL') or os.path.join(node.BUILD, 'tools', 'urxe')
 
 # name, server, client, {a} from ADDRESSES, what the server must have said before the client starts (None: it listens: for
 # RDMA connections, or at the TCP port {p}), what the client must say
