@@ -114,6 +114,13 @@ static int check(struct args *a)
 {
 	struct urxe_port_config *dev = &a->cfg.devices[0];
 
+	if (a->cfg.num_devices > 1) {
+		snprintf(a->err, sizeof(a->err),
+			 "%s, %s: found %u devices, accepted: one, as a fabric has one link to the "
+			 "outside; another urxed leads out of another fabric (--fabric)",
+			 dev->name, dev[1].name, a->cfg.num_devices);
+		return EINVAL;
+	}
 	if (a->cfg.num_devices != 1 || urxe_config_fabric(dev->port) ||
 	    !strcmp(dev->port, "loop")) {
 		snprintf(a->err, sizeof(a->err),

@@ -25,6 +25,9 @@ is 2 "^urxed: --fabric: found 'a b' .*accepted: a name, or a folder" --port net_
 is 2 "^urxed: --idle: found 'x', accepted" --port net_null0 --ip 10.0.0.1/24 --idle x
 is 2 "^urxed: .*found no interface 'none'" --port net_af_packet0,iface=none --ip 10.0.0.1/24
 is 2 "^urxed: .*ip: found '10.0.0.1'" --port net_null0 --ip 10.0.0.1
+printf '[a]\nport = net_null0\nip = 10.0.0.1/24\n[b]\nport = net_null1\nip = 10.0.1.1/24\n' >"$tmp/two"
+is 2 '^urxed: a, b: found 2 devices, accepted: one, .*another fabric' --config "$tmp/two"
+is 2 "port: found 'net_null0' and 'net_null1' .*accepted: one value" --port net_null0 --port net_null1 --ip 10.0.0.1/24
 # A folder of its own, which nobody else joins.
 is 0 '^urxed: net_null0 is the way out of the fabric in .*/f; path MTU 1024; addresses of its own: 10.0.0.1$' \
 	--port net_null0 --ip 10.0.0.1/24 --fabric "$tmp/f" --idle 0.1
