@@ -13,12 +13,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device.h"
 #include "live.h"
 
 #define MAX_COUNTERS 128
+#define LAST_MS	     1000 /* for the lock, at the end */
 
 static const char *const files[URXE_LIVE_NUM] = {
 #define FILE_OF(e, folder, name) folder "/" name,
@@ -92,7 +94,20 @@ bool urxe_live_view(void)
 	return !statfs("/sys/class/infiniband", &s) && s.f_type == TMPFS_MAGIC;
 }
 
-void urxe_live_add(struct urxe_device *dev)
+/* False: somebody else has it. */
+static bool lock_counters(int fd, bool last)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (unsigned ms = 0; flock(fd, LOCK_EX | LOCK_NB); ms++) {
+		if (!last || ms == LAST_MS)
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+void urxe_live_add(struct urxe_device *dev, bool last)
 {
 	uint64_t now[URXE_LIVE_NUM] = {0};
 	char path[128];
@@ -103,7 +118,7 @@ void urxe_live_add(struct urxe_device *dev)
 	if (folder < 0)
 		return;
 	lock = openat(folder, URXE_LIVE_LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (lock >= 0 && !flock(lock, LOCK_EX | LOCK_NB)) {
+	if (lock >= 0 && lock_counters(lock, last)) {
 		collect(dev, now);
 		for (unsigned i = 0; i < URXE_LIVE_NUM; i++) {
 			if (now[i] > dev->live[i] &&

@@ -54,9 +54,11 @@ bool urxe_live_view(void);
 /**
  * urxe_live_add - add what a device has counted since the last time to the files of its view
  *
+ * @last: there is no next time
+ *
  * Without one nothing is done. Somebody else may be at it, or be stopped in the midst of it: then
- * the next time has it. One thread at a time for a device.
+ * the next time has it; the last time waits for up to a second. One thread at a time for a device.
  */
-void urxe_live_add(struct urxe_device *dev);
+void urxe_live_add(struct urxe_device *dev, bool last);
 
 #endif

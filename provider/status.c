@@ -54,18 +54,18 @@ void urxe_status_fork_child(void) URXE_RELEASE(status.lock)
 	urxe_status_server_release(true);
 }
 
-static void add_all(void) URXE_REQUIRES(status.lock)
+static void add_all(bool last) URXE_REQUIRES(status.lock)
 {
 	struct urxe_device *dev;
 
 	cds_list_for_each_entry (dev, &status.devices, status_node)
-		urxe_live_add(dev);
+		urxe_live_add(dev, last);
 }
 
 static void add_live(void)
 {
 	urxe_mutex_lock(&status.lock);
-	add_all();
+	add_all(false);
 	urxe_mutex_unlock(&status.lock);
 }
 
@@ -89,7 +89,7 @@ void urxe_status_remove_device(struct urxe_device *dev)
 {
 	urxe_mutex_lock(&status.lock);
 	if (!cds_list_empty(&dev->status_node))
-		urxe_live_add(dev);
+		urxe_live_add(dev, true);
 	cds_list_del_init(&dev->status_node);
 	urxe_mutex_unlock(&status.lock);
 }
@@ -103,7 +103,7 @@ __attribute__((destructor)) static void status_exit(void)
 	ts.tv_sec++;
 	if (!urxe_mutex_timedlock(&status.lock, &ts))
 		return;
-	add_all();
+	add_all(true);
 	urxe_mutex_unlock(&status.lock);
 }
 
