@@ -67,7 +67,7 @@ struct ethdev {
 	uint64_t since_ns; /* of the last start, or of the first failed attempt */
 
 	/* The waiter's (one thread). */
-	bool rx_intr; /* a frame may end a wait */
+	bool rx_intr; /* a frame may end a wait; by __atomic_*(), as those who wait look */
 	struct urxe_guard wait_guard;
 	int epfd, event_fd;		      /* event_fd: the control thread ends a wait */
 	uint32_t generation, wait_generation; /* of the port: written by the control thread */

@@ -285,7 +285,8 @@ static int bring_up(struct ethdev *e, const char **step)
 		return ret;
 	if (e->pci)
 		e->kind = urxe_devargs_kind(di.driver_name);
-	e->rx_intr = intr = urxe_devargs_rx_intr(e->cfg.port, e->kind);
+	intr = urxe_devargs_rx_intr(e->cfg.port, e->kind);
+	__atomic_store_n(&e->rx_intr, intr, __ATOMIC_RELAXED);
 	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_LSC, on_lsc, e);
 	rte_eth_dev_callback_register(e->port, RTE_ETH_EVENT_INTR_RMV, on_removal, e);
 	ret = set_up(e, &di, intr, &tx_offloads, step);

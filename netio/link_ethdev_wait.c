@@ -58,7 +58,7 @@ static enum arm arm(struct ethdev *e, bool arms)
 	uint32_t gen = __atomic_load_n(&e->generation, __ATOMIC_ACQUIRE);
 	enum arm state = ARM_NONE;
 
-	if (!e->rx_intr || !urxe_guard_enter(&e->wait_guard))
+	if (!__atomic_load_n(&e->rx_intr, __ATOMIC_RELAXED) || !urxe_guard_enter(&e->wait_guard))
 		return ARM_NONE;
 	if (e->armed && gen != e->wait_generation)
 		e->armed = false;
