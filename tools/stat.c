@@ -47,7 +47,7 @@ static int show(struct round *r)
 	int ret = 0;
 
 	for (size_t i = 0; i < n && !r->args->json; i++) {
-		if (r->rows++ % TITLE_EVERY == 0)
+		if (++r->rows % TITLE_EVERY == 0)
 			tool_rates_title(stdout);
 		tool_rates_row(stdout, rows[i].pid, rows[i].command, rows[i].device,
 			       &rows[i].rates);
@@ -78,6 +78,11 @@ static int watch(const struct stat_args *a)
 	any = json_object_array_length(r.before) > 0;
 	if (!any && !a->pid)
 		fputs("urxe: stat: no program of yours uses urxe yet\n", stderr);
+	/* At once: the first row is an interval away, and programs may end before. */
+	if (!a->json && (any || !a->pid)) {
+		tool_rates_title(stdout);
+		fflush(stdout);
+	}
 	for (unsigned long n = 0; !ret && (a->count == 0 || n < a->count); n++) {
 		if (a->pid && !json_object_array_length(r.before))
 			break;

@@ -14,7 +14,7 @@ PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../tools/man
 # What is to be seen, in the order of the page: a part of a command, and what it or the server prints.
 SEEN = (('urxe doctor', r'(?m)^urxe +ok'), ('ibv_devinfo', r'hca_id:\s+urxe0'), ('server 127.0.0.1 3 ', r'message 3: hello for the 3th time'),
         ('tshark', r'(?s)ConnectRequest.*RC Send Only.*RC Acknowledge.*DisconnectReply'),
-        ('urxe stat', r'RETRANS/S'), ('server 127.0.0.1 50000', r'message 50000: hello for the 50000th time'))
+        ('urxe stat', r'RETRANS/S.*\n.* urxe0 '), ('server 127.0.0.1 100000', r'message 100000: hello for the 100000th time'))
 
 
 def blocks():
