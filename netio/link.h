@@ -48,6 +48,7 @@ struct urxe_link_info {
 	uint32_t max_l3_mtu; /* the largest IP packet it carries as set up */
 	unsigned lanes;
 	bool peer;			   /* the other end is a process, which may come and go */
+	bool card;			   /* it may deliver only a while after its link is up */
 	bool no_icrc;			   /* it damages nothing: no ICRC is made for it */
 	uint32_t speed_mbps;		   /* 0 unknown */
 	uint32_t tx_offloads, rx_offloads; /* URXE_OFFLOAD_* */

@@ -96,6 +96,7 @@ static void fill_info(struct ethdev *e, const struct rte_eth_dev_info *di, uint6
 	if (!e->cfg.has_mac && !e->kind->own_mac && !rte_eth_macaddr_get(e->port, &mac))
 		memcpy(e->mac, mac.addr_bytes, 6);
 	memcpy(e->info.mac, e->mac, 6);
+	e->info.card = e->pci;
 }
 
 static void set_mac(struct ethdev *e)

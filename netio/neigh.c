@@ -121,6 +121,8 @@ static void enter(struct urxe_port *port, struct urxe_neigh *n, enum urxe_neigh_
 	urxe_trace_neighbour(n->gid, state_of(n), state);
 	if (state >= NEIGH_STALE && state_of(n) < NEIGH_STALE)
 		atomic_fetch_add_explicit(&port->neigh.news, 1, memory_order_relaxed);
+	if (state == NEIGH_REACHABLE)
+		atomic_store_explicit(&port->settles_until, 0, memory_order_relaxed);
 	set_word(n, state, mac);
 	n->due = due;
 	schedule(port, due);
@@ -618,6 +620,9 @@ static bool watch_carrier(struct urxe_port *port, uint64_t now) URXE_REQUIRES(po
 	atomic_store_explicit(&t->was_up, up, memory_order_relaxed);
 	atomic_store_explicit(&port->carrier_until, 0, memory_order_relaxed);
 	if (up) {
+		if (port->card && !atomic_load_explicit(&port->was_ever_up, memory_order_relaxed))
+			atomic_store_explicit(&port->settles_until, now + LINK_SETTLES,
+					      memory_order_relaxed);
 		atomic_store_explicit(&port->was_ever_up, true, memory_order_relaxed);
 		carrier_changed(port, now);
 	}

@@ -362,6 +362,7 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 		port->capture || urxe_config_fault(&port->cfg, true, URXE_FAULT_CORRUPT) > 0;
 	port->shared = li->no_icrc;
 	port->wire_icrc = !li->no_icrc || port->loop_icrc;
+	port->card = li->card;
 	port->tx_csum = li->tx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	port->rx_csum = li->rx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	urxe_spin_lock(&port->info_lock);

@@ -100,6 +100,14 @@ void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info);
  */
 bool urxe_port_awaits_carrier(struct urxe_port *port);
 
+/**
+ * urxe_port_settles - the link has just come up for the first time, and nobody was reached yet
+ *
+ * For three seconds, on a card: its receive path, and the switch's port, may begin later than the
+ * link. Needs a started port; thread-safe.
+ */
+bool urxe_port_settles(struct urxe_port *port);
+
 /** urxe_port_carrier - the carrier has gone or come: soon our addresses are announced, and
  * neighbours are asked again. */
 void urxe_port_carrier(struct urxe_port *port);

@@ -272,6 +272,7 @@ bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *o
  */
 #define LINK_PATIENCE_FIRST (10 * URXE_SEC)
 #define LINK_PATIENCE	    (2 * URXE_SEC)
+#define LINK_SETTLES	    (3 * URXE_SEC) /* a card's, after its first link-up */
 
 #define URXE_KNOWN	 8
 #define URXE_KNOWN_WORDS 5
@@ -376,6 +377,9 @@ struct urxe_port {
 	atomic_bool was_ever_up;	/* written under neigh.lock */
 	_Atomic uint64_t carrier_until; /* what waits for a carrier is dropped from then on; 0: no
 					 * sender has missed one since it last came or went */
+
+	bool card;			/* as struct urxe_link_info's */
+	_Atomic uint64_t settles_until; /* no neighbour's silence counts before; 0: it does */
 
 	struct urxe_host *host;	     /* NULL: the addresses are configured */
 	struct urxe_mutex host_lock; /* guards host and what was read from it last; before

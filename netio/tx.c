@@ -204,6 +204,13 @@ bool urxe_port_awaits_carrier(struct urxe_port *port)
 	return !port->ops->up(port->link) && !carrier_given_up(port);
 }
 
+bool urxe_port_settles(struct urxe_port *port)
+{
+	uint64_t until = atomic_load_explicit(&port->settles_until, memory_order_relaxed);
+
+	return until && urxe_port_now(port) < until;
+}
+
 /* For frames that go without anybody's answer: unicast ones wait for their neighbour's. */
 static int await_carrier(struct urxe_lane *lane) URXE_REQUIRES(lane)
 {

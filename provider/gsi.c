@@ -233,7 +233,9 @@ void urxe_gsi_suspect(struct ibv_context *ctx, unsigned sgid_index, const union 
 
 bool urxe_gsi_awaits_carrier(struct ibv_context *ctx)
 {
-	return urxe_port_awaits_carrier(to_urxe_dev(ctx)->port);
+	struct urxe_port *port = to_urxe_dev(ctx)->port;
+
+	return urxe_port_awaits_carrier(port) || urxe_port_settles(port);
 }
 
 /* A neighbour was asked. */

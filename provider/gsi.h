@@ -174,8 +174,9 @@ int urxe_gsi_route(struct ibv_context *ctx, const union ibv_gid *dgid, unsigned 
 /**
  * urxe_gsi_awaits_carrier - the link is not up, and has not been waited for long enough yet
  *
- * Who asks waits: ten seconds for a link that was never up, two for one that went down. Needs a
- * started port (urxe_gsi_resolve() has returned EINPROGRESS). Thread-safe.
+ * Who asks waits: ten seconds for a link that was never up, two for one that went down; and a card
+ * whose link came up for the first time has three more, until somebody was
+ * reached. Needs a started port (urxe_gsi_resolve() has returned EINPROGRESS). Thread-safe.
  */
 bool urxe_gsi_awaits_carrier(struct ibv_context *ctx);
 

@@ -219,14 +219,16 @@ static uint64_t run_queries(struct urxe_agent *a, uint64_t now) URXE_REQUIRES(ur
 	struct urxe_agent_query *q, *next;
 	const union ibv_gid *last = NULL;
 	union ibv_gid last_gid;
-	bool coming = !cds_list_empty(&a->queries) && urxe_gsi_awaits_carrier(a->dev->verbs);
+	bool comes = !cds_list_empty(&a->queries) && urxe_gsi_awaits_carrier(a->dev->verbs);
+	bool coming = comes || a->was_coming;
 	uint64_t deadline = UINT64_MAX;
 	uint8_t mac[6];
 	int err = 0;
 
 	cds_list_for_each_entry_safe (q, next, &a->queries, entry) {
 		/* A link whose other end is a process comes up when both have started: while that
-		 * is waited for, the neighbour's time does not run. */
+		 * is waited for, the neighbour's time does not run; it begins with the first run
+		 * after that. */
 		if (coming)
 			q->deadline = now + q->patience;
 		if (!last || memcmp(last, &q->dgid, sizeof(*last))) {
@@ -242,6 +244,7 @@ static uint64_t run_queries(struct urxe_agent *a, uint64_t now) URXE_REQUIRES(ur
 		urxe_agent_resolve_cancel(q);
 		q->done(q, err == EINPROGRESS ? ETIMEDOUT : err);
 	}
+	a->was_coming = comes;
 	return deadline;
 }
 

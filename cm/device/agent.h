@@ -75,6 +75,7 @@ struct urxe_agent {
 	struct urxe_agent_budget asked_new, asked_again;
 	struct urxe_agent_seen seen;  /* strangers */
 	struct cds_list_head queries; /* neighbours that ids wait for */
+	bool was_coming;	      /* it was waited for when they were last run */
 	struct urxe_gsi_service svc;
 	bool in_poll;
 	uint64_t drop_recv, drop_send; /* not ours, broken; no room or no way */

@@ -543,6 +543,7 @@ static int sim_open(void *arg, const struct urxe_port_config *cfg, const uint8_t
 	info->max_l3_mtu = l3_mtu;
 	info->lanes = lanes;
 	info->peer = e->p.peer;
+	info->card = e->p.card;
 	info->speed_mbps = SPEED_MBPS;
 	*link = e;
 	return 0;

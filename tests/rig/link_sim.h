@@ -33,7 +33,7 @@ struct urxe_sim_params {
 	unsigned lanes;	  /* of a port on this end; frames are spread by UDP source port; 0: 1 */
 	bool paired;	  /* instead, what is sent by lane N is received by lane N, as on vhost */
 	bool tx_stall;	  /* urxe_link_ops.tx takes nothing */
-	bool peer;	  /* as struct urxe_link_info has it; before the port starts */
+	bool peer, card;  /* as struct urxe_link_info has them; before the port starts */
 	bool late;	  /* no carrier until urxe_sim_end_up() */
 	unsigned tx_room; /* frames one urxe_link_ops.tx takes at most; 0 without limit */
 };

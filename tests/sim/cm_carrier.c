@@ -47,17 +47,22 @@ static void expect(struct rdma_cm_event *ev, enum rdma_cm_event_type type, int s
 
 /* The library keeps its devices: one pair for all tests, whose link was never up before the first.
  */
+static void open_pair(void)
+{
+	static const struct pair_params params = {.seed = 7,
+						  .link = {.latency = 1000, .card = true}};
+
+	pair_open(&p, &params, IBV_QPT_RC);
+	cm_device = &p.a.dev->vdev.device;
+	urxe_sim_end_up(p.a.end, false);
+	urxe_sim_end_up(p.b.end, false);
+}
+
 static void resolve(uint8_t host)
 {
-	static const struct pair_params params = {.seed = 7, .link = {.latency = 1000}};
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htobe16(7471)};
 	struct ibv_ah_attr ah;
 
-	if (!p.sim) {
-		pair_open(&p, &params, IBV_QPT_RC);
-		cm_device = &p.a.dev->vdev.device;
-		urxe_sim_end_up(p.a.end, false);
-	}
 	channel = rdma_create_event_channel();
 	CU_ASSERT_FATAL(channel && !fcntl(channel->fd, F_SETFL, O_NONBLOCK));
 	ah = pair_path(&p.a, &p.b);
@@ -74,15 +79,35 @@ static void close_id(void)
 	rdma_destroy_event_channel(channel);
 }
 
+/* A card: for its first seconds its link is up, but nothing comes through yet. */
 static void test_comes_late(void)
 {
 	struct rdma_cm_event *ev;
 
+	open_pair();
 	resolve(0);
 	CU_ASSERT_EQUAL(drive(6 * TIMEOUT, &ev), 6 * TIMEOUT);
 	urxe_sim_end_up(p.a.end, true);
-	CU_ASSERT_TRUE(drive(TIMEOUT, &ev) < TIMEOUT);
+	CU_ASSERT_EQUAL(drive(2 * TIMEOUT + TIMEOUT / 2, &ev), 2 * TIMEOUT + TIMEOUT / 2);
+	urxe_sim_end_up(p.b.end, true);
+	CU_ASSERT_TRUE(drive(TIMEOUT + TIMEOUT / 2, &ev) < TIMEOUT + TIMEOUT / 2);
 	expect(ev, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	close_id();
+}
+
+/* From then on who does not answer is not there, also after the link was away. */
+static void test_settled(void)
+{
+	struct rdma_cm_event *ev;
+	unsigned ms;
+
+	urxe_sim_end_up(p.a.end, false);
+	resolve(76);
+	CU_ASSERT_EQUAL(drive(TIMEOUT + TIMEOUT / 2, &ev), TIMEOUT + TIMEOUT / 2);
+	urxe_sim_end_up(p.a.end, true);
+	ms = drive(20 * TIMEOUT, &ev);
+	CU_ASSERT_TRUE(ms >= TIMEOUT && ms < 2 * TIMEOUT);
+	expect(ev, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	close_id();
 }
 
@@ -107,8 +132,9 @@ static void test_never_comes(void)
 	resolve(78);
 	ms = drive(60 * TIMEOUT, &ev);
 	CU_ASSERT_TRUE(ms >= TIMEOUT && ms < 12 * TIMEOUT);
-	expect(ev, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	expect(ev, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 	close_id();
 }
 
-URXE_TEST_MAIN("cm_carrier", T(test_comes_late), T(test_nobody_there), T(test_never_comes))
+URXE_TEST_MAIN("cm_carrier", T(test_comes_late), T(test_settled), T(test_nobody_there),
+	       T(test_never_comes))
