@@ -194,7 +194,11 @@ class Guest:
     def pause(self):
         self.control.ask('stop')
 
-    def cont(self):
+    def cont(self, timeout=60):
+        # While a guest still arrives, QEMU takes the command, and then leaves it paused as it was sent.
+        end = time.monotonic() + timeout
+        while self.control.ask('query-status')['status'] == 'inmigrate' and time.monotonic() < end:
+            time.sleep(0.01)
         self.control.ask('cont')
 
     def migrate(self, uri, timeout=120):
