@@ -499,6 +499,22 @@ static void callbacks_remove(struct ethdev *e)
 	callback_remove(e, RTE_ETH_EVENT_INTR_RMV, on_removal);
 }
 
+/*
+ * memif's server accepts a client also while it is stopped, and does not end that connection when
+ * it is closed: its handler would use a port that is gone. A stop ends it, but only of a port that
+ * is started. With the gate's lock held.
+ */
+static void end_late_connection(struct ethdev *e)
+{
+	struct urxe_devargs_socket s;
+
+	if (e->kind->revive != URXE_REVIVE_RESTART || !urxe_devargs_socket(e->devargs, &s) ||
+	    !s.listens)
+		return;
+	if (!rte_eth_dev_start(e->port))
+		rte_eth_dev_stop(e->port);
+}
+
 void ethdev_unplug(struct ethdev *e)
 {
 	struct rte_eth_dev_info di;
@@ -524,6 +540,7 @@ void ethdev_unplug(struct ethdev *e)
 	callbacks_remove(e);
 	if (rte_eth_dev_info_get(e->port, &di))
 		di.device = NULL;
+	end_late_connection(e);
 	rte_eth_dev_close(e->port);
 	if (di.device)
 		rte_dev_remove(di.device);
