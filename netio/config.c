@@ -401,7 +401,7 @@ char *urxe_config_print(const struct urxe_config *cfg)
 	if (cfg->eal_args[0])
 		fprintf(f, "eal = %s\n", cfg->eal_args);
 	if (cfg->view != URXE_VIEW_AUTO)
-		fprintf(f, "view = %s\n", cfg->view == URXE_VIEW_ALWAYS ? "always" : "never");
+		fprintf(f, "view = %s\n", urxe_config_views[cfg->view]);
 	for (unsigned i = 0; i < cfg->num_devices; i++)
 		print_device(f, &cfg->devices[i]);
 	if (fclose(f)) {

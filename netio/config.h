@@ -77,10 +77,15 @@ static inline uint64_t urxe_config_spin(const struct urxe_port_config *cfg)
 
 /** Whether programs see files of the devices in /sys and /dev (`urxe run`). */
 enum urxe_view {
-	URXE_VIEW_AUTO, /* where namespaces can be had */
+	URXE_VIEW_AUTO,	   /* by namespaces where they can be had, else by a library */
+	URXE_VIEW_PRELOAD, /* by that library */
 	URXE_VIEW_NEVER,
-	URXE_VIEW_ALWAYS,
+	URXE_VIEW_ALWAYS, /* by namespaces, or not at all */
+	URXE_VIEW_NUM
 };
+
+/** Their names, as the key "view" has them. */
+extern const char *const urxe_config_views[URXE_VIEW_NUM];
 
 struct urxe_config {
 	struct urxe_port_config devices[URXE_CONFIG_MAX_DEVICES];

@@ -273,17 +273,22 @@ static bool key_log(struct urxe_config *cfg, struct urxe_port_config *dev, const
 	return !urxe_log_level_parse(v, &cfg->log);
 }
 
+const char *const urxe_config_views[URXE_VIEW_NUM] = {
+	[URXE_VIEW_AUTO] = "auto",
+	[URXE_VIEW_PRELOAD] = "preload",
+	[URXE_VIEW_NEVER] = "never",
+	[URXE_VIEW_ALWAYS] = "always",
+};
+
 static bool key_view(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
-	if (!strcmp(v, "auto"))
-		cfg->view = URXE_VIEW_AUTO;
-	else if (!strcmp(v, "always"))
-		cfg->view = URXE_VIEW_ALWAYS;
-	else if (!strcmp(v, "never"))
-		cfg->view = URXE_VIEW_NEVER;
-	else
-		return false;
-	return true;
+	for (unsigned i = 0; i < URXE_VIEW_NUM; i++) {
+		if (!strcmp(v, urxe_config_views[i])) {
+			cfg->view = (enum urxe_view)i;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool key_eal(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
@@ -332,7 +337,7 @@ static const struct urxe_config_key keys[] = {
 	{"cm-mra", false, false, key_cm_mra, MS},
 	{"patience", false, false, key_patience, "1 to 86400 (seconds), or off"},
 	{"log", true, false, key_log, "none, err, warn, info, debug or trace"},
-	{"view", true, false, key_view, "auto, always or never"},
+	{"view", true, false, key_view, "auto, preload, always or never"},
 	{"eal", true, false, key_eal, "DPDK EAL arguments, of 255 bytes at most and without ';'"},
 };
 

@@ -86,12 +86,21 @@ static bool add_to(int folder, const char *file, uint64_t n)
 	return done && !renameat(folder, fresh, folder, file);
 }
 
+/* A path below /sys: where the view has it. */
+static void place(const char *path, char *buf, size_t len)
+{
+	const char *root = getenv(URXE_LIVE_ROOT);
+
+	snprintf(buf, len, "%s%s", root ? root : "", path);
+}
+
 /* The kernel's own is no folder that files are made in. */
 bool urxe_live_view(void)
 {
 	struct statfs s;
 
-	return !statfs("/sys/class/infiniband", &s) && s.f_type == TMPFS_MAGIC;
+	return getenv(URXE_LIVE_ROOT) ||
+	       (!statfs("/sys/class/infiniband", &s) && s.f_type == TMPFS_MAGIC);
 }
 
 /* False: somebody else has it. */
@@ -110,11 +119,12 @@ static bool lock_counters(int fd, bool last)
 void urxe_live_add(struct urxe_device *dev, bool last)
 {
 	uint64_t now[URXE_LIVE_NUM] = {0};
-	char path[128];
+	char path[128], at[512];
 	int folder, lock;
 
 	snprintf(path, sizeof(path), "/sys/class/infiniband/%s", dev->cfg.name);
-	folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	place(path, at, sizeof(at));
+	folder = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)
 		return;
 	lock = openat(folder, URXE_LIVE_LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);

@@ -14,6 +14,9 @@
 /** In the folder of a device: who adds to its counters locks it. Without it there is no view. */
 #define URXE_LIVE_LOCK ".urxe"
 
+/** The variable that names the folder of a view without namespaces (tools/view_folder.c). */
+#define URXE_LIVE_ROOT "URXE_VIEW_ROOT"
+
 #define URXE_LIVE_COUNTERS "ports/1/counters"
 #define URXE_LIVE_HW	   "ports/1/hw_counters"
 

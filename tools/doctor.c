@@ -108,7 +108,8 @@ static void namespaces(struct finding *f)
 	pid_t pid;
 
 	if (flags < 0) {
-		find(f, NOTE, NULL, "capabilities without CAP_SYS_ADMIN: no view of /sys and /dev");
+		find(f, NOTE, NULL,
+		     "capabilities without CAP_SYS_ADMIN: /sys and /dev are seen by LD_PRELOAD");
 		return;
 	}
 	/* AppArmor lets them make the namespace, and then nothing be mounted in it. */
@@ -122,7 +123,7 @@ static void namespaces(struct finding *f)
 	find(f, status ? NOTE : OK,
 	     status == ENOSPC ? "sysctl user.max_user_namespaces=10000"
 			      : "sysctl kernel.unprivileged_userns_clone=1",
-	     status ? "%s: no view of /sys and /dev" : "can be made%s",
+	     status ? "%s: /sys and /dev are seen by LD_PRELOAD" : "can be made%s",
 	     status ? strerror(status) : "");
 }
 

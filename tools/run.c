@@ -26,7 +26,7 @@ const char tool_shell_usage[] = "usage: urxe shell [OPTIONS]\n"
 				"Runs a shell ($SHELL) in which all programs see urxe devices.\n"
 				"\n" TOOL_RUN_OPTIONS;
 
-static int prepend(const char *var, const char *what)
+int tool_prepend(const char *var, const char *what)
 {
 	const char *old = getenv(var);
 	char *path;
@@ -66,7 +66,7 @@ static int set_environment(const struct urxe_config *cfg)
 
 	for (unsigned i = 0; i < TOOL_RUN_VARS; i++) {
 		if (!ret && vars[i].value &&
-		    (vars[i].path ? prepend(vars[i].name, vars[i].value)
+		    (vars[i].path ? tool_prepend(vars[i].name, vars[i].value)
 				  : setenv(vars[i].name, vars[i].value, 1)))
 			ret = tool_fail("cannot set the environment: %s", strerror(errno));
 		free(vars[i].value);
@@ -86,7 +86,7 @@ static int preload(char **argv)
 
 	name = name ? name + 1 : argv[0];
 	if (strcmp(name, "sh") && strcmp(name, "bash") && strcmp(name, "dash"))
-		return prepend("LD_PRELOAD", URXE_PRELOAD);
+		return tool_prepend("LD_PRELOAD", URXE_PRELOAD);
 	if (argv[1] && !strcmp(argv[1], "-c") && argv[2]) {
 		if (asprintf(&script, "export LD_PRELOAD='%s'; %s", URXE_PRELOAD, argv[2]) < 0)
 			return -1;

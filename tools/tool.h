@@ -43,6 +43,9 @@ struct tool_places {
 	char provider[4096]; /* liburxe-rdmav34.so */
 };
 
+/** tool_prepend - @what before what a path variable has. 0, or -1 and errno. */
+int tool_prepend(const char *var, const char *what);
+
 /** tool_places_find - 0, or ENOENT. */
 int tool_places_find(struct tool_places *p);
 

@@ -20,6 +20,7 @@
 #include "tool.h"
 #include "urxe/log.h"
 #include "view.h"
+#include "view_preload.h"
 
 /* How far the child came; what it tells of a refusal. */
 struct report {
@@ -266,10 +267,10 @@ int tool_view_flags(void)
 
 static int refused(const struct urxe_config *cfg, const char *at, const char *why)
 {
-	if (cfg->view == URXE_VIEW_ALWAYS)
-		return tool_fail("no view of /sys and /dev (%s: %s), and --view always: see "
+	if (cfg->view != URXE_VIEW_AUTO)
+		return tool_fail("no view of /sys and /dev (%s: %s), and --view %s: see "
 				 "urxe doctor",
-				 at, why);
+				 at, why, urxe_config_views[cfg->view]);
 	/* Not at each start: many containers forbid it, and many programs do not look. */
 	if (cfg->log >= URXE_LOG_INFO)
 		tool_fail("no view of /sys and /dev (%s: %s): programs that look for devices "
@@ -278,22 +279,49 @@ static int refused(const struct urxe_config *cfg, const char *at, const char *wh
 	return 0;
 }
 
+/* Without namespaces, which failed @at, if they were tried. */
+static int fall_back(const struct urxe_config *cfg, struct fill *f, const char *at, const char *why)
+{
+	struct tool_view_share share;
+	int err;
+
+	if (cfg->view == URXE_VIEW_ALWAYS)
+		return refused(cfg, at, why);
+	tool_view_share_open(&share, f->devices, f->num);
+	f->first = first_free();
+	err = tool_view_folder(&share, f->devices, f->num, f->first);
+	tool_view_share_close(&share);
+	if (err)
+		return at ? refused(cfg, at, why) : refused(cfg, "folder", strerror(err));
+	if (at && cfg->log >= URXE_LOG_INFO)
+		tool_fail("no namespace for the view of /sys and /dev (%s: %s): programs see it by "
+			  "LD_PRELOAD",
+			  at, why);
+	return 0;
+}
+
 int tool_view_enter(const struct urxe_config *cfg)
 {
 	struct tool_view_device *devices;
-	int flags = tool_view_flags(), n;
+	int flags = tool_view_flags(), n, err = 0;
 	struct fill f = {0};
 	struct report r;
 
 	if (cfg->view == URXE_VIEW_NEVER)
 		return 0;
-	if (flags < 0)
-		return refused(cfg, "capabilities", "some, but not CAP_SYS_ADMIN");
 	n = tool_view_devices(cfg, &devices);
 	if (n < 0)
 		return refused(cfg, "devices", strerror(errno));
 	f = (struct fill){devices, (unsigned)n, 0};
-	n = enter(flags & CLONE_NEWUSER, &f, &r);
+	if (cfg->view == URXE_VIEW_PRELOAD) {
+		err = fall_back(cfg, &f, NULL, NULL);
+	} else if (flags < 0) {
+		err = fall_back(cfg, &f, "capabilities", "some, but not CAP_SYS_ADMIN");
+	} else if (enter(flags & CLONE_NEWUSER, &f, &r)) {
+		err = fall_back(cfg, &f, r.at, strerror(r.err));
+	} else if (unsetenv(TOOL_VIEW_ROOT)) { /* a surrounding one's */
+		err = tool_fail("cannot set the environment: %s", strerror(errno));
+	}
 	free(devices);
-	return n ? refused(cfg, r.at, strerror(n)) : 0;
+	return err;
 }

@@ -54,6 +54,16 @@ int tool_view_share_find(const struct tool_view_share *s, bool *inside);
 /** tool_view_share_put - this process is in such a view from now on. */
 void tool_view_share_put(const struct tool_view_share *s);
 
+/**
+ * tool_view_folder - have the programs that this process executes see the devices by a library
+ * @s: open; its lock is that of the folder
+ * @first: the number of the first one's uverbs file
+ *
+ * 0, or a positive errno.
+ */
+int tool_view_folder(const struct tool_view_share *s, const struct tool_view_device *d, unsigned n,
+		     unsigned first);
+
 /** tool_view_rate - "10 Gb/sec (1X QDR)": as verbs have it of that many Mb/s. */
 const char *tool_view_rate(uint32_t mbps);
 

@@ -74,13 +74,13 @@ static int copy(const char *from, const char *to)
 	return bind_again(from, to, &st);
 }
 
-/* Sysfs has links there, and no device of RDMA is /dev/null. */
+/* Sysfs has links there, and no device of RDMA is /dev/null, or a link to it. */
 bool tool_view_is_ours(const char *path)
 {
 	struct stat st;
 
-	return !lstat(path, &st) &&
-	       (S_ISDIR(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)));
+	return (!lstat(path, &st) && S_ISDIR(st.st_mode)) ||
+	       (!stat(path, &st) && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3));
 }
 
 static bool is_one_of(const char *name, const char *const *names)

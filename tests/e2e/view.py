@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What programs find in /sys and /dev under `urxe run`: as root, as a user without capabilities, and as one with some."""
+import itertools
 import os
 import re
 import shutil
@@ -45,6 +46,9 @@ NOBODY = ['setpriv', '--reuid', str(fabric.NOBODY), '--regid', str(fabric.NOBODY
 WITH_SOME = NOBODY + ['--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
 
 
+VIEWS = (('', 'always'), (' by a library', 'preload'))
+
+
 def users():
     """Who runs them, and what stands before the tool."""
     return [('root', []), ('a user', NOBODY)] if not os.geteuid() else [('a user', [])]
@@ -52,6 +56,8 @@ def users():
 
 def run(folder, before, options, command, interpreter, timeout):
     keep = {k: v for k, v in os.environ.items() if not k.startswith('URXE_')}
+    if 'preload' in options:
+        keep['URXE_STATUS_DIR'] = folder
     return subprocess.run([*before, fabric.TOOL, 'run', *options, '--', interpreter, '-c', command], cwd=folder,
                           env={**keep, **node.sanitizer_env(folder), 'XDG_RUNTIME_DIR': folder}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False)
@@ -64,13 +70,13 @@ def refused(folder, before, timeout):
 
 
 def read(report, timeout):
-    for who, before in users():
+    for (who, before), (how, when) in itertools.product(users(), VIEWS):
         with fabric.Fabric() as f:
             if who == 'root':
                 os.chown(f.folder, 0, 0)
-            why = refused(f.folder, before, timeout)
+            why = refused(f.folder, before, timeout) if when == 'always' else None
             for title, needs, command, says in READERS:
-                title = 'view: %s as %s' % (title, who)
+                title = 'view: %s as %s%s' % (title, who, how)
                 if not report.wanted(title):
                     continue
                 if not why and node.sanitized() == 'thread' and needs in NO_TSAN:
@@ -79,7 +85,7 @@ def read(report, timeout):
                 if why or not shutil.which(needs):
                     report.skip(title, why or needs + ' is not installed')
                     continue
-                r = run(f.folder, before, ['--view', 'always'], command, 'python3' if needs == 'python3' else 'sh', timeout)
+                r = run(f.folder, before, ['--view', when], command, 'python3' if needs == 'python3' else 'sh', timeout)
                 found = re.search(says, r.stdout, re.M)
                 fabric.told(report, title, None if found else 'it does not say %s' % says, r.stdout)
 
@@ -120,19 +126,40 @@ def default(report, timeout):
 
 
 def refuses(report, timeout):
-    """Who has capabilities would lose them in a user namespace: a line, or with `always` an error."""
-    title = 'view: none for a user with CAP_NET_RAW'
+    """Who has capabilities would lose them in a user namespace: a library then, or with `always` an error."""
+    title = 'view: no namespaces for a user with CAP_NET_RAW'
     if not report.wanted(title):
         return
     if os.geteuid():
         report.skip(title, 'needs root, to give it')
         return
     with fabric.Fabric() as f:
-        quiet, auto, always = (run(f.folder, WITH_SOME, options, 'echo ran', 'sh', timeout)
+        quiet, auto, always = (run(f.folder, WITH_SOME, options, 'ls /sys/class/infiniband', 'sh', timeout)
                                for options in ([], ['--view', 'auto', '--log', 'info'], ['--view', 'always']))
-        good = (quiet.stdout == 'ran\n' and auto.returncode == 0 and re.match(r'urxe: no view of .*\nran\n', auto.stdout) and
+        good = (quiet.stdout == 'urxe0\n' and auto.returncode == 0 and re.match(r'urxe: no namespace for .*\nurxe0\n', auto.stdout) and
                 always.returncode == 2)
         fabric.told(report, title, None if good else 'not so', '--\n'.join((quiet.stdout, auto.stdout, always.stdout)))
+
+
+def swept(report, timeout):
+    """The folder of a view by the library goes when it is old and no process has it, as another one is made."""
+    title = 'view: folders that nobody uses'
+    if not report.wanted(title):
+        return
+    with fabric.Fabric() as f:
+        if not os.geteuid():
+            os.chown(f.folder, 0, 0)
+        used, unused, young = (f.folder + '/view-' + n for n in ('used', 'unused', 'young'))
+        for folder in (used, unused, young):
+            os.makedirs(folder + '/sys/class')
+        for folder in (used, unused):
+            os.utime(folder, (1, 1))
+        user = subprocess.Popen(['cat'], stdin=subprocess.PIPE, env={'URXE_VIEW_ROOT': used})
+        r = run(f.folder, [], ['--view', 'preload'], 'ls /sys/class/infiniband', 'sh', timeout)
+        user.communicate()
+        left = sorted(n for n in os.listdir(f.folder) if n.startswith('view-'))
+        good = r.stdout == 'urxe0\n' and len(left) == 3 and left[1:] == ['view-used', 'view-young']
+        fabric.told(report, title, None if good else 'not so', r.stdout + str(left))
 
 
 def answers(report, timeout):
@@ -333,4 +360,4 @@ def exported(report, timeout):
 
 
 def view(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 180, read, kept, default, refuses, answers, shared, between, counters, exported)
+    fabric.parts(report, kind, 60, 180, read, kept, default, refuses, swept, answers, shared, between, counters, exported)

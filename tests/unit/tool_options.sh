@@ -36,7 +36,7 @@ if command -v ibv_rc_pingpong >/dev/null; then
 fi
 URXE_STATUS_DIR="$tmp/none"
 
-is 2 "^urxe: .*view: found 'x' .--view., accepted: auto, always or never" run --view x -- true
+is 2 "^urxe: .*view: found 'x' .--view., accepted: auto, preload, always or never" run --view x -- true
 is 2 '^urxe: env: --view always: variables give no view' env --view always
 is 0 '^ran$' run --view never -- echo ran
 
