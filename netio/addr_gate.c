@@ -71,10 +71,26 @@ void urxe_addr_gate_mark(struct urxe_port *port)
 	}
 }
 
-uint32_t urxe_port_path_mtu(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
+/* Beyond a gateway that is only being started goes what one takes that nobody has told anything. */
+static uint32_t most(struct urxe_port *port, bool far)
 {
+	const struct urxe_port_config told_nothing = {.mtu = 0};
 	struct urxe_port_info info;
+	uint32_t mtu;
 
 	urxe_port_query(port, &info);
-	return info.far_mtu && urxe_port_far(port, sgid_index, dgid) ? info.far_mtu : info.path_mtu;
+	if (!far || (atomic_load(&port->far_l3) && !info.far_mtu))
+		return info.path_mtu;
+	mtu = info.far_mtu ? info.far_mtu : urxe_config_path_mtu(urxe_config_l3_mtu(&told_nothing));
+	return mtu < info.path_mtu ? mtu : info.path_mtu;
+}
+
+uint32_t urxe_port_path_mtu(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
+{
+	return most(port, urxe_port_far(port, sgid_index, dgid));
+}
+
+uint32_t urxe_path_mtu(const struct urxe_path *path)
+{
+	return most(path->port, urxe_path_far(path));
 }

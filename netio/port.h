@@ -406,6 +406,9 @@ bool urxe_path_far(const struct urxe_path *path);
  */
 bool urxe_port_far(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
 
+/** urxe_path_mtu - the largest RDMA payload on it, as urxe_port_path_mtu(). Thread-safe. */
+uint32_t urxe_path_mtu(const struct urxe_path *path);
+
 /** urxe_path_destroy - free; the caller knows that no lane uses it. NULL is fine. */
 void urxe_path_destroy(struct urxe_path *path);
 

@@ -396,6 +396,21 @@ static int prepare(struct urxe_qp *qp, const struct ibv_qp_attr *a, int mask, st
 	return err;
 }
 
+/*
+ * Out of the fabric less may go than what ibv_query_port() said to who asked before there was an
+ * urxed: both ends would send what nobody carries. Both come to the same.
+ */
+static void set_mtu(struct urxe_qp *qp, enum ibv_mtu mtu)
+{
+	uint32_t most = qp->path ? urxe_path_mtu(qp->path) : mtu_bytes(mtu);
+
+	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) > most)
+		mtu--;
+	qp->attr.path_mtu = mtu;
+	qp->mtu = mtu_bytes(mtu);
+	qp->mtu_shift = (uint8_t)(7 + mtu);
+}
+
 static void install_paths(struct urxe_qp *qp, const struct prepared *p)
 {
 	if (p->path.path) {
@@ -434,10 +449,8 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 		urxe_apm_modify(qp, a->path_mig_state);
 	if (mask & A(RATE_LIMIT))
 		urxe_pace_set(qp, a->rate_limit, 0);
-	if (mask & A(PATH_MTU)) {
-		qp->mtu = mtu_bytes(a->path_mtu);
-		qp->mtu_shift = (uint8_t)(7 + a->path_mtu);
-	}
+	if (mask & A(PATH_MTU))
+		set_mtu(qp, a->path_mtu);
 	if (to == S(RTR) && from == S(INIT)) {
 		/* Both ends have the same number, and so most packets come by the lane they are
 		 * answered on. The path may change later, and the lane does not. */
