@@ -506,6 +506,7 @@ void urxe_fabric_inherit(struct urxe_fabric *f)
 	memset(f->fresh, 0, sizeof(f->fresh));
 	memset(f->peer, 0, sizeof(f->peer));
 	f->listen_again = f->look = 0;
+	atomic_store(&f->serves, false);
 	begin_anew(f);
 	f->generation = urxe_fhub_begin();
 }

@@ -222,6 +222,15 @@ uint32_t urxe_fabric_addrs_version(const struct urxe_fabric *f);
 int urxe_fabric_addr_set(struct urxe_fabric *f, const uint8_t (*gids)[16], unsigned n,
 			 unsigned *other);
 
+/** urxe_fabric_serve - others than the host's own processes may want us, from now on. A service
+ * that is listened to and a group that is joined say so, too. */
+void urxe_fabric_serve(struct urxe_fabric *f);
+/** urxe_fabric_serves - is that so, and have we an address that is not loopback? */
+bool urxe_fabric_serves(struct urxe_fabric *f);
+/** urxe_fabric_spawn_hold - a word of the table, for who starts the gateway (gate_spawn.h); valid
+ * until urxe_fabric_put(). NULL before the join. */
+_Atomic uint64_t *urxe_fabric_spawn_hold(struct urxe_fabric *f);
+
 /** urxe_fabric_mac_slot - of which node a MAC is, made from the fabric's and a slot or configured;
  * 0: a host's; -1: nobody's. A few loads for MACs that were not configured. */
 int urxe_fabric_mac_slot(const struct urxe_fabric *f, const uint8_t mac[6]);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "netio/fabric_priv.h"
+#include "urxe/gid.h"
 
 static bool is_slot(unsigned slot)
 {
@@ -211,6 +212,34 @@ int urxe_fabric_addr_set(struct urxe_fabric *f, const uint8_t (*gids)[16], unsig
 	return ret ? ret : many ? E2BIG : 0;
 }
 
+/* ---- beyond the fabric ---- */
+
+void urxe_fabric_serve(struct urxe_fabric *f)
+{
+	if (!atomic_exchange(&f->serves, true))
+		urxe_fabric_call_at(f, 0);
+}
+
+bool urxe_fabric_serves(struct urxe_fabric *f)
+{
+	bool any = false;
+
+	if (!atomic_load(&f->serves) || !urxe_fabric_ours(f))
+		return false;
+	urxe_mutex_lock(&f->lock);
+	for (unsigned i = 0; i < f->gids && !any; i++)
+		any = !urxe_gid_is_loopback(f->gid[i]);
+	urxe_mutex_unlock(&f->lock);
+	return any;
+}
+
+_Atomic uint64_t *urxe_fabric_spawn_hold(struct urxe_fabric *f)
+{
+	struct urxe_ftable *t = urxe_fabric_table(f);
+
+	return t ? &t->spawn_hold : NULL;
+}
+
 /* ---- groups ---- */
 
 static struct urxe_fgroup *find_group(struct urxe_fabric *f, const uint8_t mgid[16])
@@ -261,6 +290,8 @@ int urxe_fabric_group_join(struct urxe_fabric *f, const uint8_t mgid[16])
 	else
 		ret = add_group(f, mgid);
 	urxe_mutex_unlock(&f->lock);
+	if (!ret)
+		urxe_fabric_serve(f);
 	return ret;
 }
 

@@ -10,6 +10,7 @@
 
 #include "netio/buf_pool.h"
 #include "netio/fabric_ring.h"
+#include "netio/gate_spawn.h"
 #include "netio/link.h"
 #include "urxe/lock.h"
 
@@ -85,6 +86,7 @@ struct fabric_link {
 	unsigned own;		       /* slot */
 	unsigned gate;		       /* of the gateway that was last written to; 0: none */
 	bool is_gate;		       /* we are it */
+	struct urxe_spawn spawn;       /* that one is started */
 	struct urxe_fabric_bell *bell; /* ours */
 	uint32_t room;		       /* bytes of the longest frame */
 	_Atomic uint64_t watched[FABRIC_WORDS]; /* peers at whose rings we look; written with the
@@ -183,6 +185,10 @@ unsigned fabric_steer_qp(struct fabric_link *l, uint32_t dqpn, const uint8_t dma
 /** fabric_steer_resolve, fabric_steer_far - urxe_link_ops.resolve() and far(). */
 int fabric_steer_resolve(void *link, const uint8_t gid[16], uint8_t mac[6]);
 bool fabric_steer_far(void *link, const uint8_t mac[6]);
+/** fabric_steer_nowhere - urxe_link_ops.nowhere(). */
+const char *fabric_steer_nowhere(void *link);
+/** fabric_steer_later - urxe_fabric_hooks.later(). */
+uint64_t fabric_steer_later(void *arg, uint64_t now);
 /** fabric_steer_group - the members that get a frame to a group, without ourselves. */
 const uint64_t *fabric_steer_group(struct fabric_link *l, const struct urxe_frame *f);
 

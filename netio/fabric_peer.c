@@ -162,10 +162,12 @@ static void gone(void *arg, unsigned slot, uint32_t incarnation)
 	urxe_spin_unlock(&l->lock);
 	/* It writes no more: what it has sent is there. */
 	post(l, slot);
+	/* It may have been the gateway. */
+	urxe_fabric_call_at(l->fabric, 0);
 }
 
 const struct urxe_fabric_hooks urxe_fabric_link_hooks = {
-	.asked = asked, .answered = answered, .gone = gone};
+	.asked = asked, .answered = answered, .gone = gone, .later = fabric_steer_later};
 
 /* ---- whose rings are looked at ---- */
 

@@ -218,6 +218,8 @@ struct urxe_fabric {
 	uint32_t incarnation;
 	unsigned domain;
 
+	atomic_bool serves; /* urxe_fabric_serves() */
+
 	struct urxe_mutex lock; /* of what follows */
 	char error[512];
 	unsigned described; /* slot whose record is ours; 0: none yet */

@@ -140,6 +140,8 @@ int urxe_fabric_service_listen(struct urxe_fabric *f, uint64_t service_id, uint6
 	ret = EAGAIN;
 	for (unsigned i = 0; i < TRIES && ret == EAGAIN; i++)
 		ret = try_listen(f, t, service_id & mask, mask, claim);
+	if (!ret)
+		urxe_fabric_serve(f);
 	return ret == EAGAIN ? EADDRINUSE : ret;
 }
 

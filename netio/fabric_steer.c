@@ -6,6 +6,8 @@
  */
 #include "netio/stack.h"
 
+#include <time.h>
+
 #include "netio/fabric_link.h"
 #include "urxe/mad.h"
 
@@ -142,6 +144,39 @@ static bool lives(struct fabric_link *l, unsigned slot)
 	       urxe_fabric_alive(l->fabric, slot, urxe_fabric_incarnation(l->fabric, slot));
 }
 
+uint64_t fabric_steer_later(void *arg, uint64_t now)
+{
+	struct fabric_link *l = arg;
+	uint8_t mac[6];
+	unsigned slot = urxe_fabric_gate(l->fabric, mac);
+
+	return urxe_spawn_run(&l->spawn, now, slot && lives(l, slot),
+			      urxe_fabric_serves(l->fabric));
+}
+
+const char *fabric_steer_nowhere(void *link)
+{
+	const struct fabric_link *l = link;
+
+	return urxe_spawn_why(&l->spawn);
+}
+
+/* There is no gateway: one may be started. */
+static int want_gate(struct fabric_link *l)
+{
+	struct timespec ts;
+	bool call;
+	int err;
+
+	/* As the fabric's thread has it: the TSC's may drift away. */
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	err = urxe_spawn_want(&l->spawn, (uint64_t)ts.tv_sec * URXE_SEC + (uint64_t)ts.tv_nsec,
+			      &call);
+	if (call)
+		urxe_fabric_call_at(l->fabric, 0);
+	return err;
+}
+
 /* To an address that nobody here has. */
 static int resolve_far(struct fabric_link *l, uint8_t mac[6])
 {
@@ -151,10 +186,13 @@ static int resolve_far(struct fabric_link *l, uint8_t mac[6])
 		slot = urxe_fabric_gate(l->fabric, mac);
 		if (!slot || slot == l->own)
 			break;
-		if (lives(l, slot))
+		if (lives(l, slot)) {
+			if (urxe_spawn_use(&l->spawn))
+				urxe_fabric_call_at(l->fabric, 0);
 			return 0;
+		}
 	}
-	return EHOSTUNREACH;
+	return want_gate(l);
 }
 
 int fabric_steer_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])

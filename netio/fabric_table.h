@@ -108,6 +108,7 @@ struct urxe_ftable {
 	_Atomic uint32_t addrs, groups; /* versions */
 	_Atomic uint32_t services;	/* that were ever in use: those below are to be looked at */
 	_Atomic uint64_t host[FT_HOSTS];
+	_Atomic uint64_t spawn_hold; /* CLOCK_MONOTONIC, ns: no urxed is started before */
 	_Alignas(4096) struct urxe_ft_life life[URXE_FABRIC_SLOTS];
 	_Alignas(4096) struct urxe_fabric_bell bell[URXE_FABRIC_SLOTS];
 	_Alignas(4096) struct urxe_ft_service service[FT_SERVICES];

@@ -363,6 +363,12 @@ int urxe_ident_port_listen(struct urxe_ident *id, void *claim)
 	return err;
 }
 
+void urxe_ident_serve(struct urxe_ident *id)
+{
+	if (id->fabric)
+		urxe_fabric_serve(id->fabric);
+}
+
 void urxe_ident_port_reuse(struct urxe_ident *id, void *claim, bool reuse)
 {
 	struct claim *c = claim;

@@ -103,6 +103,9 @@ int urxe_ident_port_claim(struct urxe_ident *ident, enum urxe_ident_space space,
 			  const uint8_t gid[16], unsigned flags, uint16_t *port, void **claim);
 /** urxe_ident_port_listen - the claim now listens: EADDRINUSE if another overlapping one does. */
 int urxe_ident_port_listen(struct urxe_ident *ident, void *claim);
+/** urxe_ident_serve - others than the processes of this host may connect to us, from now on: on the
+ * fabric, somebody is to lead there. */
+void urxe_ident_serve(struct urxe_ident *ident);
 /** urxe_ident_port_reuse - URXE_IDENT_PORT_REUSE on or off, for claims that come later. */
 void urxe_ident_port_reuse(struct urxe_ident *ident, void *claim, bool reuse);
 /** urxe_ident_port_release - the number is free for others; @claim, which may be NULL, is gone. */

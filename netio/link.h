@@ -119,14 +119,15 @@ struct urxe_link_ops {
 	void (*commit)(void *link, unsigned lane, const struct urxe_frame *f);
 	/** abort: it is not sent. */
 	void (*abort)(void *link, unsigned lane, const struct urxe_frame *f);
-	/** resolve: the MAC of who has an address; asks nobody. 0 or EHOSTUNREACH. NULL: ARP and ND
-	 * find it. Thread-safe. */
+	/** resolve: the MAC of who has an address; asks nobody. 0; EHOSTUNREACH; or EINPROGRESS:
+	 * who leads there is being started. NULL: ARP and ND find it. Thread-safe. */
 	int (*resolve)(void *link, const uint8_t gid[16], uint8_t mac[6]);
 	/** far: does this MAC, of resolve(), lead to others than those on the link, whose QPNs and
 	 * comm ids say nothing of where they are? NULL: none does. Thread-safe. */
 	bool (*far)(void *link, const uint8_t mac[6]);
-	/* What to do where resolve() finds nobody: the end of a log line. */
-	const char *nowhere;
+	/** nowhere: what to do where resolve() finds nobody: the end of a log line. NULL: nothing.
+	 * Thread-safe. */
+	const char *(*nowhere)(void *link);
 	/** steer: URXE_STEER_* of a frame from an address of ours to one, where other processes
 	 * have these too: by @dqpn alone, or where that is QP1 by what @f says; 0: nobody. NULL:
 	 * our addresses are ours alone. Thread-safe. */

@@ -512,6 +512,7 @@ static int fabric_fabric(const struct urxe_port_config *cfg, struct urxe_fabric 
 static void release(struct fabric_link *l)
 {
 	urxe_buf_fini(&l->pool);
+	urxe_spawn_free(&l->spawn);
 	free(l->slots);
 	free(l);
 }
@@ -527,7 +528,18 @@ static int make_slots(struct fabric_link *l)
 	return 0;
 }
 
-static int start(struct fabric_link *l, struct urxe_link_info *info)
+/* Who leads out of the fabric, and a node that has another address than the host, start none. */
+static void may_start_gate(struct fabric_link *l, bool node)
+{
+	char dir[4096];
+
+	if (node || l->is_gate ||
+	    urxe_fabric_spec_dir(urxe_fabric_spec_of(l->fabric), dir, sizeof(dir)))
+		dir[0] = '\0';
+	urxe_spawn_init(&l->spawn, dir, urxe_fabric_spawn_hold(l->fabric));
+}
+
+static int start(struct fabric_link *l, bool node, struct urxe_link_info *info)
 {
 	int err = urxe_fabric_join(l->fabric);
 
@@ -537,10 +549,13 @@ static int start(struct fabric_link *l, struct urxe_link_info *info)
 		return err;
 	l->own = urxe_fabric_slot(l->fabric);
 	l->is_gate = urxe_fabric_is_gate(l->fabric, l->own);
+	may_start_gate(l, node);
 	l->bell = urxe_fabric_bell(l->fabric, l->own);
 	if (!l->bell || !urxe_fabric_mac(l->fabric, info->mac))
 		return ENODEV;
 	urxe_fabric_hook(l->fabric, &urxe_fabric_link_hooks, l);
+	/* Somebody may listen already. */
+	urxe_fabric_call_at(l->fabric, 0);
 	snprintf(info->driver, sizeof(info->driver), "fabric");
 	info->max_l3_mtu = l->room - ETH_LEN - VLAN_LEN;
 	info->lanes = 1;
@@ -566,7 +581,7 @@ static int fabric_open(void *arg, const struct urxe_port_config *cfg, const uint
 	l->pool.room = l->room;
 	l->grown_most = GROWN_MOST;
 	urxe_spin_init(&l->lock);
-	err = start(l, info);
+	err = start(l, cfg->num_ips != 0, info);
 	if (err) {
 		urxe_fabric_error(l->fabric, why, sizeof(why));
 		urxe_err("%s: cannot start port '%s': %s", cfg->name, cfg->port,
@@ -584,6 +599,7 @@ static void fabric_close(void *link)
 
 	if (ours(l)) {
 		urxe_fabric_hook(l->fabric, NULL, NULL);
+		urxe_spawn_end(&l->spawn);
 		fabric_peer_close(l);
 	}
 	release(l);
@@ -609,7 +625,7 @@ const struct urxe_link_ops urxe_link_fabric_ops = {
 	.abort = fabric_abort,
 	.resolve = fabric_steer_resolve,
 	.far = fabric_steer_far,
-	.nowhere = "no urxed(1) is running that would lead elsewhere: start one",
+	.nowhere = fabric_steer_nowhere,
 	.waits = fabric_waits,
 	.steer = fabric_steer_own,
 	.on_gone = fabric_on_gone,

@@ -211,11 +211,15 @@ static int look_up(struct urxe_port *port, struct urxe_neigh *n) URXE_REQUIRES(p
 		enter(port, n, NEIGH_REACHABLE, mac, now + TABLE_TIME);
 		return 0;
 	}
+	/* Who leads there is on the way. */
+	if (err == EINPROGRESS)
+		return err;
 	if (state_of(n) != NEIGH_FAILED || now >= n->hold) {
 		n->hold = now + WARN_INTERVAL;
 		urxe_warn("%s: nobody on %s has the address %s, and %s", port->cfg.name,
 			  port->cfg.port, urxe_gid_print(n->gid, buf, sizeof(buf)),
-			  port->ops->nowhere ? port->ops->nowhere : "it leads nowhere else");
+			  port->ops->nowhere ? port->ops->nowhere(port->link)
+					     : "it leads nowhere else");
 	}
 	enter(port, n, NEIGH_FAILED, NULL, linger(n, now));
 	return err;
@@ -227,6 +231,7 @@ bool urxe_neigh_far(struct urxe_port *port, const uint8_t gid[16])
 	struct urxe_neigh *n;
 	uint8_t mac[6];
 	bool far;
+	int err;
 
 	/* The link is there when the port has started. */
 	if (!port->ops->far || !atomic_load_explicit(&port->started, memory_order_acquire))
@@ -237,10 +242,11 @@ bool urxe_neigh_far(struct urxe_port *port, const uint8_t gid[16])
 		state = state_of(n);
 	if (state != NEIGH_NONE)
 		far = atomic_load_explicit(&n->far, memory_order_relaxed);
-	else if (!port->ops->resolve(port->link, gid, mac))
+	else if (!(err = port->ops->resolve(port->link, gid, mac)))
 		far = port->ops->far(port->link, mac);
-	else /* a gateway that was there may come back */
-		far = atomic_load_explicit(&port->far_l3, memory_order_relaxed);
+	else /* a gateway is being started, or one that was there may come back */
+		far = err == EINPROGRESS ||
+		      atomic_load_explicit(&port->far_l3, memory_order_relaxed);
 	if (n)
 		atomic_store_explicit(&n->far, far, memory_order_relaxed);
 	urxe_spin_unlock(&port->neigh.lock);

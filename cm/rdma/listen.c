@@ -268,6 +268,8 @@ static int listen_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev) URXE_REQU
 	b->id = id;
 	b->next = id->bindings;
 	id->bindings = b;
+	if (!id->loopback)
+		urxe_ident_serve(urxe_gsi_ident(dev->verbs));
 	cds_list_add_tail(&b->entry, &svc->bindings);
 	return 0;
 }

@@ -83,7 +83,11 @@ uint32_t urxe_fabric_incarnation(const struct urxe_fabric *f, unsigned slot)
 	return slot < SLOTS && f->hub->member[slot];
 }
 
-/* It has no gateway. */
+/* It has no gateway, and starts none. */
+void urxe_fabric_serve(struct urxe_fabric *f)
+{
+}
+
 const struct urxe_fabric_spec *urxe_fabric_spec_of(const struct urxe_fabric *f)
 {
 	static const struct urxe_fabric_spec none;
