@@ -41,6 +41,8 @@ int tool_places_find(struct tool_places *p)
 		return ENOENT;
 	exe[n] = '\0';
 	*strrchr(exe, '/') = '\0';
+	if (absolute(exe, "urxed", p->urxed, sizeof(p->urxed)))
+		p->urxed[0] = '\0';
 	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		if (!absolute(exe, places[i].dropin, p->dropin, sizeof(p->dropin)) &&
 		    !absolute(exe, places[i].provider, p->provider, sizeof(p->provider)))

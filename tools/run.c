@@ -52,6 +52,7 @@ int tool_run_vars(const struct urxe_config *cfg, struct tool_run_var vars[TOOL_R
 	vars[0] = (struct tool_run_var){"URXE_CONFIG_TEXT", urxe_config_print(cfg), false};
 	vars[1] = (struct tool_run_var){"URXE_PROVIDER", strdup(places.provider), false};
 	vars[2] = (struct tool_run_var){"LD_LIBRARY_PATH", strdup(places.dropin), true};
+	vars[3] = (struct tool_run_var){"URXE_URXED", strdup(places.urxed), false};
 	for (unsigned i = 0; i < TOOL_RUN_VARS; i++) {
 		if (!vars[i].value)
 			return tool_fail("no memory");

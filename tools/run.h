@@ -57,7 +57,7 @@ struct tool_run_var {
 	char *value; /* of malloc() */
 	bool path;   /* it goes in front of what the variable has, with a colon between */
 };
-#define TOOL_RUN_VARS 3
+#define TOOL_RUN_VARS 4
 
 /** tool_run_vars - those of a configuration. 0, or the exit status and a line on stderr. */
 int tool_run_vars(const struct urxe_config *cfg, struct tool_run_var vars[TOOL_RUN_VARS]);

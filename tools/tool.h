@@ -41,6 +41,7 @@ int tool_count(const char *what, const char *text, unsigned long *count);
 struct tool_places {
 	char dropin[4096];   /* directory with libibverbs.so.1 and librdmacm.so.1 */
 	char provider[4096]; /* liburxe-rdmav34.so */
+	char urxed[4096];    /* the gateway; "": it is not there */
 };
 
 /** tool_prepend - @what before what a path variable has. 0, or -1 and errno. */

@@ -3,11 +3,13 @@
  * urxed: the gateway of a local fabric (netio/gate.h), in the foreground.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "netio/config.h"
 #include "netio/eal_want.h"
@@ -28,6 +30,7 @@ static const char usage[] =
 	"  --ip ADDR/LEN    an address of its own, IPv4 or IPv6; repeatable. Without it, on an\n"
 	"                   interface (iface=): the interface's, which are the host's\n"
 	"  --idle SEC       end when no program has been on the fabric for so long\n"
+	"  --silent         write nothing any more once it is ready\n"
 	"  --fabric NAME    the fabric, if not the default one; with a slash: its folder\n"
 	"  --gw ADDR        gateway, one of each family\n"
 	"  --mac MAC, --mtu N, --vlan ID, --spin US, --trust-peer, --pcap FILE, --eal ARGS,\n"
@@ -40,6 +43,7 @@ enum option_value {
 	CONFIG = TOOL_OPTION,
 	FABRIC,
 	IDLE,
+	SILENT,
 	KEYS
 };
 
@@ -59,6 +63,7 @@ struct args {
 	struct urxe_fabric_spec fabric;
 	bool own;     /* the addresses were given */
 	double alone; /* seconds; 0: for ever */
+	bool silent;
 	char err[512];
 };
 
@@ -69,7 +74,8 @@ static void make_options(struct option *o)
 	*o++ = (struct option){"config", required_argument, NULL, CONFIG};
 	*o++ = (struct option){"fabric", required_argument, NULL, FABRIC};
 	*o++ = (struct option){"idle", required_argument, NULL, IDLE};
-	for (int i = 0; names[i] && i < MAX_OPTIONS - 4; i++) {
+	*o++ = (struct option){"silent", no_argument, NULL, SILENT};
+	for (int i = 0; names[i] && i < MAX_OPTIONS - 5; i++) {
 		int arg = urxe_config_is_switch(names[i]) ? optional_argument : required_argument;
 
 		*o++ = (struct option){names[i], arg, NULL, KEYS + i};
@@ -102,6 +108,10 @@ static int take_option(struct args *a, int c)
 		/* It has said what is wrong. */
 		if (tool_seconds("--idle", optarg, &a->alone))
 			exit(TOOL_EXIT_USAGE);
+		return 0;
+	}
+	if (c == SILENT) {
+		a->silent = true;
 		return 0;
 	}
 	key = urxe_config_key_names()[c - KEYS];
@@ -178,6 +188,18 @@ static void say_ready(const struct args *a)
 	fputc('\n', stderr);
 }
 
+/* Who started us reads until then. */
+static void fall_silent(void)
+{
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	fflush(stderr);
+	if (fd >= 0)
+		dup2(fd, STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
 static int serve(struct args *a)
 {
 	const struct sigaction act = {.sa_handler = on_signal};
@@ -189,6 +211,8 @@ static int serve(struct args *a)
 	signal(SIGPIPE, SIG_IGN);
 	urxed_status_start(running);
 	say_ready(a);
+	if (a->silent)
+		fall_silent();
 	err = urxe_gate_run(running, a->alone > 0 ? (uint64_t)(a->alone * SECOND_NS) : URXE_NEVER);
 	urxed_status_stop();
 	urxe_gate_close(running);

@@ -44,6 +44,7 @@ def end_all(children):
 
 class Fabric:
     """A fabric of its own: in a folder that goes afterwards."""
+    settings = {'URXE_NO_SPAWN': '1'}
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix='urxe-fabric-')
@@ -63,7 +64,7 @@ class Fabric:
 
     def environ(self, **more):
         keep = {k: v for k, v in os.environ.items() if not k.startswith('URXE_')}
-        return {**keep, **node.sanitizer_env(self.folder), 'XDG_RUNTIME_DIR': self.folder, **more}
+        return {**keep, **node.sanitizer_env(self.folder), 'XDG_RUNTIME_DIR': self.folder, **self.settings, **more}
 
     def start(self, command, name, before=(), **env):
         """@before: what stands before the tool, such as unshare."""

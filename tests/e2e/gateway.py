@@ -52,8 +52,8 @@ class Machine(fabric.Fabric):
         return child if fabric.until(lambda: 'is the way out' in self.said(name), child, 30) else None
 
     def start(self, command, name, before=(), **env):
-        return self.popen(name, [*self.user, *before, fabric.TOOL, 'run', '--port', self.port_name, '--', 'sh', '-c',
-                                 'exec ' + command], **env)
+        port = ['--port', self.port_name] if self.port_name else []
+        return self.popen(name, [*self.user, *before, fabric.TOOL, 'run', *port, '--', 'sh', '-c', 'exec ' + command], **env)
 
     def alone(self, port, command, name, **env):
         """A program that has a port of its own."""

@@ -23,6 +23,7 @@ import tutorial
 import kernel_addr
 import udp
 import view
+import spawn
 import frames
 import node
 
@@ -619,6 +620,6 @@ TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
          'address': address, 'icmp': icmp, 'status': status,
          'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,
-         'fabric_places': fabric_places.places, 'gateway': gateway.gateway, 'view': view.view,
+         'fabric_places': fabric_places.places, 'gateway': gateway.gateway, 'spawn': spawn.spawn, 'view': view.view,
          'udp': udp.udp, 'kernel_addr': kernel_addr.kernel_addr, 'crowd': crowd.crowds, 'doctor': doctor.doctor,
          'tutorial': tutorial.tutorial}

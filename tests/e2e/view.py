@@ -61,7 +61,7 @@ def run(folder, before, options, command, interpreter, timeout):
     if 'preload' in options:
         keep['URXE_STATUS_DIR'] = folder
     return subprocess.run([*before, fabric.TOOL, 'run', *options, '--', interpreter, '-c', command], cwd=folder,
-                          env={**keep, **node.sanitizer_env(folder), 'XDG_RUNTIME_DIR': folder}, stdin=subprocess.DEVNULL,
+                          env={**keep, **node.sanitizer_env(folder), 'XDG_RUNTIME_DIR': folder, 'URXE_NO_SPAWN': '1'}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False)
 
 
