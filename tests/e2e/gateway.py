@@ -242,11 +242,12 @@ def at_once(report, two, timeout):
 
 
 def stopped(report, two, timeout):
-    """A process that is stopped while much is on its way to it: the one beside it is served as before."""
+    """A process that is stopped while much is on its way to it: the one beside it is served as before. Datagrams, for
+    whoever waits for ACKs sends no more."""
     title = 'gateway: a stopped process holds up nobody'
     if not report.wanted(title):
         return
-    flood = ('ib_write_bw', 'ib_write_bw -D 60 -p {p}', 'stdbuf -oL ib_write_bw -D 60 -p {p} {a}', False, None, '')
+    flood = ('ib_send_bw', 'ib_send_bw -c UD -D 60 -p {p}', 'stdbuf -oL ib_send_bw -c UD -D 60 -p {p} {a}', False, None, '')
     one, other = Pair(two.b, two.a, flood, two.b.v4, 7650), Pair(two.b, two.a, PAIRS[0], two.b.v4, 7651)
     problem, said = 'the servers do not listen', ''
     if one.ready(timeout) and other.ready(timeout):
