@@ -361,6 +361,67 @@ def restarted(report, two, timeout):
     return None
 
 
+CROWD = os.path.join(node.BUILD, 'tests', 'e2e', 'crowd')
+ROUNDS = 6
+
+
+def crowd_on(two, options):
+    """Four processes on each machine, each connected with each on the other one (crowd/)."""
+    where = []
+    for m in (two.a, two.b):
+        user = ' '.join(['env', 'XDG_RUNTIME_DIR=' + m.folder, *m.enter, *m.user, fabric.TOOL, 'run', '--port', 'fabric', '--'])
+        where += ['-a', m.v4, '-x', user]
+    crowd = subprocess.Popen([CROWD, '-n', '8', '-e', *where, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, env=two.a.environ(), start_new_session=True)
+    two.a.children.append(crowd)
+    return crowd
+
+
+def crowd_ends(crowd, timeout):
+    """What is wrong, or None; and the rest of what it said."""
+    try:
+        said = crowd.communicate(timeout=timeout)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(crowd.pid, signal.SIGKILL)
+        return 'it hangs', ''
+    return 'exit status %d' % crowd.returncode if crowd.returncode else None, said
+
+
+def all_pairs(report, two, timeout):
+    """An urxed is killed under the traffic of 16 pairs, and started again: every message is compared, and no connection
+    ends. In each round all pairs must go on."""
+    title = 'gateway: %s4 x 4 processes, all pairs, urxed killed and restarted %d times' % (two.how, ROUNDS)
+    if not report.wanted(title):
+        return
+    crowd = crowd_on(two, ['-r', str(ROUNDS), '-w', str(timeout)])
+    problem, said, rounds = None, [], 0
+    for line in crowd.stdout:
+        said.append(line)
+        if not line.startswith('round '):
+            continue
+        m = (two.a, two.a, two.b, two.b)[rounds % 4]
+        rounds += 1
+        os.kill(m.last.pid, signal.SIGKILL)
+        m.last.wait()
+        m.last = m.gate()
+        if not m.last:
+            problem = 'urxed does not come back'
+            break
+        crowd.stdin.write('\n')
+        crowd.stdin.flush()
+    ended, rest = crowd_ends(crowd, timeout) if not problem else (None, '')
+    told(report, title, problem or ended, two, ''.join(said) + rest)
+
+
+def one_of_them_stopped(report, two, timeout):
+    """What comes for it is lost meanwhile; the others' messages go on, through the same urxed."""
+    title = 'gateway: %s4 x 4 processes, all pairs, one stopped for 3 s' % two.how
+    if report.wanted(title):
+        crowd = crowd_on(two, ['-t', '3', '-w', str(timeout)])
+        problem, said = crowd_ends(crowd, 4 * timeout)
+        told(report, title, problem, two, said)
+
+
 def without(report, two, timeout):
     """Nobody leads outside: the program is told at once, and its log says what to do."""
     title = 'gateway: without one a connection fails, and the log says what to do'
@@ -416,6 +477,8 @@ def gateway(report, kind, _why_not):
         second(report, two)
         shown(report, two)
         restarted(report, two, timeout)
+        all_pairs(report, two, timeout)
+        one_of_them_stopped(report, two, timeout)
     with Two(udp=True) as two:
         for m in (two.a, two.b):
             m.last = m.gate()
@@ -423,6 +486,8 @@ def gateway(report, kind, _why_not):
             one_by_one(report, two, timeout)
             at_once(report, two, timeout)
             restarted(report, two, timeout)
+            all_pairs(report, two, timeout)
+            one_of_them_stopped(report, two, timeout)
         else:
             told(report, 'gateway: udp: urxed starts', 'it does not', two)
     own_addresses(report, timeout)

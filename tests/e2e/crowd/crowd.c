@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A crowd of processes on the local fabric, each connected with each other one, that exchange
- * messages of all kinds and compare every byte:
+ * A crowd of processes on the local fabric, each connected with each other one, or on those of two
+ * hosts, each connected with each on the other host, that exchange messages of all kinds and
+ * compare every byte:
  *
- *	crowd [-n WORKERS] [-k KILLS] [-t SECONDS] [-m MESSAGES] [-a ADDRESS] [-p PORT] [-s SEED]
- *	      [-d DEPTH] [-b BYTES] [-w SECONDS] [-e] [-q]
+ *	crowd [-n WORKERS] [-k KILLS] [-t SECONDS] [-m MESSAGES] [-a ADDRESS [-x COMMAND]]...
+ *	      [-r ROUNDS] [-p PORT] [-s SEED] [-d DEPTH] [-b BYTES] [-w SECONDS] [-e] [-q]
  *
  * Meanwhile -k of them are killed, at random moments, and replaced (but for the first one, which
  * must not grow by it); one is stopped for -t. At the end each pair has exchanged -m messages more,
  * and all have left by themselves. -d: messages of a pair under way; -b: bytes of the longest; -w:
  * how long nothing may happen; -e: all workers sleep while nothing comes, not only every other one;
- *-q: a pair is quiet after its -m messages.
+ *-q: a pair is quiet after its -m messages; -a: of each host; -x: what starts a program on the one
+ * before it (words with blanks between them); -r: so many times, each after a line on the standard
+ * input, all pairs must exchange -m messages more, and no connection may have ended.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,6 +35,7 @@
 #define FILES	   1024	   /* descriptors that a process may have */
 #define PAUSE_MOST 40	   /* ms between two kills */
 #define DEATHS	   100000u /* whose delays are kept */
+#define WORDS	   40	   /* of what starts a program on a host */
 
 struct process {
 	pid_t pid;
@@ -49,9 +53,10 @@ struct death {
 static struct {
 	struct board *board;
 	struct process p[MAX_WORKERS];
-	unsigned n, kills, messages, stop_s, patience_s;
+	unsigned n, kills, messages, stop_s, patience_s, rounds;
+	char *starter[MAX_HOSTS]; /* NULL: nothing but the program */
 	int board_fd;
-	const char *self;
+	char *self;
 	bool quiet;
 	uint32_t lives;
 	uint64_t random;
@@ -98,9 +103,24 @@ static void pause_ms(unsigned ms)
 
 /* ---- workers ---- */
 
+/* The child of vfork(): the program, by what starts it on its host. */
+static void become(unsigned host, char *const *argv)
+{
+	char words[512], *all[WORDS + 8] = {g.self}, *save;
+	unsigned n = 0;
+
+	snprintf(words, sizeof(words), "%s", g.starter[host] ? g.starter[host] : "");
+	for (char *w = strtok_r(words, " ", &save); w && n < WORDS; w = strtok_r(NULL, " ", &save))
+		all[n++] = w;
+	for (unsigned k = 0; !k || argv[k - 1]; k++)
+		all[n++] = argv[k];
+	execvp(all[0], all);
+}
+
 static void start(unsigned i)
 {
 	char index[16], life[16], fd[16];
+	char *const argv[] = {g.self, "--worker", fd, index, life, NULL};
 
 	g.p[i].life = ++g.lives;
 	snprintf(index, sizeof(index), "%u", i);
@@ -110,7 +130,7 @@ static void start(unsigned i)
 	g.board->worker[i].life = g.p[i].life;
 	g.p[i].pid = vfork();
 	if (!g.p[i].pid) {
-		execl(g.self, g.self, "--worker", fd, index, life, NULL);
+		become(i % g.shape.hosts, argv);
 		_exit(2);
 	}
 	if (g.p[i].pid < 0)
@@ -148,7 +168,7 @@ static unsigned missing(unsigned except, unsigned *a, unsigned *b)
 
 	for (unsigned i = 0; i < g.n; i++) {
 		for (unsigned j = 0; j < g.n; j++) {
-			if (i == j || i == except || j == except || connected(i, j))
+			if (!pair(&g.shape, i, j) || i == except || j == except || connected(i, j))
 				continue;
 			n++;
 			*a = i;
@@ -177,7 +197,7 @@ static unsigned silent(unsigned except, uint64_t want, unsigned *a, unsigned *b)
 
 	for (unsigned i = 0; i < g.n; i++) {
 		for (unsigned j = 0; j < g.n; j++) {
-			if (i == j || i == except || j == except ||
+			if (!pair(&g.shape, i, j) || i == except || j == except ||
 			    messages_of(i, j) - g.p[i].seen[j] >= want)
 				continue;
 			n++;
@@ -362,31 +382,52 @@ static uint64_t rate(unsigned except, unsigned seconds)
 	return sum * SEC / (now_ns() - begun);
 }
 
+static uint64_t ends(void)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < g.n; i++)
+		n += atomic_load(&g.board->worker[i].disconnected);
+	return n;
+}
+
 /* Nobody waits for one that is stopped, and he goes on where he was. */
 static void stop_one(void)
 {
 	unsigned v = 1 + urxe_random_below(&g.random, g.n - 1);
-	uint64_t before, during, after, ends = 0;
+	uint64_t before, during, after, were;
 
 	if (!g.stop_s)
 		return;
 	before = rate(v, g.stop_s < 5 ? g.stop_s : 5);
-	for (unsigned i = 0; i < g.n; i++)
-		ends += atomic_load(&g.board->worker[i].disconnected);
+	were = ends();
 	kill(g.p[v].pid, SIGSTOP);
 	during = rate(v, g.stop_s);
 	wait_for_messages(v, g.messages);
 	kill(g.p[v].pid, SIGCONT);
 	after = rate(v, g.stop_s < 5 ? g.stop_s : 5);
 	wait_for_messages(g.n, g.messages);
-	for (unsigned i = 0; i < g.n; i++)
-		ends -= atomic_load(&g.board->worker[i].disconnected);
 	printf("one stopped for %u s: the others' messages a second were %llu, then %llu (%.2f), "
 	       "then %llu\n",
 	       g.stop_s, (unsigned long long)before, (unsigned long long)during,
 	       (double)during / (double)before, (unsigned long long)after);
-	if (ends)
+	if (ends() != were)
 		fail("connections ended while one was stopped");
+}
+
+/* Whoever reads our output does something to all of us before each. */
+static void rounds(void)
+{
+	char line[16];
+
+	for (unsigned i = 1; i <= g.rounds; i++) {
+		printf("round %u\n", i);
+		if (!fgets(line, sizeof(line), stdin))
+			fail("round %u: nobody says when it begins", i);
+		wait_for_messages(g.n, g.messages);
+		if (ends())
+			fail("round %u: %llu ends of connections", i, (unsigned long long)ends());
+	}
 }
 
 #define GROWN_MOST (32u << 20) /* bytes a process, of rings that have grown */
@@ -482,6 +523,8 @@ static void set_up(void)
 		perror("crowd");
 		exit(1);
 	}
+	if (!g.shape.hosts)
+		g.shape.address[g.shape.hosts++] = htonl(INADDR_LOOPBACK);
 	if (g.quiet)
 		g.shape.most = (g.messages + g.shape.slots - 1) / g.shape.slots;
 	g.board->shape = g.shape;
@@ -509,7 +552,14 @@ static bool option(int opt)
 		g.patience_s = n;
 		return true;
 	case 'a':
-		return inet_pton(AF_INET, optarg, &g.shape.address) == 1;
+		return g.shape.hosts < MAX_HOSTS &&
+		       inet_pton(AF_INET, optarg, &g.shape.address[g.shape.hosts++]) == 1;
+	case 'x':
+		g.starter[g.shape.hosts ? g.shape.hosts - 1 : 0] = optarg;
+		return true;
+	case 'r':
+		g.rounds = n;
+		return true;
 	case 'p':
 		g.shape.port = n;
 		return n && n + MAX_WORKERS < 65536;
@@ -541,8 +591,7 @@ int main(int argc, char **argv)
 	if (argc == 5 && !strcmp(argv[1], "--worker"))
 		return worker(argv);
 	g.shape.seed = begun;
-	g.shape.address = htonl(INADDR_LOOPBACK);
-	while ((opt = getopt(argc, argv, "n:k:t:m:w:a:p:s:d:b:eq")) != -1) {
+	while ((opt = getopt(argc, argv, "n:k:t:m:w:a:x:r:p:s:d:b:eq")) != -1) {
 		if (!option(opt)) {
 			fprintf(stderr, "crowd: see the head of crowd.c\n");
 			return 2;
@@ -559,7 +608,10 @@ int main(int argc, char **argv)
 	wait_for_messages(g.n, g.messages);
 	kills();
 	stop_one();
-	tell_memory();
+	rounds();
+	/* Gateways have rings of their own with them. */
+	if (g.shape.hosts == 1)
+		tell_memory();
 	finish();
 	return 0;
 }

@@ -14,6 +14,7 @@
 
 #define MAX_WORKERS 250
 #define MAX_SLOTS   4 /* messages of a connection under way */
+#define MAX_HOSTS   2
 #define REASON	    200
 
 /* ---- what all see, in memory of the director's ---- */
@@ -49,9 +50,10 @@ struct worker {
 struct shape {
 	unsigned workers, slots, bytes, port;
 	uint64_t seed;
-	uint32_t address; /* network order */
-	bool events;	  /* all workers sleep while nothing comes */
-	unsigned most;	  /* exchanges in a slot of a connection; 0: without end */
+	unsigned hosts;
+	uint32_t address[MAX_HOSTS]; /* network order; worker N is on host N modulo hosts */
+	bool events;		     /* all workers sleep while nothing comes */
+	unsigned most;		     /* exchanges in a slot of a connection; 0: without end */
 };
 
 struct board {
@@ -59,6 +61,12 @@ struct board {
 	_Atomic uint32_t stop;
 	struct worker worker[MAX_WORKERS];
 };
+
+/* Are these to be connected? With two hosts, those between them. */
+static inline bool pair(const struct shape *s, unsigned i, unsigned j)
+{
+	return i != j && (s->hosts == 1 || i % s->hosts != j % s->hosts);
+}
 
 uint64_t now_ns(void);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A worker's connections, by rdma_cm: it listens at its port, and connects to each worker that has
- * a lower index, again and again as these go away. A connection ends by its event and by nothing
- * else: its QP waits for an answer for ever, so that no time-out stands in for it.
+ * A worker's connections, by rdma_cm: it listens at its port, and connects to each of its pairs
+ * that has a lower index, again and again as these go away. On one host a connection ends by its
+ * event and by nothing else: its QP waits for an answer for ever, so that no time-out stands in for
+ * it. Between hosts it has half a minute, for what carries packets there may be gone meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #define RESOLVE_MS  5000
 #define RETRY	    (2 * MSEC)
 #define ACK_TIMEOUT 31 /* 2.4 hours */
+#define ACK_BETWEEN 20 /* 4.3 s, and 7 retries; hosts */
 #define LOOKS	    64 /* at the CQ, to one at other things */
 #define SLEEP_MS    20
 #define AT_A_TIME   8 /* connections that are being made */
@@ -96,7 +98,7 @@ static struct sockaddr_in address_of(const struct self *s, unsigned index)
 	return (struct sockaddr_in){
 		.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)(s->board->shape.port + index)),
-		.sin_addr.s_addr = s->board->shape.address,
+		.sin_addr.s_addr = s->board->shape.address[index % s->board->shape.hosts],
 	};
 }
 
@@ -131,13 +133,18 @@ static struct rdma_conn_param param_of(struct conn *c)
 	};
 }
 
+static bool set_ack_timeout(struct self *s, struct conn *c)
+{
+	uint8_t timeout = s->board->shape.hosts > 1 ? ACK_BETWEEN : ACK_TIMEOUT;
+
+	return !rdma_set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1);
+}
+
 static void connect_conn(struct self *s, struct conn *c)
 {
 	struct rdma_conn_param p;
-	uint8_t timeout = ACK_TIMEOUT;
 
-	need(s, !rdma_set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1),
-	     "the ACK time-out");
+	need(s, set_ack_timeout(s, c), "the ACK time-out");
 	need(s, talk_prepare(s, c), "rdma_create_qp");
 	p = param_of(c);
 	need(s, !rdma_connect(c->id, &p), "rdma_connect");
@@ -146,14 +153,13 @@ static void connect_conn(struct self *s, struct conn *c)
 static void accept_conn(struct self *s, struct rdma_cm_event *e)
 {
 	struct conn *c = add(s, e->id, false);
-	uint8_t timeout = ACK_TIMEOUT;
 	struct rdma_conn_param p;
 
 	errno = EBADMSG;
 	need(s, e->param.conn.private_data_len >= sizeof(c->peer), "a request says too little");
 	memcpy(&c->peer, e->param.conn.private_data, sizeof(c->peer));
 	need(s, c->peer.index < s->board->shape.workers, "a request of nobody's");
-	rdma_set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1);
+	(void)set_ack_timeout(s, c);
 	/* Who asked may be dead by now. */
 	if (talk_prepare(s, c)) {
 		p = param_of(c);
@@ -368,7 +374,7 @@ static void open_all(struct self *s)
 	need(s, !rdma_listen(s->listener, MAX_WORKERS), "rdma_listen");
 	atomic_store(&s->me->listens, s->life);
 	for (unsigned i = 0; i < s->index; i++)
-		s->retry[i] = 1;
+		s->retry[i] = pair(&s->board->shape, i, s->index);
 }
 
 static void close_all(struct self *s)
