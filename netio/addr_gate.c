@@ -87,6 +87,16 @@ static uint32_t most(struct urxe_port *port, bool far)
 
 uint32_t urxe_port_path_mtu(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16])
 {
+	const struct urxe_gid_entry *own = urxe_port_own(port, sgid_index);
+	struct urxe_port_info info;
+	uint32_t way = 0;
+
+	if (port->ops->way_mtu) {
+		urxe_port_query(port, &info);
+		if (own)
+			way = urxe_config_path_mtu(port->ops->way_mtu(&port->cfg, own->gid, dgid));
+		return way && way < info.path_mtu ? way : info.path_mtu;
+	}
 	return most(port, urxe_port_far(port, sgid_index, dgid));
 }
 

@@ -203,6 +203,10 @@ static int open_outer(struct urxe_gate *g, const struct urxe_port_config *cfg,
 static int tell(struct urxe_gate *g, const struct urxe_port_config *cfg)
 {
 	struct urxe_gate_info info = {.l3_mtu = atomic_load(&g->port->l3_mtu)};
+	uint32_t far = urxe_port_far_l3(g->port);
+
+	if (far && far < info.l3_mtu)
+		info.l3_mtu = far;
 
 	snprintf(info.port, sizeof(info.port), "%s", cfg->port);
 	if (g->own) {

@@ -122,6 +122,11 @@ struct urxe_link_ops {
 	/** resolve: the MAC of who has an address; asks nobody. 0; EHOSTUNREACH; or EINPROGRESS:
 	 * who leads there is being started. NULL: ARP and ND find it. Thread-safe. */
 	int (*resolve)(void *link, const uint8_t gid[16], uint8_t mac[6]);
+	/** way_mtu: bytes of the longest IP packet that the way from @src to @dst takes, as far as
+	 * is known; with NULL of the way that takes most. 0: unknown. Works before the open, and
+	 * sends nothing. NULL: the port's own. Thread-safe. */
+	uint32_t (*way_mtu)(const struct urxe_port_config *cfg, const uint8_t *src,
+			    const uint8_t *dst);
 	/** far: does this MAC, of resolve(), lead to others than those on the link, whose QPNs and
 	 * comm ids say nothing of where they are? NULL: none does. Thread-safe. */
 	bool (*far)(void *link, const uint8_t mac[6]);

@@ -420,5 +420,6 @@ const struct urxe_link_ops urxe_link_udp_ops = {
 	.dropped = link_dropped,
 	.wait = link_wait,
 	.resolve = link_resolve,
+	.way_mtu = udp_way_mtu,
 	.now = urxe_clock_now,
 };

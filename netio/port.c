@@ -145,12 +145,19 @@ void urxe_port_wake(struct urxe_port *port)
 
 /* ---- queries ---- */
 
+uint32_t urxe_port_far_l3(struct urxe_port *port)
+{
+	if (port->ops->way_mtu)
+		return port->ops->way_mtu(&port->cfg, NULL, NULL);
+	return atomic_load(&port->far_l3);
+}
+
 void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info)
 {
 	urxe_spin_lock(&port->info_lock);
 	*info = port->info;
 	urxe_spin_unlock(&port->info_lock);
-	info->far_mtu = urxe_config_path_mtu(atomic_load(&port->far_l3));
+	info->far_mtu = urxe_config_path_mtu(urxe_port_far_l3(port));
 	if (info->far_mtu >= info->path_mtu)
 		info->far_mtu = 0;
 	info->dead = info->started && port->ops->dead && port->ops->dead(port->link);

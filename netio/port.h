@@ -34,18 +34,19 @@ struct urxe_ident;
 
 /** What a port is and can do. Valid before start unless said otherwise. */
 struct urxe_port_info {
-	char name[32];	      /* device name, "urxe0" */
-	char link[256];	      /* what the configuration names as its port */
-	char driver[64];      /* PMD or link name; "" before start */
-	uint8_t mac[6];	      /* may change at start when none was configured */
-	uint32_t l3_mtu;      /* bytes of IP packet */
-	uint32_t path_mtu;    /* 256..4096: largest RDMA payload that fits */
-	uint32_t far_mtu;     /* the same beyond the link's gateway, if it is less; else 0 */
-	uint16_t vlan;	      /* tag of every frame, or URXE_NO_VLAN */
-	bool started;	      /* urxe_port_start() succeeded */
-	bool link_up;	      /* carrier; true before start (nothing speaks against it) */
-	bool peer;	      /* the other end is a process: when it goes the link is down */
-	bool dead;	      /* the link is gone for good: nothing will ever be carried again */
+	char name[32];	   /* device name, "urxe0" */
+	char link[256];	   /* what the configuration names as its port */
+	char driver[64];   /* PMD or link name; "" before start */
+	uint8_t mac[6];	   /* may change at start when none was configured */
+	uint32_t l3_mtu;   /* bytes of IP packet */
+	uint32_t path_mtu; /* 256..4096: largest RDMA payload that fits */
+	uint32_t far_mtu; /* the same beyond the link's gateway or interfaces, if it is less; else 0
+			   */
+	uint16_t vlan;	  /* tag of every frame, or URXE_NO_VLAN */
+	bool started;	  /* urxe_port_start() succeeded */
+	bool link_up;	  /* carrier; true before start (nothing speaks against it) */
+	bool peer;	  /* the other end is a process: when it goes the link is down */
+	bool dead;	  /* the link is gone for good: nothing will ever be carried again */
 	uint32_t speed_mbps;  /* 0 when unknown */
 	unsigned lanes;	      /* 1 before start */
 	uint32_t tx_offloads; /* URXE_OFFLOAD_* in use */
@@ -149,6 +150,9 @@ void urxe_port_follow_host(struct urxe_port *port,
 				      unsigned prefix_len),
 			   void *arg);
 
+/** urxe_port_far_l3 - bytes of IP packet that go beyond the link, at most; 0: unknown, or no less
+ * than on it. */
+uint32_t urxe_port_far_l3(struct urxe_port *port);
 /** urxe_port_path_mtu - the largest RDMA payload on the way to a destination, 256..4096. */
 uint32_t urxe_port_path_mtu(struct urxe_port *port, unsigned sgid_index, const uint8_t dgid[16]);
 

@@ -12,6 +12,7 @@
 #include "netio/buf_pool.h"
 
 struct urxe_frame;
+struct urxe_port_config;
 
 /* Offset of the BTH in a frame, by family. */
 #define UDP_HEAD_V4 42
@@ -69,6 +70,15 @@ struct udp_link {
 
 /** udp_peer_mac - the MAC that stands for all other hosts: the kernel has the true ones. */
 extern const uint8_t udp_peer_mac[6];
+
+/* ---- ways (udp_mtu.c) ---- */
+
+/** udp_link_local - fe80::/10 or a group of the link: means something on an interface alone. */
+bool udp_link_local(const uint8_t a[16]);
+/** udp_interface_of - the index of the interface that has our address @addr; 0: none. */
+unsigned udp_interface_of(const uint8_t addr[16]);
+/** udp_way_mtu - way_mtu() of link.h. */
+uint32_t udp_way_mtu(const struct urxe_port_config *cfg, const uint8_t *src, const uint8_t *dst);
 
 /* ---- ICRC (udp_icrc.c) ---- */
 

@@ -8,8 +8,6 @@
 #include "netio/udp.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,28 +101,6 @@ static void change_icrcs(struct udp_link *u, const struct batch *b, const struct
 
 /* ---- what the kernel is told ---- */
 
-/* fe80::/10 means something on an interface alone: on the one that has our address. */
-static unsigned interface_of(const uint8_t addr[16])
-{
-	struct ifaddrs *list, *a;
-	unsigned index = 0;
-
-	if (getifaddrs(&list))
-		return 0;
-	for (a = list; a && !index; a = a->ifa_next) {
-		if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET6 &&
-		    !memcmp(&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr, addr, 16))
-			index = if_nametoindex(a->ifa_name);
-	}
-	freeifaddrs(list);
-	return index;
-}
-
-static bool link_local(const uint8_t a[16])
-{
-	return (a[0] == 0xfe && (a[1] & 0xc0) == 0x80) || (a[0] == 0xff && (a[1] & 15) == 2);
-}
-
 static size_t add(struct out *o, size_t at, int level, int type, const void *data, size_t len)
 {
 	struct cmsghdr *c = (struct cmsghdr *)(void *)(o->control + at);
@@ -160,8 +136,8 @@ static size_t tell_v6(struct out *o, const uint8_t *l3)
 		(struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(URXE_UDP_DPORT)};
 	memcpy(&o->to.v6.sin6_addr, l3 + 24, 16);
 	memcpy(&info.ipi6_addr, l3 + 8, 16);
-	if (link_local(l3 + 24))
-		o->to.v6.sin6_scope_id = info.ipi6_ifindex = interface_of(l3 + 8);
+	if (udp_link_local(l3 + 24))
+		o->to.v6.sin6_scope_id = info.ipi6_ifindex = udp_interface_of(l3 + 8);
 	at = add(o, 0, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
 	at = add(o, at, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
 	return add(o, at, IPPROTO_IPV6, IPV6_HOPLIMIT, &hops, sizeof(hops));

@@ -31,6 +31,7 @@ PLACES = [
     ('MTU 1500', 1500, '', None, False),
     ('MTU 1500, the other way', 1500, '', None, True),
     ('MTU 9000', 9000, '--mtu 4096', None, False),
+    ('MTU 1500, where 4096 is configured', 1500, '--mtu 4096', ('ib_write_bw', 'ib_read_bw IPv6', 'ib_send_bw -R'), False),
     ('1 % loss each way', 1500, '--drop 0.01 --seed 7', LOSSY, False),
 ]
 
