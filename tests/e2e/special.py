@@ -22,6 +22,7 @@ import gateway
 import tutorial
 import kernel_addr
 import udp
+import udp_over
 import view
 import spawn
 import frames
@@ -621,5 +622,6 @@ TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle
          'address': address, 'icmp': icmp, 'status': status,
          'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,
          'fabric_places': fabric_places.places, 'gateway': gateway.gateway, 'spawn': spawn.spawn, 'view': view.view,
-         'udp': udp.udp, 'kernel_addr': kernel_addr.kernel_addr, 'crowd': crowd.crowds, 'doctor': doctor.doctor,
+         'udp': udp.udp, 'udp_over': udp_over.udp_over, 'kernel_addr': kernel_addr.kernel_addr,
+         'crowd': crowd.crowds, 'doctor': doctor.doctor,
          'tutorial': tutorial.tutorial}

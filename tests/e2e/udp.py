@@ -38,6 +38,8 @@ PLACES = [
 
 class Hosts:
     """Two network namespaces, which go with the processes that hold them."""
+    v4, v6 = V4, V6
+    before = (), () # what starts a program on each
 
     def __init__(self, mtu):
         self.folder = tempfile.mkdtemp(prefix='urxe-udp-')
@@ -92,7 +94,7 @@ class Hosts:
         with open('%s/%s.out' % (self.folder, name), 'w') as out:
             child = subprocess.Popen(
                 ['nsenter', '--net', '--target', str(self.holders[which].pid), 'setpriv', '--reuid', str(fabric.NOBODY),
-                 '--regid', str(fabric.NOBODY), '--clear-groups', '--bounding-set=-all', fabric.TOOL, 'run', '--port', 'udp',
+                 '--regid', str(fabric.NOBODY), '--clear-groups', '--bounding-set=-all', *self.before[which], fabric.TOOL, 'run', '--port', 'udp',
                  *options, '--', 'sh', '-c', 'exec stdbuf -oL ' + command],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
                 env={**keep, **node.sanitizer_env(self.folder), **env})
@@ -114,8 +116,8 @@ class Hosts:
 def pair(hosts, row, options, server_at, timeout):
     """What is wrong, or None."""
     title, family, serve, call, want = row
-    addresses = {4: V4, 6: V6, 0: ('fe80::7%lo', 'fe80::8%lo')}[family]
-    values = {'{a}': addresses[server_at], '{b}': addresses[1 - server_at], '{4}': V4[server_at]}
+    addresses = {4: hosts.v4, 6: hosts.v6, 0: ('fe80::7%lo', 'fe80::8%lo')}[family]
+    values = {'{a}': addresses[server_at], '{b}': addresses[1 - server_at], '{4}': hosts.v4[server_at]}
     for key, value in values.items():
         serve, call = serve.replace(key, value), call.replace(key, value)
     ready = '%s/%s.ready' % (hosts.folder, title.replace(' ', '_'))
