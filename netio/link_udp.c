@@ -24,6 +24,7 @@
 #include "netio/link.h"
 #include "netio/stack.h"
 #include "netio/udp.h"
+#include "netio/udp_holder.h"
 #include "urxe/log.h"
 
 #ifndef UDP_SEGMENT
@@ -255,26 +256,49 @@ static int open_socks(struct udp_link *u, const struct urxe_port_config *cfg)
 	return ret ? ret : opened ? 0 : EAFNOSUPPORT;
 }
 
-static const char *advice(int err)
+/* Who has the port, and what is to be done. */
+static void tell_holder(char *to, size_t len)
 {
-	switch (err) {
-	case EADDRINUSE:
-		return access("/sys/module/rdma_rxe", F_OK)
-			       ? ": another program has UDP port 4791 (`ss -lunp` shows which); "
-				 "processes of one user share it through urxed"
-			       : ": another program (`ss -lunp`) or the kernel's Soft-RoCE has UDP "
-				 "port 4791: `modprobe -r rdma_rxe` frees it";
-	case EADDRNOTAVAIL:
-		return ": the kernel has no such address: udp has those of the host alone";
-	default:
-		return "";
-	}
+	struct urxe_udp_holder h;
+
+	if (!urxe_udp_holder(&h))
+		snprintf(to, len, ": another program has UDP port 4791");
+	else if (h.kernel)
+		snprintf(to, len,
+			 ": the kernel's Soft-RoCE has UDP port 4791: "
+			 "`modprobe -r rdma_rxe` frees it");
+	else if (h.pid && !strcmp(h.comm, "urxed") && h.uid == geteuid())
+		snprintf(to, len,
+			 ": urxed (process %d) has UDP port 4791, and leads those on the "
+			 "fabric outside: use that (`urxe run -- COMMAND`)",
+			 (int)h.pid);
+	else if (h.pid)
+		snprintf(to, len,
+			 ": process %d (%s, of user %s) has UDP port 4791; processes "
+			 "share it through urxed(1)",
+			 (int)h.pid, h.comm, h.user);
+	else
+		snprintf(to, len,
+			 ": a process of user %s has UDP port 4791; by urxed(1) users of a "
+			 "group share it, in a folder of theirs",
+			 h.user);
+}
+
+static void advice(int err, char *to, size_t len)
+{
+	to[0] = '\0';
+	if (err == EADDRINUSE)
+		tell_holder(to, len);
+	else if (err == EADDRNOTAVAIL)
+		snprintf(to, len,
+			 ": the kernel has no such address: udp has those of the host alone");
 }
 
 static int udp_open(void *arg, const struct urxe_port_config *cfg, const uint8_t mac[6],
 		    uint32_t l3_mtu, void **link, struct urxe_link_info *info)
 {
 	struct udp_link *u = calloc(1, sizeof(*u));
+	char what[256];
 	int ret;
 
 	if (!u)
@@ -285,8 +309,9 @@ static int udp_open(void *arg, const struct urxe_port_config *cfg, const uint8_t
 	u->pool.room = l3_mtu + ETH_LEN + IPV6_LEN;
 	ret = open_socks(u, cfg);
 	if (ret) {
+		advice(ret, what, sizeof(what));
 		urxe_err("%s: cannot start port '%s': %s%s", cfg->name, cfg->port, strerror(ret),
-			 advice(ret));
+			 what);
 		release(u);
 		return ret;
 	}

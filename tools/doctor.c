@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "netio/udp_holder.h"
 #include "tool.h"
-#include "urxe/wire.h"
 #include "view.h"
 
 const char tool_doctor_usage[] =
@@ -157,75 +157,20 @@ static void kernel_rdma(struct finding *f)
 		 : "no rdma_rxe");
 }
 
-/* Whose socket it is: the first process that has it open, of those that we may look at. */
-static pid_t holder(unsigned long inode, char comm[32])
-{
-	char want[40], link[64];
-	glob_t all = {0};
-	pid_t pid = 0;
-	FILE *f;
-
-	snprintf(want, sizeof(want), "socket:[%lu]", inode);
-	glob("/proc/[0-9]*/fd/*", GLOB_NOSORT, NULL, &all);
-	for (size_t i = 0; i < all.gl_pathc && !pid; i++) {
-		ssize_t n = readlink(all.gl_pathv[i], link, sizeof(link) - 1);
-
-		link[n > 0 ? n : 0] = '\0';
-		if (!strcmp(link, want))
-			pid = (pid_t)strtol(all.gl_pathv[i] + strlen("/proc/"), NULL, 10);
-	}
-	globfree(&all);
-	snprintf(link, sizeof(link), "/proc/%d/comm", (int)pid);
-	f = pid ? fopen(link, "re") : NULL;
-	if (!f || !fgets(comm, 32, f))
-		comm[0] = '\0';
-	comm[strcspn(comm, "\n")] = '\0';
-	if (f)
-		fclose(f);
-	return pid;
-}
-
-/* The inode of a socket at this UDP port; 0: none, or one of the kernel's, and then *@there. */
-static unsigned long udp_socket(const char *path, unsigned port, bool *there)
-{
-	FILE *f = fopen(path, "re");
-	unsigned long inode = 0;
-	char line[512];
-	unsigned local;
-
-	while (f && !*there && fgets(line, sizeof(line), f)) {
-		/* Number, both addresses, state, queues, timer, retransmits, uid, timeout, inode.
-		 */
-		if (sscanf(line, " %*u: %*[0-9A-F]:%x %*s %*s %*s %*s %*s %*s %*s %lu", &local,
-			   &inode) == 2 &&
-		    local == port)
-			*there = true;
-	}
-	if (f)
-		fclose(f);
-	return *there ? inode : 0;
-}
-
 static void roce_port(struct finding *f)
 {
-	bool there = false;
-	unsigned long inode = udp_socket("/proc/net/udp", URXE_UDP_DPORT, &there);
-	char comm[32];
-	pid_t pid;
+	struct urxe_udp_holder h;
 
-	if (!there)
-		inode = udp_socket("/proc/net/udp6", URXE_UDP_DPORT, &there);
-	pid = inode ? holder(inode, comm) : 0;
-	if (!there)
+	if (!urxe_udp_holder(&h))
 		find(f, OK, NULL, "free");
-	else if (!inode)
+	else if (h.kernel)
 		find(f, NOTE, "modprobe -r rdma_rxe",
 		     "the kernel has it: no port udp and no urxed at its addresses");
-	else if (pid)
-		find(f, !strcmp(comm, "urxed") ? OK : NOTE, "ss -ulnp sport = 4791",
-		     "process %d (%s) has it", (int)pid, comm);
+	else if (h.pid)
+		find(f, !strcmp(h.comm, "urxed") ? OK : NOTE, "ss -ulnp sport = 4791",
+		     "process %d (%s) has it", (int)h.pid, h.comm);
 	else
-		find(f, NOTE, "sudo ss -ulnp sport = 4791", "a process of another user has it");
+		find(f, NOTE, "sudo ss -ulnp sport = 4791", "a process of user %s has it", h.user);
 }
 
 static void hugepages(struct finding *f)

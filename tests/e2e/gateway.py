@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import fabric
@@ -422,6 +423,50 @@ def one_of_them_stopped(report, two, timeout):
         told(report, title, problem, two, said)
 
 
+OTHER = fabric.NOBODY - 1 # a user, and a group
+
+
+def as_user(uid):
+    return ['setpriv', '--reuid', str(uid), '--regid', str(OTHER), '--clear-groups']
+
+
+def taken(report, two):
+    """Whoever wants the port that an urxed has is told who has it, and what to do."""
+    for title, user, says in (('its own user', two.a.user, r'urxed \(process %d\) has UDP port 4791.*`urxe run -- COMMAND`'),
+                              ('another user', as_user(OTHER), r'a process of user \w+ has UDP port 4791; by urxed\(1\) users of a group')):
+        title = 'gateway: udp: taken by urxed, %s is told' % title
+        if not report.wanted(title):
+            continue
+        out = subprocess.run([*two.a.enter, *user, fabric.TOOL, 'run', '--port', 'udp', '--view', 'never', '--', 'ibv_ud_pingpong'],
+                             capture_output=True, text=True, env=two.a.environ(), timeout=60)
+        said = out.stdout + out.stderr
+        good = out.returncode and re.search(says.replace('%d', str(two.a.last.pid)), said)
+        told(report, title, None if good else 'it is not', two, said)
+
+
+def of_a_group(report, two, timeout):
+    """A user's urxed leads another user's program outside: the fabric is in a folder of a group that both are in."""
+    title = 'gateway: udp: an urxed of another user, by a group'
+    if not report.wanted(title):
+        return
+    os.kill(two.a.last.pid, signal.SIGTERM)
+    two.a.last.wait()
+    with tempfile.TemporaryDirectory(prefix='urxe-group-') as top:
+        os.chmod(top, 0o755)
+        meet = top + '/meet'
+        os.mkdir(meet)
+        os.chown(meet, fabric.NOBODY, OTHER)
+        os.chmod(meet, 0o2770)
+        two.a.last = two.a.urxed('shared', as_user(fabric.NOBODY), '--port', 'udp', '--fabric', meet)
+        problem, said = 'urxed does not start', two.a.said('shared')
+        if two.a.last:
+            mine, two.a.user = two.a.user, as_user(OTHER)
+            pair = Pair(two.b, two.a, PAIRS[0], two.b.v4, 7851, ['--port', 'fabric,dir=' + meet])
+            problem, said = run([pair], timeout)
+            two.a.user = mine
+    told(report, title, problem, two, said)
+
+
 def without(report, two, timeout):
     """Nobody leads outside: the program is told at once, and its log says what to do."""
     title = 'gateway: without one a connection fails, and the log says what to do'
@@ -488,6 +533,8 @@ def gateway(report, kind, _why_not):
             restarted(report, two, timeout)
             all_pairs(report, two, timeout)
             one_of_them_stopped(report, two, timeout)
+            taken(report, two)
+            of_a_group(report, two, timeout)
         else:
             told(report, 'gateway: udp: urxed starts', 'it does not', two)
     own_addresses(report, timeout)
