@@ -240,6 +240,7 @@ URXE_CMA_API int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, 
 	errno = 0;
 	err = info_errno(rdma_getaddrinfo(node, service, hints, &info));
 	urxe_cma_hold();
+	urxe_cma_looks(to_cma_id(id));
 	ret = end_info(to_cma_id(id), info);
 	return urxe_cma_end_wait(id, err ? err : ret);
 }

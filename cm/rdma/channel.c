@@ -3,7 +3,8 @@
  * Event channels. The descriptor, an eventfd, is readable while events wait: it holds a token from
  * the first event queued until the last is taken, however many there are. A thread that waits for
  * events drives the device for a moment, and then sleeps in read(): it takes the token before it
- * looks, and puts it back when there is more.
+ * looks, and puts it back when there is more. What such a thread, or a synchronous call, finds
+ * before it sleeps, it takes at once, with no token in between.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +21,8 @@
 #include "cm/rdma/cma.h"
 #include "provider/gsi.h"
 
-pthread_cond_t urxe_cma_acked = PTHREAD_COND_INITIALIZER;
-
-#define WARN_AFTER_S 1	     /* that rdma_destroy_id() waits for events to be acked */
-#define DRIVE_NS     200000u /* some round trips, and what the peer's application does in between */
-#define YIELD_AFTER  256     /* turns that found nothing: the peer may share the core */
-
-static void set_token(struct urxe_cma_channel *ch);
+#define DRIVE_NS    200000u /* some round trips, and what the peer's application does in between */
+#define YIELD_AFTER 256	    /* turns that found nothing: the peer may share the core */
 
 /* Those that are not destroyed. Guarded by urxe_cma_lock. */
 static CDS_LIST_HEAD(living);
@@ -35,7 +31,7 @@ static CDS_LIST_HEAD(living);
  * A descriptor that parent and child share has one token for both. So in the child a channel that
  * it may use gets another one under the same number; the parent's others are not read there.
  */
-static void renew(struct urxe_cma_channel *ch)
+static void renew(struct urxe_cma_channel *ch) URXE_REQUIRES(urxe_cma_lock)
 {
 	int fd = eventfd(0, EFD_CLOEXEC), flags = fcntl(ch->channel.fd, F_GETFL);
 	struct stat old, new;
@@ -47,16 +43,56 @@ static void renew(struct urxe_cma_channel *ch)
 		fcntl(ch->channel.fd, F_SETFL, flags & O_NONBLOCK);
 		ch->token = false;
 		ch->readers = ch->drivers = ch->sleepers = 0;
-		set_token(ch);
+		urxe_cma_set_token(ch);
 	}
 	if (fd >= 0)
 		close(fd);
 }
 
-static void forked(bool begun)
+/*
+ * Descriptors for channels to come. Who makes connections one after the other, each id with a
+ * channel of its own, waits for peers in between: that is when the next descriptor is made. There
+ * are never more than channels have been freed. Those are closed, and not used once more: they may
+ * be in the application's epoll sets. Guarded by urxe_cma_lock, but for a look at @wanted.
+ */
+#define STOCK 4
+static struct {
+	int fds[STOCK];
+	unsigned n;
+	atomic_uint wanted;
+} stock;
+
+static void restock(void)
+{
+	int fd;
+
+	if (!atomic_load_explicit(&stock.wanted, memory_order_relaxed))
+		return;
+	fd = eventfd(0, EFD_CLOEXEC);
+	urxe_cma_hold();
+	if (fd >= 0 && stock.wanted && stock.n < STOCK) {
+		stock.fds[stock.n++] = fd;
+		fd = -1;
+	}
+	stock.wanted -= !!stock.wanted;
+	urxe_cma_release();
+	if (fd >= 0)
+		close(fd);
+}
+
+/* In a child: they are the parent's. */
+static void drop_stock(void)
+{
+	while (stock.n)
+		close(stock.fds[--stock.n]);
+	atomic_store(&stock.wanted, 0);
+}
+
+static void forked(bool begun) URXE_REQUIRES(urxe_cma_lock)
 {
 	struct urxe_cma_channel *ch;
 
+	drop_stock();
 	pthread_cond_init(&urxe_cma_acked, NULL);
 	if (begun) {
 		CDS_INIT_LIST_HEAD(&living);
@@ -74,7 +110,11 @@ struct urxe_cma_channel *urxe_cma_channel_create(void)
 
 	if (!ch)
 		return NULL;
-	ch->channel.fd = eventfd(0, EFD_CLOEXEC);
+	urxe_cma_hold();
+	ch->channel.fd = stock.n ? stock.fds[--stock.n] : -1;
+	urxe_cma_release();
+	if (ch->channel.fd < 0)
+		ch->channel.fd = eventfd(0, EFD_CLOEXEC);
 	if (ch->channel.fd < 0) {
 		free(ch);
 		return NULL;
@@ -97,6 +137,8 @@ void urxe_cma_channel_free(struct urxe_cma_channel *ch)
 {
 	urxe_cma_hold();
 	cds_list_del(&ch->entry);
+	if (stock.n + atomic_load(&stock.wanted) < STOCK)
+		atomic_fetch_add(&stock.wanted, 1);
 	urxe_cma_release();
 	close(ch->channel.fd);
 	free(ch);
@@ -207,7 +249,7 @@ static void sleeper_cancelled(void *arg)
  * Locked. Make the descriptor readable, or not, as it should be. A token that a sleeper has read
  * and not yet accounted for counts as there: the sleeper looks next. A driver looks next, too.
  */
-static void set_token(struct urxe_cma_channel *ch)
+void urxe_cma_set_token(struct urxe_cma_channel *ch)
 {
 	bool ready = !cds_list_empty(&ch->events);
 	uint64_t v;
@@ -224,35 +266,57 @@ static void set_token(struct urxe_cma_channel *ch)
 	}
 }
 
+/* O_NONBLOCK is the application's to set, and looked at when it is worth a system call. */
+static bool blocks(struct urxe_cma_channel *ch)
+{
+	bool nonblock = fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK;
+
+	atomic_store_explicit(&ch->nonblock, nonblock, memory_order_relaxed);
+	return !nonblock;
+}
+
+/* Turns, until there is an event, for as long as that is worth it. */
+static void take_turns(struct urxe_cma_channel *ch, const struct urxe_cma_drive *d, bool block)
+{
+	uint64_t until = d->n && block ? urxe_gsi_now(d->verbs[0]) + DRIVE_NS : 0;
+	unsigned turns = 0, idle = 0;
+
+	do {
+		if (urxe_cma_drive_turn(d))
+			idle = 0;
+		else if (++idle == 1)
+			restock();
+		else if (idle >= YIELD_AFTER)
+			sched_yield();
+		if (++turns == YIELD_AFTER && !blocks(ch))
+			return;
+	} while (!atomic_load(&ch->ready) && until && urxe_gsi_now(d->verbs[0]) < until);
+}
+
 /*
  * The waiting thread drives the device for as long as an answer takes when all goes well: the
- * service thread, and waking us, would take longer. True: there is something to look at.
+ * service thread, and waking us, would take longer. True: there is something to look at, and the
+ * thread is among the drivers until it has looked, so that what it takes needs no token.
  */
 static bool drive(struct urxe_cma_channel *ch)
 {
-	bool nonblock = fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK;
+	/* Mostly what it was. */
+	bool block = !atomic_load_explicit(&ch->nonblock, memory_order_relaxed) || blocks(ch);
 	struct urxe_cma_drive d;
-	unsigned idle = 0;
-	uint64_t until;
 	bool ready;
 
 	urxe_cma_hold();
 	urxe_cma_drive_begin(&d);
 	ch->drivers++;
-	set_token(ch);
+	urxe_cma_set_token(ch);
 	urxe_cma_release();
-	until = d.n && !nonblock ? urxe_gsi_now(d.verbs[0]) + DRIVE_NS : 0;
-	do {
-		if (urxe_cma_drive_turn(&d))
-			idle = 0;
-		else if (++idle >= YIELD_AFTER)
-			sched_yield();
-	} while (!atomic_load(&ch->ready) && until && urxe_gsi_now(d.verbs[0]) < until);
+	take_turns(ch, &d, block);
 	urxe_cma_hold();
-	ch->drivers--;
-	set_token(ch);
 	ready = atomic_load(&ch->ready) || ch->dead;
-	ch->sleepers += !ready;
+	if (!ready) {
+		ch->drivers--;
+		ch->sleepers++;
+	}
 	urxe_cma_release();
 	urxe_cma_drive_end(&d, !ready);
 	return ready;
@@ -277,103 +341,25 @@ static int sleep_for_token(struct urxe_cma_channel *ch)
 	return err;
 }
 
-/* Wait for events, as one of the channel's readers. 0 when it is worth looking, or an errno. */
-static int wait_events(struct urxe_cma_channel *ch)
+/*
+ * Wait for events, as one of the channel's readers. 0 when it is worth looking, or an errno.
+ * @drives: among the channel's drivers until then.
+ */
+static int wait_events(struct urxe_cma_channel *ch, bool *drives)
 {
 	int old, err = 0;
-	bool dead, ready;
+	bool dead;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-	ready = drive(ch);
+	*drives = drive(ch);
 	pthread_setcancelstate(old, &old);
-	if (!ready)
+	if (!*drives)
 		err = sleep_for_token(ch);
 	urxe_cma_hold();
 	reader_out(ch);
 	dead = ch->dead;
 	urxe_cma_release();
 	return dead ? 0 : err;
-}
-
-/*
- * Somebody waits for an event, and for ever when it does not come. So an id has some in stock from
- * the beginning, and what was acknowledged fills it up again.
- */
-static void put_in_stock(struct urxe_cma_id *id, struct urxe_cma_event *ev)
-{
-	cds_list_add(&ev->entry, &id->stock);
-	id->stocked++;
-}
-
-static struct urxe_cma_event *take_from_stock(struct urxe_cma_id *id)
-{
-	struct urxe_cma_event *ev;
-
-	if (!id->stocked)
-		return NULL;
-	ev = cds_list_first_entry(&id->stock, struct urxe_cma_event, entry);
-	cds_list_del(&ev->entry);
-	id->stocked--;
-	memset(ev, 0, sizeof(*ev));
-	return ev;
-}
-
-int urxe_cma_stock(struct urxe_cma_id *id, unsigned n)
-{
-	for (; n; n--) {
-		struct urxe_cma_event *ev = calloc(1, sizeof(*ev));
-
-		if (!ev)
-			return ENOMEM;
-		put_in_stock(id, ev);
-		id->stock_size++;
-	}
-	return 0;
-}
-
-void urxe_cma_stock_free(struct urxe_cma_id *id)
-{
-	struct urxe_cma_event *ev;
-
-	while ((ev = take_from_stock(id)))
-		free(ev);
-}
-
-/* Locked; on no list. */
-static void event_free(struct urxe_cma_event *ev)
-{
-	if (ev->owner->stocked < ev->owner->stock_size)
-		put_in_stock(ev->owner, ev);
-	else
-		free(ev);
-}
-
-struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
-					  int status)
-{
-	struct urxe_cma_event *ev = calloc(1, sizeof(*ev));
-
-	if (!ev)
-		ev = take_from_stock(id);
-	if (!ev) {
-		urxe_err("rdma_cm: out of memory: %s is lost", rdma_event_str(type));
-		return NULL;
-	}
-	ev->owner = id;
-	ev->event.id = &id->id;
-	ev->event.event = type;
-	ev->event.status = status;
-	return ev;
-}
-
-void urxe_cma_event_data(struct urxe_cma_event *ev, const void **data, uint8_t *data_len,
-			 const void *src, uint8_t len)
-{
-	if (!src || !len)
-		return;
-	memcpy(ev->private_data, src, len);
-	*data = ev->private_data;
-	*data_len = len;
 }
 
 void urxe_cma_event_post(struct urxe_cma_event *ev)
@@ -391,21 +377,7 @@ void urxe_cma_event_post(struct urxe_cma_event *ev)
 	 */
 	if (ch->token && !ch->dead && !ch->drivers && !ch->sleepers)
 		write_token(ch);
-	set_token(ch);
-}
-
-static void unqueue(struct urxe_cma_event *ev)
-{
-	cds_list_del(&ev->entry);
-	cds_list_del(&ev->own);
-}
-
-void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int status)
-{
-	struct urxe_cma_event *ev = urxe_cma_event_new(id, type, status);
-
-	if (ev)
-		urxe_cma_event_post(ev);
+	urxe_cma_set_token(ch);
 }
 
 void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
@@ -417,75 +389,8 @@ void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
 		cds_list_del(&ev->entry);
 		cds_list_add_tail(&ev->entry, &to->events);
 	}
-	set_token(from);
-	set_token(to);
-}
-
-void urxe_cma_events_purge(struct urxe_cma_id *id, struct cds_list_head *orphans)
-{
-	struct urxe_cma_event *ev, *next;
-
-	cds_list_for_each_entry_safe (ev, next, &id->events, own) {
-		unqueue(ev);
-		if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-			struct urxe_cma_id *child = to_cma_id(ev->event.id);
-
-			cds_list_del(&child->all);
-			cds_list_add_tail(&child->all, orphans);
-		}
-		event_free(ev);
-	}
-	set_token(id->channel);
-}
-
-void urxe_cma_events_purge_mcast(const struct urxe_cma_mcast *mc)
-{
-	struct urxe_cma_event *ev, *next;
-
-	cds_list_for_each_entry_safe (ev, next, &mc->id->events, own) {
-		if (ev->mcast != mc)
-			continue;
-		unqueue(ev);
-		event_free(ev);
-	}
-	set_token(mc->id->channel);
-}
-
-/* The field's favourite question is why rdma_destroy_id() hangs: it waits for these events. */
-static void warn_unacked(const struct urxe_cma_id *id, const struct urxe_cma_mcast *mc,
-			 const char *call) URXE_REQUIRES(urxe_cma_lock)
-{
-	char local[URXE_REPORT_ADDR_LEN], peer[URXE_REPORT_ADDR_LEN], names[256] = "";
-	const struct urxe_cma_event *ev;
-	size_t len = 0;
-
-	urxe_cma_addr_print(&id->id.route.addr.src_addr, &id->sgid, local);
-	urxe_cma_addr_print(&id->id.route.addr.dst_addr, &id->dgid, peer);
-	cds_list_for_each_entry (ev, &id->taken, own) {
-		if ((mc && ev->mcast != mc) || len >= sizeof(names))
-			continue;
-		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", len ? ", " : "",
-					rdma_event_str(ev->event.event));
-	}
-	urxe_warn("%s waits for rdma_ack_cm_event(): id %p, %s to %s has %u unacked: %s", call,
-		  (const void *)&id->id, local, peer, mc ? mc->events_out : id->events_out, names);
-}
-
-void urxe_cma_wait(const struct urxe_cma_id *id, const struct urxe_cma_mcast *mc, const char *call)
-{
-	const unsigned *out = mc ? &mc->events_out : &id->events_out;
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += WARN_AFTER_S;
-	while (*out) {
-		if (urxe_mutex_timedwait(&urxe_cma_lock, &urxe_cma_acked, &until) && *out)
-			break;
-	}
-	if (*out)
-		warn_unacked(id, mc, call);
-	while (*out)
-		urxe_mutex_wait(&urxe_cma_lock, &urxe_cma_acked);
+	urxe_cma_set_token(from);
+	urxe_cma_set_token(to);
 }
 
 /* Locked. Take the first event off the channel; NULL when there is none. */
@@ -496,7 +401,7 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch) URXE_REQUIRES(ur
 	if (cds_list_empty(&ch->events))
 		return NULL;
 	ev = cds_list_first_entry(&ch->events, struct urxe_cma_event, entry);
-	unqueue(ev);
+	urxe_cma_event_unqueue(ev);
 	cds_list_add_tail(&ev->own, &ev->owner->taken);
 	ev->owner->events_out++;
 	if (ev->event.event == RDMA_CM_EVENT_DISCONNECTED)
@@ -516,24 +421,6 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch) URXE_REQUIRES(ur
 		}
 	}
 	return ev;
-}
-
-void urxe_cma_ack(struct urxe_cma_event *ev)
-{
-	cds_list_del(&ev->own);
-	ev->owner->events_out--;
-	if (ev->mcast)
-		ev->mcast->events_out--;
-	event_free(ev);
-	pthread_cond_broadcast(&urxe_cma_acked);
-}
-
-static void ack(struct urxe_cma_event *ev)
-{
-	urxe_cma_hold();
-	if (ev->owner->life == urxe_cma_life())
-		urxe_cma_ack(ev);
-	urxe_cma_release();
 }
 
 /* A request to a synchronous listener: the new id gets a channel of its own. */
@@ -560,11 +447,25 @@ static int give_channel(struct urxe_cma_event *ev)
 	return 0;
 }
 
+/* A request that cannot have what it needs was rejected; the caller gets the reason. */
+static int hand_out(struct urxe_cma_event *ev, struct rdma_cm_event **event)
+{
+	int err = give_channel(ev);
+
+	if (err) {
+		rdma_ack_cm_event(&ev->event);
+		errno = err;
+		return -1;
+	}
+	*event = &ev->event;
+	return 0;
+}
+
 URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct urxe_cma_channel *ch;
 	struct urxe_cma_event *ev = NULL;
-	bool dead;
+	bool dead, drives = false;
 	int err;
 
 	if (!channel || !event)
@@ -581,70 +482,26 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 		}
 		dead = ch->dead;
 		ev = dead ? NULL : take(ch);
+		ch->drivers -= drives;
 		if (ev)
-			set_token(ch);
+			urxe_cma_set_token(ch);
 		ch->readers += !ev && !dead;
 		urxe_cma_leave();
 		if (dead)
 			return stay();
-		err = ev ? 0 : wait_events(ch);
+		err = ev ? 0 : wait_events(ch, &drives);
 		if (err)
 			return urxe_cma_ret(err);
 	}
-	/* A request that cannot have what it needs was rejected; the caller gets the reason. */
-	err = give_channel(ev);
-	if (err) {
-		ack(ev);
-		return urxe_cma_ret(err);
-	}
-	*event = &ev->event;
-	return 0;
+	return hand_out(ev, event);
 }
 
-URXE_CMA_API int rdma_ack_cm_event(struct rdma_cm_event *event)
+/* The event that a call has waited for: the id keeps it. */
+static int completed(struct rdma_cm_id *id, struct rdma_cm_event *ev)
 {
-	if (!event)
-		return urxe_cma_ret(EINVAL);
-	ack(caa_container_of(event, struct urxe_cma_event, event));
-	return 0;
-}
+	int status = ev->status;
 
-static int write_event(struct urxe_cma_id *id, int status, uint64_t arg)
-	URXE_REQUIRES(urxe_cma_lock)
-{
-	struct urxe_cma_event *ev = urxe_cma_event_new(id, URXE_CMA_EVENT_USER, status);
-
-	if (!ev)
-		return ENOMEM;
-	/* A member of the union in later headers. */
-	memcpy(&ev->event.param, &arg, sizeof(arg));
-	urxe_cma_event_post(ev);
-	return 0;
-}
-
-URXE_CMA_API int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event,
-				     int status, uint64_t arg)
-{
-	int err = urxe_cma_begin(event == URXE_CMA_EVENT_USER ? id : NULL);
-
-	if (!err)
-		err = urxe_cma_end(write_event(to_cma_id(id), status, arg));
-	return urxe_cma_ret(err);
-}
-
-int urxe_cma_complete(struct rdma_cm_id *id)
-{
-	struct rdma_cm_event *ev = NULL;
-	int status;
-
-	if (id->event) {
-		rdma_ack_cm_event(id->event);
-		id->event = NULL;
-	}
-	if (rdma_get_cm_event(id->channel, &ev) || !ev)
-		return -1;
 	id->event = ev;
-	status = ev->status;
 	/* Not what the call waits for, whatever it is. */
 	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		status = ENODEV;
@@ -655,23 +512,51 @@ int urxe_cma_complete(struct rdma_cm_id *id)
 	return urxe_cma_ret(status < 0 ? -status : status);
 }
 
-URXE_CMA_API const char *rdma_event_str(enum rdma_cm_event_type event)
+int urxe_cma_complete(struct rdma_cm_id *id)
 {
-#define NAME(x)	 [RDMA_CM_EVENT_##x] = "RDMA_CM_EVENT_" #x
-#define LATER(x) [URXE_CMA_EVENT_##x] = "RDMA_CM_EVENT_" #x
-	static const char *const names[] = {
-		NAME(ADDR_RESOLVED),  NAME(ADDR_ERROR),		NAME(ROUTE_RESOLVED),
-		NAME(ROUTE_ERROR),    NAME(CONNECT_REQUEST),	NAME(CONNECT_RESPONSE),
-		NAME(CONNECT_ERROR),  NAME(UNREACHABLE),	NAME(REJECTED),
-		NAME(ESTABLISHED),    NAME(DISCONNECTED),	NAME(DEVICE_REMOVAL),
-		NAME(MULTICAST_JOIN), NAME(MULTICAST_ERROR),	NAME(ADDR_CHANGE),
-		NAME(TIMEWAIT_EXIT),  LATER(ADDRINFO_RESOLVED), LATER(ADDRINFO_ERROR),
-		LATER(USER),
-	};
-#undef LATER
-#undef NAME
+	struct rdma_cm_event *ev = NULL;
 
-	if ((unsigned)event >= sizeof(names) / sizeof(names[0]) || !names[event])
-		return "UNKNOWN EVENT";
-	return names[event];
+	if (id->event) {
+		rdma_ack_cm_event(id->event);
+		id->event = NULL;
+	}
+	return rdma_get_cm_event(id->channel, &ev) || !ev ? -1 : completed(id, ev);
+}
+
+int urxe_cma_begin_wait(const struct rdma_cm_id *id)
+{
+	int err = urxe_cma_begin(id);
+
+	if (!err)
+		urxe_cma_looks(caa_container_of(id, struct urxe_cma_id, id));
+	return err;
+}
+
+void urxe_cma_looks(const struct urxe_cma_id *id)
+{
+	if (id->sync)
+		id->channel->drivers++;
+}
+
+int urxe_cma_end_wait(struct rdma_cm_id *id, int err)
+{
+	struct urxe_cma_id *p = to_cma_id(id);
+	bool wait = !err && p->sync;
+	struct urxe_cma_event *ev = NULL;
+	struct rdma_cm_event *event = NULL;
+
+	if (wait && !cds_list_empty(&p->channel->events)) {
+		if (id->event)
+			urxe_cma_ack(caa_container_of(id->event, struct urxe_cma_event, event));
+		id->event = NULL;
+		ev = take(p->channel);
+	}
+	if (p->sync) {
+		p->channel->drivers--;
+		urxe_cma_set_token(p->channel);
+	}
+	urxe_cma_release();
+	if (ev)
+		return hand_out(ev, &event) ? -1 : completed(id, event);
+	return wait ? urxe_cma_complete(id) : urxe_cma_ret(err);
 }

@@ -76,8 +76,9 @@ struct urxe_cma_channel {
 	atomic_bool ready;		   /* there are events */
 	bool token;			   /* readable, or a sleeper has read that and looks next */
 	unsigned readers;		   /* in rdma_get_cm_event(): */
-	unsigned drivers;		   /* they drive, look next, and need no token */
+	unsigned drivers;		   /* they drive, or look next, and need no token */
 	unsigned sleepers;		   /* they are in read(), or close to it */
+	atomic_bool nonblock;		   /* O_NONBLOCK, when last looked at */
 	bool dead;			   /* destroyed by the application */
 	struct cds_list_head entry;	   /* among the living, or the dead */
 	unsigned life;			   /* urxe_cma_life() of its making */
@@ -222,12 +223,16 @@ int urxe_cma_ret(int err);
 int urxe_cma_begin(const struct rdma_cm_id *id) URXE_TRY_ACQUIRE(0, urxe_cma_lock);
 int urxe_cma_end(int err) URXE_RELEASE(urxe_cma_lock);
 /**
- * urxe_cma_end_wait - the same for a call whose answer is an event, with the call's result
+ * urxe_cma_begin_wait, urxe_cma_end_wait - the same for a call whose answer is an event; the end
+ * with the call's result
  *
- * A synchronous id waits for the event. Any other is not looked at again: a thread that took the
- * event may have destroyed it.
+ * A synchronous id waits for the event; what comes in between needs no token in its channel. Any
+ * other id is not looked at again: a thread that took the event may have destroyed it.
  */
+int urxe_cma_begin_wait(const struct rdma_cm_id *id) URXE_TRY_ACQUIRE(0, urxe_cma_lock);
 int urxe_cma_end_wait(struct rdma_cm_id *id, int err) URXE_RELEASE(urxe_cma_lock);
+/** urxe_cma_looks - makes urxe_cma_hold() the beginning of a call that urxe_cma_end_wait() ends. */
+void urxe_cma_looks(const struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- devices.c: what befalls the devices under the ids ---- */
 
@@ -236,13 +241,25 @@ extern const struct urxe_device_client urxe_cma_client;
 
 /* ---- channel.c ---- */
 
-/** signalled when an event was acked */
-extern pthread_cond_t urxe_cma_acked;
-
 struct urxe_cma_channel *urxe_cma_channel_create(void);
 void urxe_cma_channel_free(struct urxe_cma_channel *ch);
 /** urxe_cma_channel_check - EIO: it is a parent process's. Locked. */
 int urxe_cma_channel_check(const struct urxe_cma_channel *ch) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_set_token - make the descriptor readable, or not, as it should be. Locked. */
+void urxe_cma_set_token(struct urxe_cma_channel *ch) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_event_post - queue it on its owner's channel. Locked. */
+void urxe_cma_event_post(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_events_move - pending events of @id go to another channel. Locked. */
+void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
+	URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_complete - a synchronous id waits for its next event and keeps it. Not locked. */
+int urxe_cma_complete(struct rdma_cm_id *id) URXE_EXCLUDES(urxe_cma_lock);
+
+/* ---- event.c ---- */
+
+/** signalled when an event was acked */
+extern pthread_cond_t urxe_cma_acked;
+
 /** Events that an id has in stock: as many as come with nobody acknowledging one. */
 #define URXE_CMA_STOCK 3
 /** urxe_cma_stock - @n events more in stock for @id. 0 or ENOMEM. Locked, unless the id is new. */
@@ -256,13 +273,10 @@ struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_e
 /** urxe_cma_event_data - private data of the event: a copy. */
 void urxe_cma_event_data(struct urxe_cma_event *ev, const void **data, uint8_t *data_len,
 			 const void *src, uint8_t len);
-/** urxe_cma_event_post - queue it on its owner's channel. Locked. */
-void urxe_cma_event_post(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_event_unqueue - off its channel and its owner's list. Locked. */
+void urxe_cma_event_unqueue(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_tell - an event without parameters. Locked. */
 void urxe_cma_tell(struct urxe_cma_id *id, enum rdma_cm_event_type type, int status)
-	URXE_REQUIRES(urxe_cma_lock);
-/** urxe_cma_events_move - pending events of @id go to another channel. Locked. */
-void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_events_purge - forget pending events of @id; requests among them are put in @orphans.
  */
@@ -280,8 +294,6 @@ void urxe_cma_wait(const struct urxe_cma_id *id, const struct urxe_cma_mcast *mc
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_ack - the application has done with an event that it took: free it. Locked. */
 void urxe_cma_ack(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
-/** urxe_cma_complete - a synchronous id waits for its next event and keeps it. Not locked. */
-int urxe_cma_complete(struct rdma_cm_id *id) URXE_EXCLUDES(urxe_cma_lock);
 
 /* ---- addr.c ---- */
 

@@ -181,7 +181,7 @@ static int start_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p
 URXE_CMA_API int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct urxe_cma_id *p = to_cma_id(id);
-	int err = urxe_cma_begin(id);
+	int err = urxe_cma_begin_wait(id);
 
 	if (err)
 		return urxe_cma_ret(err);
@@ -269,6 +269,7 @@ URXE_CMA_API int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn
 	/* To a datagram's request the answer is all: no event follows. */
 	if (p->id.qp_type == IBV_QPT_UD)
 		return urxe_cma_ret(urxe_cma_end(urxe_cma_sidr_accept(p, conn_param)));
+	urxe_cma_looks(p);
 	return urxe_cma_end_wait(id, start_accept(p, conn_param));
 }
 

@@ -40,14 +40,6 @@ int urxe_cma_end(int err)
 	return err;
 }
 
-int urxe_cma_end_wait(struct rdma_cm_id *id, int err)
-{
-	bool wait = !err && to_cma_id(id)->sync;
-
-	urxe_cma_release();
-	return wait ? urxe_cma_complete(id) : urxe_cma_ret(err);
-}
-
 struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 				    enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {

@@ -140,7 +140,7 @@ static int join(struct urxe_cma_id *id, const struct join *j) URXE_REQUIRES(urxe
 
 static int join_multicast(struct rdma_cm_id *id, const struct join *j)
 {
-	int err = urxe_cma_begin(urxe_cma_addr_len(j->addr) ? id : NULL);
+	int err = urxe_cma_begin_wait(urxe_cma_addr_len(j->addr) ? id : NULL);
 
 	if (err)
 		return urxe_cma_ret(err);

@@ -231,7 +231,7 @@ URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_a
 
 	if (!urxe_cma_addr_len(dst_addr) || (src_addr && !urxe_cma_addr_len(src_addr)))
 		return urxe_cma_ret(EINVAL);
-	err = urxe_cma_begin(id);
+	err = urxe_cma_begin_wait(id);
 	if (err)
 		return urxe_cma_ret(err);
 	return urxe_cma_end_wait(id, resolve(to_cma_id(id), src_addr, dst_addr, timeout_ms));
@@ -251,7 +251,7 @@ static int resolve_route(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 
 URXE_CMA_API int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
-	int err = urxe_cma_begin(id);
+	int err = urxe_cma_begin_wait(id);
 
 	if (err)
 		return urxe_cma_ret(err);
