@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The state of a kernel interface (kernel_if.h), by the ioctls of netdevice(7) and ethtool. */
 #include <errno.h>
-#include <string.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -79,4 +82,49 @@ bool urxe_kernel_if_up(unsigned ifindex, int *err)
 	*err = ask(fd, ifindex, SIOCGIFFLAGS, &ifr);
 	close(fd);
 	return *err || (ifr.ifr_flags & IFF_UP && ifr.ifr_flags & IFF_RUNNING);
+}
+
+/* Who sends to an address of the kernel's does so from that address. */
+static bool is_kernels(const uint8_t gid[16], bool ipv4)
+{
+	union {
+		struct sockaddr_in sin;
+		struct sockaddr_in6 sin6;
+	} to = {{0}}, from = {{0}};
+	socklen_t len = ipv4 ? sizeof(to.sin) : sizeof(to.sin6);
+	int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool own;
+
+	if (ipv4) {
+		to.sin.sin_family = AF_INET;
+		to.sin.sin_port = htons(9);
+		memcpy(&to.sin.sin_addr, gid + 12, 4);
+	} else {
+		to.sin6.sin6_family = AF_INET6;
+		to.sin6.sin6_port = htons(9);
+		memcpy(&to.sin6.sin6_addr, gid, 16);
+	}
+	own = fd >= 0 && !connect(fd, (struct sockaddr *)&to, len) &&
+	      !getsockname(fd, (struct sockaddr *)&from, &len) &&
+	      (ipv4 ? !memcmp(&from.sin.sin_addr, &to.sin.sin_addr, 4)
+		    : !memcmp(&from.sin6.sin6_addr, &to.sin6.sin6_addr, 16));
+	if (fd >= 0)
+		close(fd);
+	return own;
+}
+
+bool urxe_kernel_if_forwards(const char *name, const uint8_t gid[16], bool ipv4)
+{
+	char path[96], value = '0';
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv%c/conf/%.16s/forwarding", ipv4 ? '4' : '6',
+		 name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, &value, 1) != 1)
+		value = '0';
+	close(fd);
+	return value != '0' && !is_kernels(gid, ipv4);
 }

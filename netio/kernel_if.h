@@ -27,4 +27,10 @@ int urxe_kernel_if_query(unsigned ifindex, struct urxe_kernel_if *info);
  * 0 or errno: then it is taken to be up. Thread-safe. */
 bool urxe_kernel_if_up(unsigned ifindex, int *err);
 
+/**
+ * urxe_kernel_if_forwards - does the kernel pass on what comes to interface @name for the address
+ * @gid (@ipv4: a mapped one), which is not its own? False also when it cannot be told. Thread-safe.
+ */
+bool urxe_kernel_if_forwards(const char *name, const uint8_t gid[16], bool ipv4);
+
 #endif

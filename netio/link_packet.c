@@ -463,6 +463,24 @@ static int claim_addresses(struct packet_link *p, const struct urxe_port_config 
 	return 0;
 }
 
+/* Who routes sends a frame for our address on, perhaps to us again, until its TTL ends. */
+static void warn_of_router(const struct urxe_port_config *cfg, const char *iface)
+{
+	char addr[64];
+
+	for (unsigned i = 0; i < cfg->num_ips; i++) {
+		const uint8_t *gid = cfg->ips[i].gid;
+
+		if (!urxe_kernel_if_forwards(iface, gid, cfg->ips[i].ipv4))
+			continue;
+		urxe_warn("%s: the kernel forwards what comes to %s for %s, which makes copies of "
+			  "it: sysctl -w net.ipv%c.conf.%s.forwarding=0",
+			  cfg->name, iface, urxe_gid_print(gid, addr, sizeof(addr)),
+			  cfg->ips[i].ipv4 ? '4' : '6', iface);
+		return;
+	}
+}
+
 static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint32_t l3_mtu,
 		 struct urxe_link_info *info, char *err, size_t errlen)
 {
@@ -483,6 +501,8 @@ static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint
 	if (p->event_fd < 0)
 		return errno;
 	p->foreign_mac = cfg->has_mac && memcmp(cfg->mac, kif.mac, 6);
+	if (!p->foreign_mac)
+		warn_of_router(cfg, args.iface);
 	memcpy(p->mac, cfg->has_mac ? cfg->mac : kif.mac, 6);
 	ret = set_filter(p, false);
 	if (!ret)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "netio/host.h"
+#include "netio/kernel_if.h"
 
 static bool own_network;
 static struct urxe_host *host;
@@ -220,4 +221,23 @@ static void port_follows(void)
 	urxe_host_close(host);
 }
 
-URXE_TEST_MAIN("netio_host", T(loopback_alone), T(order), T(changes), T(port_follows))
+/* Who routes makes copies of what is for an address of ours. */
+static void router(void)
+{
+	static const char switch_file[] = "/proc/sys/net/ipv4/conf/lo/forwarding";
+	const uint8_t ours[16] = {[10] = 0xff, 0xff, 10, 1, 2, 3};
+	const uint8_t kernels[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
+
+	if (!own_network)
+		return;
+	ip("link set lo up");
+	put_file(switch_file, "1");
+	CU_ASSERT_TRUE(urxe_kernel_if_forwards("lo", ours, true));
+	CU_ASSERT_FALSE(urxe_kernel_if_forwards("lo", kernels, true));
+	put_file(switch_file, "0");
+	CU_ASSERT_FALSE(urxe_kernel_if_forwards("lo", ours, true));
+	CU_ASSERT_FALSE(urxe_kernel_if_forwards("nosuch0", ours, true));
+	ip("link set lo down");
+}
+
+URXE_TEST_MAIN("netio_host", T(router), T(loopback_alone), T(order), T(changes), T(port_follows))

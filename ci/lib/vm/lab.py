@@ -46,6 +46,8 @@ def net_up(mtu):
     # va is urxe's: the kernel is not to answer there.
     for iface in ('va', 'vb'):
         write('/proc/sys/net/ipv6/conf/%s/disable_ipv6' % iface, '1')
+        # Where containers are run, new namespaces forward: from va to br0, back to va, until the TTL ends.
+        write('/proc/sys/net/ipv4/conf/%s/forwarding' % iface, '0')
     run('ip', 'link', 'set', 'va', 'arp', 'off')
     run('ip', 'link', 'set', 'vb', 'master', 'br0')
     for iface in ('br0', 'va', 'vb'):
