@@ -52,6 +52,7 @@ MEASURES = [
     ('tcp_spin', 'us', lambda: figures.tcp('spin')),
     ('tcp_bw', 'Gb/s', lambda: figures.tcp('bw')),
     ('udp', None, None),
+    ('gateway', None, None),
     ('ucx_lat', 'us', lambda: figures.ucx('ucp_put_lat', 8, 50000)),
     ('ucx_rate', 'M/s', lambda: figures.ucx('tag_bw', 64, 500000)),
     ('ucx_bw', 'Gb/s', lambda: figures.ucx('ucp_put_bw', 65536, 50000)),
@@ -115,6 +116,7 @@ def watched(prefix, link):
 GROUPS = {
     'ofi': (('ofi_lat', 'ofi_bw'), lambda: (figures.libfabric(64, 50000)[0], figures.libfabric(65536, 10000)[1])),
     'udp': (('udp_lat', 'udp_bare_lat', 'udp_bw_1024', 'udp_tcp_1024', 'udp_bw_4096', 'udp_tcp_4096'), figures.udp),
+    'gateway': (('gateway_lat', 'gateway_bw'), lambda: figures.gateway(MTU)),
     'memif_bare': (('memif_bare_lat', 'memif_bare_rate'),
                    lambda: figures.bare(['lat 8 20000', 'rate 64 2000000'], MTU, 'memif')),
     'block': blocking('block', 'vhost'),
@@ -182,6 +184,8 @@ ROWS = [
     ('udp_tcp_1024', 'kernel TCP on the same interface', 'Gb/s'),
     ('udp_bw_4096', 'udp, 64 KiB writes, path MTU 4096', 'Gb/s'),
     ('udp_tcp_4096', 'kernel TCP on the same interface', 'Gb/s'),
+    ('gateway_lat', 'two fabrics, an urxed each, joined by vhost: 2 B write latency', 'us'),
+    ('gateway_bw', 'the same, 64 KiB writes', 'Gb/s'),
     ('ucx_lat', 'UCX over shared memory, 8 B put, half a round trip', 'us'),
     ('ucx_rate', 'UCX over shared memory, 64 B tagged sends', 'M/s'),
     ('ucx_bw', 'UCX over shared memory, 64 KiB puts', 'Gb/s'),
@@ -252,6 +256,7 @@ AIMS = [
 BESIDE = {'memif_lat': 'memif_bare_lat', 'memif_rate': 'memif_bare_rate',
           'write_lat': 'bare_lat', 'send_rate': 'bare_rate', 'write_bw': 'bare_bw', 'read_bw': 'bare_bw',
           'udp_lat': 'udp_bare_lat', 'udp_bw_1024': 'udp_tcp_1024', 'udp_bw_4096': 'udp_tcp_4096',
+          'gateway_lat': 'write_lat', 'gateway_bw': 'write_bw',
           'fab_bare_lat': 'ring_lat', 'fab_bare_rate': 'ring_rate', 'fab_bare_bw': 'ring_bw',
           'fab_lat': 'ring_lat', 'fab_polled': 'ring_lat', 'fab_rate': 'ring_rate', 'fab_bw': 'ring_bw',
           **{name: 'pairs_%d_2' % size for name, _, _, n, size in CROWDS if n > 2}}

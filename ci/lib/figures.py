@@ -219,6 +219,76 @@ def udp(iters=20000):
             bandwidth('ib_write_bw', 65536, 4096, iters, 'udp'), tcp_at(4200))
 
 
+def until(true, child, seconds, what):
+    """Waits; ValueError when it takes too long, or the child ends"""
+    end = time.monotonic() + seconds
+    while not true():
+        if child.poll() is not None or time.monotonic() > end:
+            raise ValueError('no ' + what)
+        time.sleep(0.005)
+
+
+class Gateways:
+    """Two fabrics, and the urxed of each, which are joined by vhost: the way of two hosts that share a DPDK port"""
+    ADDRESS = ('10.177.0.1', '10.177.0.2')
+
+    def __init__(self, mtu):
+        self.folder = tempfile.mkdtemp()
+        self.children, self.mtu, self.count = [], mtu, 0
+
+    def __enter__(self):
+        try:
+            for which, port in enumerate(('net_vhost0,iface=%s/u' % self.folder, 'net_virtio_user0,path=%s/u' % self.folder)):
+                os.mkdir('%s/%d' % (self.folder, which), 0o700)
+                child, log = self.start('urxed%d' % which, [
+                    os.path.join(node.BUILD, 'tools', 'urxed'), '--log', 'info', '--fabric', '%s/%d' % (self.folder, which), '--port', port,
+                    '--ip', self.ADDRESS[which] + '/24', '--mtu', str(self.mtu)])
+                until(lambda log=log: 'is the way out' in node.read(log), child, 30, 'urxed')
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for child in reversed(self.children):
+            child.terminate()
+            child.wait()
+        shutil.rmtree(self.folder)
+
+    def start(self, name, argv, **env):
+        log = '%s/%s.log' % (self.folder, name)
+        with open(log, 'w') as out:
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **env})
+        self.children.append(child)
+        return child, log
+
+    def perftest(self, prog, args, column):
+        """As perftest(), with rdma_cm, from one fabric to the other"""
+        def end(which, tail, **env):
+            return self.start('%s%d' % (prog, which), [
+                os.path.join(node.BUILD, 'tools', 'urxe'), 'run', '--port', 'fabric,dir=%s/%d' % (self.folder, which), '--',
+                'sh', '-c', 'exec %s -R -d urxe0 -p %d -F %s %s' % (prog, 18600 + self.count, args, tail)], **env)
+
+        self.count += 1
+        ready = '%s/ready%d' % (self.folder, self.count)
+        server, log = end(0, '', URXE_READY_FILE=ready)
+        until(lambda: os.path.exists(ready), server, 20, 'server: ' + prog)
+        client, log = end(1, self.ADDRESS[0])
+        try:
+            if client.wait(60) or server.wait(20):
+                raise ValueError('%s: exit status\n%s' % (prog, node.read(log)[-400:]))
+        except subprocess.TimeoutExpired as e:
+            raise ValueError('%s hangs' % prog) from e
+        return last_numbers(node.read(log), 4)[column]
+
+
+def gateway(mtu, iters=20000):
+    """2 B writes between two fabrics through an urxed each, half a round trip in us; 64 KiB writes in Gb/s"""
+    with Gateways(mtu) as g:
+        return (g.perftest('ib_write_lat', '-s 2 -n %d' % iters, 4),
+                g.perftest('ib_write_bw', '--report_gbits -s 65536 -n %d' % iters, 3))
+
+
 def others(server_argv, client_argv, env=None):
     """The client's output of two programs of somebody else's, without urxe; None where they are not installed"""
     if not shutil.which(server_argv[0]):
