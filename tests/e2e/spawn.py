@@ -192,7 +192,7 @@ def refused(report, two, timeout):
     fails(two, 'URXE_NO_SPAWN=1', report, 'URXE_NO_SPAWN forbids', 1, timeout, URXE_NO_SPAWN='1')
     with subprocess.Popen([*two.a.enter, 'python3', '-c', TAKE], stdout=subprocess.PIPE) as taker:
         taker.stdout.readline()
-        fails(two, 'another program has UDP port 4791', report, 'another program has UDP port 4791', 1, timeout)
+        fails(two, 'another program has UDP port 4791', report, 'has UDP port 4791', 1, timeout)
         taker.kill()
 
 
