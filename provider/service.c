@@ -118,12 +118,16 @@ struct service_state {
 
 /* ---- reasons for a shorter pause: each says how long it may be, or URXE_NEVER ---- */
 
-/* Somebody waits for room in the link, of which nothing tells. A caller comes back to it. */
+/*
+ * Somebody waits for room in the link, of which nothing tells. A caller comes back to it, perhaps
+ * when others have had their time on its processor; these need it to make that room.
+ */
 static uint64_t pause_full(struct urxe_device *dev, const struct service_state *st,
 			   const struct urxe_pause_look *l)
 {
-	(void)st;
-	return !l->driven && atomic_load_explicit(&dev->sched.npending, memory_order_relaxed)
+	(void)l;
+	return st->pause.callers == URXE_CALLERS_NONE &&
+			       atomic_load_explicit(&dev->sched.npending, memory_order_relaxed)
 		       ? SLEEP_FULL_NS
 		       : URXE_NEVER;
 }
