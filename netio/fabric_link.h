@@ -97,7 +97,8 @@ struct fabric_link {
 	uint8_t dirty[URXE_FABRIC_SLOTS];
 	uint64_t held[FABRIC_WORDS]; /* peers that frames of ours wait for */
 	atomic_uint coming;	     /* how many of them are not there yet */
-	/* Bytes of rings that have grown, in our memory, and how many at most; under lock. */
+	/* Rings in our memory; bytes of those that have grown, and how many at most; under lock. */
+	unsigned rings;
 	uint64_t grown, grown_most;
 	unsigned polls;	 /* that found nothing */
 	uint64_t tidied; /* when idle rings were last looked for */

@@ -56,6 +56,16 @@ static uint32_t grown_by(uint32_t size)
 	return size > URXE_RING_FIRST ? size : 0;
 }
 
+/*
+ * May there be a larger ring? All may have one of that size: who writes to us is not served by when
+ * it came. Where many do, each finds room in a small ring by the time the others have been read.
+ */
+static bool may_grow(const struct fabric_link *l, uint32_t size) URXE_REQUIRES(l->lock)
+{
+	return grown_by(size) <= l->grown_most - l->grown &&
+	       (uint64_t)grown_by(size) * l->rings <= l->grown_most;
+}
+
 static int count_ring(struct fabric_link *l, unsigned slot, uint32_t size)
 {
 	struct fabric_mail *m = &l->peer[slot].mail;
@@ -64,10 +74,11 @@ static int count_ring(struct fabric_link *l, unsigned slot, uint32_t size)
 	urxe_spin_lock(&l->lock);
 	if (m->rings >= MAX_RINGS) {
 		err = EAGAIN;
-	} else if (grown_by(size) > l->grown_most - l->grown) {
+	} else if (!may_grow(l, size)) {
 		err = ENOBUFS;
 	} else {
 		m->rings++;
+		l->rings++;
 		l->grown += grown_by(size);
 	}
 	urxe_spin_unlock(&l->lock);
@@ -78,6 +89,7 @@ static void uncount_ring(struct fabric_link *l, struct fabric_peer *p, uint32_t 
 	URXE_REQUIRES(l->lock)
 {
 	p->mail.rings--;
+	l->rings--;
 	l->grown -= grown_by(size);
 }
 

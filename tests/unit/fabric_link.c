@@ -330,13 +330,12 @@ static void test_growth(void)
 	stop_all();
 }
 
-/* Memory for rings that grow is bounded: what is used up is no error, and comes back. */
-static void test_growth_bound(void)
+/* A ring from 0 to 1 that grows as soon as @enough bytes are granted to such, and not before. */
+static void grow_at(uint64_t enough)
 {
 	struct fabric_peer *p;
 
-	start_all(true);
-	inside(&e[1])->grown_most = URXE_RING_FIRST * 4 - 1;
+	inside(&e[1])->grown_most = enough - 1;
 	attach(&e[0], &e[1]);
 	p = &inside(&e[0])->peer[e[1].slot];
 	while (p->refused < 2) {
@@ -345,7 +344,7 @@ static void test_growth_bound(void)
 		sched_yield();
 	}
 	CU_ASSERT_EQUAL(p->tx.size, URXE_RING_FIRST);
-	inside(&e[1])->grown_most = URXE_RING_FIRST * 4;
+	inside(&e[1])->grown_most = enough;
 	while (p->tx.size == URXE_RING_FIRST) {
 		drain(&e[1], stuff(&e[0], &e[1], 4000));
 		poll_end(&e[0]);
@@ -354,6 +353,23 @@ static void test_growth_bound(void)
 	CU_ASSERT_EQUAL(p->refused, 0);
 	CU_ASSERT_EQUAL(inside(&e[1])->grown, URXE_RING_FIRST * 4);
 	CU_ASSERT_EQUAL(e[1].wrong, 0);
+}
+
+/* Memory for rings that grow is bounded: what is used up is no error, and comes back. */
+static void test_growth_bound(void)
+{
+	start_all(true);
+	grow_at(URXE_RING_FIRST * 4);
+	stop_all();
+}
+
+/* A ring may be as large as all may be: here there are two. */
+static void test_growth_share(void)
+{
+	start_all(true);
+	attach(&e[2], &e[1]);
+	grow_at(URXE_RING_FIRST * 8);
+	CU_ASSERT_EQUAL(inside(&e[1])->rings, 2);
 	stop_all();
 }
 
@@ -635,6 +651,6 @@ static void test_fork(void)
 }
 
 URXE_TEST_MAIN("fabric_link", T(test_frames), T(test_nobody), T(test_burst), T(test_full),
-	       T(test_growth), T(test_growth_bound), T(test_idle), T(test_late_answers),
-	       T(test_gone), T(test_own_frames), T(test_sleep), T(test_rubbish), T(test_group),
-	       T(test_resolve), T(test_fork))
+	       T(test_growth), T(test_growth_bound), T(test_growth_share), T(test_idle),
+	       T(test_late_answers), T(test_gone), T(test_own_frames), T(test_sleep),
+	       T(test_rubbish), T(test_group), T(test_resolve), T(test_fork))

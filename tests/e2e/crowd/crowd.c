@@ -430,8 +430,8 @@ static void rounds(void)
 	}
 }
 
-#define GROWN_MOST (32u << 20) /* bytes a process, of rings that have grown */
-#define OWN_FDS	   24	       /* of a worker and its device; and one a member */
+#define GROWN_MOST (4u << 20) /* bytes a process, of rings that have grown */
+#define OWN_FDS	   24	      /* of a worker and its device; and one a member */
 
 /* What netio/README.md says of members' memory and descriptors. */
 static void check_bounds(const struct usage *all, unsigned fds)
