@@ -33,7 +33,8 @@ struct udp_sock {
 	unsigned num, at;      /* messages fetched, and the first that is not done with */
 	uint32_t off;	       /* of what is left of it */
 	unsigned nth;	       /* segments of it that were taken */
-	struct udp_msg *msg;   /* UDP_MSGS */
+	struct udp_msgs *msgs; /* UDP_MSGS */
+	unsigned ask;	       /* so many of them, the next time: after an empty call one */
 	bool one_address;      /* it is bound to: no group reaches it */
 };
 

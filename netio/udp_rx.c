@@ -35,19 +35,47 @@ struct udp_msg {
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
 	} from;
+	struct iovec iov;
 	uint8_t data[UDP_MOST];
 };
+
+/* The messages of a socket, and what the kernel is given for them, which stays as it is. */
+struct udp_msgs {
+	struct mmsghdr mm[UDP_MSGS];
+	struct udp_msg msg[UDP_MSGS];
+};
+
+/* For the kernel, which writes over these fields when it has a message. */
+static void offer(struct udp_msg *m, struct msghdr *h)
+{
+	h->msg_namelen = sizeof(m->from);
+	h->msg_controllen = sizeof(m->control);
+}
 
 int udp_msgs_init(struct udp_sock *s, bool ipv4)
 {
 	s->ipv4 = ipv4;
-	s->msg = malloc(UDP_MSGS * sizeof(*s->msg));
-	return s->msg ? 0 : ENOMEM;
+	s->ask = 1;
+	s->msgs = malloc(sizeof(*s->msgs));
+	if (!s->msgs)
+		return ENOMEM;
+	for (unsigned i = 0; i < UDP_MSGS; i++) {
+		struct udp_msg *m = &s->msgs->msg[i];
+		struct msghdr *h = &s->msgs->mm[i].msg_hdr;
+
+		m->iov = (struct iovec){.iov_base = m->data, .iov_len = sizeof(m->data)};
+		*h = (struct msghdr){.msg_name = &m->from,
+				     .msg_iov = &m->iov,
+				     .msg_iovlen = 1,
+				     .msg_control = m->control};
+		offer(m, h);
+	}
+	return 0;
 }
 
 void udp_msgs_fini(struct udp_sock *s)
 {
-	free(s->msg);
+	free(s->msgs);
 }
 
 /* ---- what the kernel says of a message ---- */
@@ -101,32 +129,34 @@ static void take_msg(struct udp_sock *s, struct udp_msg *m, struct mmsghdr *mm)
 	}
 }
 
+/*
+ * One message where they come one by one: the kernel looks in vain for a second one each time. More
+ * as they come without a pause.
+ */
+static unsigned next_ask(unsigned asked, unsigned got)
+{
+	if (got < asked)
+		return got ? got : 1;
+	return 2 * asked < UDP_MSGS ? 2 * asked : UDP_MSGS;
+}
+
 static bool fetch(struct udp_sock *s)
 {
-	struct mmsghdr mm[UDP_MSGS];
-	struct iovec iov[UDP_MSGS];
+	struct udp_msgs *all = s->msgs;
 	int n;
 
-	for (unsigned i = 0; i < UDP_MSGS; i++) {
-		struct udp_msg *m = &s->msg[i];
-
-		iov[i] = (struct iovec){.iov_base = m->data, .iov_len = sizeof(m->data)};
-		mm[i].msg_hdr = (struct msghdr){.msg_name = &m->from,
-						.msg_namelen = sizeof(m->from),
-						.msg_iov = &iov[i],
-						.msg_iovlen = 1,
-						.msg_control = m->control,
-						.msg_controllen = sizeof(m->control)};
-	}
 	/* An error that is pending (ICMP) is fetched by that, and of no use: what was sent is lost.
 	 */
-	n = recvmmsg(s->fd, mm, UDP_MSGS, MSG_DONTWAIT, NULL);
+	n = recvmmsg(s->fd, all->mm, s->ask, MSG_DONTWAIT, NULL);
 	s->num = n > 0 ? (unsigned)n : 0;
 	s->at = 0;
 	s->off = 0;
 	s->nth = 0;
-	for (unsigned i = 0; i < s->num; i++)
-		take_msg(s, &s->msg[i], &mm[i]);
+	for (unsigned i = 0; i < s->num; i++) {
+		take_msg(s, &all->msg[i], &all->mm[i]);
+		offer(&all->msg[i], &all->mm[i].msg_hdr);
+	}
+	s->ask = next_ask(s->ask, s->num);
 	return s->num;
 }
 
@@ -252,19 +282,16 @@ static void idle(struct udp_sock *s, unsigned n)
 	atomic_store_explicit(&s->idle, n, memory_order_relaxed);
 }
 
-static unsigned rx_sock(struct udp_link *u, struct udp_sock *s, struct urxe_frame *f, unsigned n)
+/* Packets of the messages that were fetched. */
+static unsigned take_frames(struct udp_link *u, struct udp_sock *s, struct urxe_frame *f,
+			    unsigned n)
 {
 	const uint8_t *from;
 	unsigned got = 0;
 	uint32_t len;
 
-	if (s->fd < 0 || (s->at == s->num && !fetch(s))) {
-		idle(s, atomic_load_explicit(&s->idle, memory_order_relaxed) + 1);
-		return 0;
-	}
-	idle(s, 0);
 	while (got < n && s->at < s->num) {
-		const struct udp_msg *m = &s->msg[s->at];
+		const struct udp_msg *m = &s->msgs->msg[s->at];
 
 		if (next_packet(s, m, &from, &len)) {
 			f[got] = (struct urxe_frame){.buf = NULL};
@@ -275,6 +302,24 @@ static unsigned rx_sock(struct udp_link *u, struct udp_sock *s, struct urxe_fram
 			s->at++;
 			s->off = 0;
 		}
+	}
+	return got;
+}
+
+static unsigned rx_sock(struct udp_link *u, struct udp_sock *s, struct urxe_frame *f, unsigned n)
+{
+	unsigned got = 0;
+
+	if (s->fd < 0 || (s->at == s->num && !fetch(s))) {
+		idle(s, atomic_load_explicit(&s->idle, memory_order_relaxed) + 1);
+		return 0;
+	}
+	idle(s, 0);
+	/* A message may have no packet: whoever gets none takes it that no more have come. */
+	for (unsigned i = 0; i < UDP_MSGS && !got; i++) {
+		got = take_frames(u, s, f, n);
+		if (!got && !fetch(s))
+			break;
 	}
 	return got;
 }
