@@ -27,6 +27,9 @@ MEASURES = [
     ('send_rate', 'M/s', lambda: figures.rate('ib_send_bw', 64, MTU, 500000)),
     ('write_bw', 'Gb/s', lambda: figures.bandwidth('ib_write_bw', 65536, MTU, 20000)),
     ('read_bw', 'Gb/s', lambda: figures.bandwidth('ib_read_bw', 65536, MTU, 20000)),
+    ('pinned', None, None),
+    ('start_qp', 'ms', lambda: figures.start('net_vhost0,iface=', 'qp')),
+    ('start_mr', 'ms', lambda: figures.start('fabric,dir=', 'mr', 1024)),
     ('faulty_write', None, None),
     ('faulty_read', None, None),
     ('faulty_send', None, None),
@@ -64,6 +67,7 @@ MEASURES = [
     ('fab_rate', 'M/s', lambda: figures.rate('ib_send_bw', 64, MTU, 500000, 'fabric')),
     ('ring_bw', 'Gb/s', lambda: figures.ring('bw', 4096, 400000)),
     ('fab_bw', 'Gb/s', lambda: figures.bandwidth('ib_write_bw', 65536, MTU, 20000, 'fabric')),
+    ('fab_pinned', None, None),
     ('fab_bare', None, None),
     ('fab_conn', '/s', lambda: figures.conn('-n 2000', r'([\d.]+) a second', MTU, 'fabric')[0]),
     ('fab_many', '/s', lambda: figures.conn('-p 1000 -n 5000', r'([\d.]+) a second', MTU, 'fabric')[0]),
@@ -109,6 +113,11 @@ def many(name, link, batch):
             lambda: figures.many(MTU, link, (1, *(n for n, _ in QPS)), batch))
 
 
+def pinned(prefix, link):
+    return (tuple('%s_%s%s' % (prefix, kind, of) for kind in ('write', 'read') for of in ('', '_ratio')),
+            lambda: figures.pinned('ib_write_bw', MTU, link) + figures.pinned('ib_read_bw', MTU, link))
+
+
 def watched(prefix, link):
     return ((prefix + '_lat', prefix + '_ratio'), lambda: figures.watched(link, MTU))
 
@@ -124,6 +133,8 @@ GROUPS = {
     'threads': threads('threads', 'vhost'),
     'fab_threads': threads('fab_threads', 'fabric'),
     **{name: many(name, link, batch) for name, link, _, batch in MANY},
+    'pinned': pinned('pinned', 'vhost'),
+    'fab_pinned': pinned('fab_pinned', 'fabric'),
     'watched': watched('watched', 'vhost'),
     'fab_watched': watched('fab_watched', 'fabric'),
     'fab_bare': (('fab_bare_lat', 'fab_bare_rate', 'fab_bare_bw'),
@@ -145,6 +156,12 @@ ROWS = [
     ('read_bw', '64 KiB reads (ib_read_bw)', 'Gb/s'),
     *[('%s_%s' % (kind, name), '%s, %s each way' % (title, what), 'of it')
       for kind, title in FAULTY for name, what, _ in FAULTS],
+    *[('%s_%s%s' % (prefix, kind, of), where + title % kind, unit)
+      for prefix, where in (('pinned', ''), ('fab_pinned', 'fabric, ')) for kind in ('write', 'read')
+      for of, title, unit in (('', '64 KiB %ss, each end on one processor', 'Gb/s'),
+                              ('_ratio', 'of that of %ss by ends that are free to move', 'of it'))],
+    ('start_qp', 'first ibv_create_qp() of a process', 'ms'),
+    ('start_mr', 'ibv_reg_mr() of 1 GiB that is there', 'ms'),
     ('loss_tail', '64 B sends, 0.1 % lost, p99.9 (ib_send_lat)', 'us'),
     ('pings', 'pings of rping, which sleeps for events', '/s'),
     ('pings_packet', 'the same over AF_PACKET', '/s'),
@@ -220,6 +237,8 @@ AIMS = [
     ('read bandwidth >= 2 x kernel TCP', 'read_bw', 'at least', lambda m: 2 * m['tcp_bw']),
     ('connections, one after the other >= 20000/s', 'conn_rate', 'at least', lambda m: 20000.0),
     ('connect p99, one after the other <= 1000 us', 'conn_p99', 'at most', lambda m: 1000.0),
+    ('first ibv_create_qp() <= 50 ms', 'start_qp', 'at most', lambda m: 50.0),
+    ('ibv_reg_mr() of 1 GiB <= 5 ms', 'start_mr', 'at most', lambda m: 5.0),
     ('memory per idle RC QP <= 32 KiB', 'qp_memory', 'at most', lambda m: 32.0),
     *[('%s, %s >= %.2f of lossless' % (title, what, aim), '%s_%s' % (kind, name), 'at least', lambda m, aim=aim: aim)
       for kind, title in FAULTY for name, what, aim in FAULTS],

@@ -28,14 +28,17 @@ def pair(server, client, mtu, options=(), link='vhost'):
     return result
 
 
-def perftest(prog, args, mtu, column, link='vhost', options=()):
-    """A column (from 0) of the last row of perftest's table at the client."""
-    common = '%s -d urxe0 -p {p} -F %s' % (prog, args)
-    result = pair(common, common + ' 127.0.0.1', mtu, options, link)
+def last_row(result, prog):
     rows = [l.split() for l in result.b.splitlines() if re.match(r'^ *\d+ +\d+ +[\d.]+', l)]
     if not rows:
         raise ValueError('%s: no figures in its output\n%s' % (prog, result.tail(4)))
-    return float(rows[-1][column])
+    return rows[-1]
+
+
+def perftest(prog, args, mtu, column, link='vhost', options=()):
+    """A column (from 0) of the last row of perftest's table at the client."""
+    common = '%s -d urxe0 -p {p} -F %s' % (prog, args)
+    return float(last_row(pair(common, common + ' 127.0.0.1', mtu, options, link), prog)[column])
 
 
 def sizes(prog, column, mtu, iters, link, most):
@@ -56,6 +59,15 @@ def latency(prog, size, mtu, iters=20000, link='vhost'):
 def bandwidth(prog, size, mtu, iters, link='vhost'):
     """Gb/s of payload."""
     return perftest(prog, '--report_gbits -s %d -n %d' % (size, iters), mtu, 3, link)
+
+
+def pinned(prog, mtu, link):
+    """Of 64 KiB messages, Gb/s: (each end with all its threads on a processor of its own, that of the same free to move)."""
+    common = '%s -d urxe0 -p {p} -F --report_gbits -s 65536 -n 20000' % prog
+    may = sorted(os.sched_getaffinity(0))
+    result = pair('taskset -c %d %s' % (may[0], common), 'taskset -c %d %s 127.0.0.1' % (may[-1], common), mtu, (), link)
+    gbits = float(last_row(result, prog)[3])
+    return gbits, gbits / bandwidth(prog, 65536, mtu, 20000, link)
 
 
 # What the client's end does to frames, in either direction.
@@ -343,6 +355,13 @@ def libfabric(size, iters):
         return None, None
     rate, each = last_numbers(text, 3)[-3:-1]
     return each, rate * 8 / 1000
+
+
+def start(port, *args):
+    """A process alone on a port: tests/bench/start.c"""
+    with tempfile.TemporaryDirectory(prefix='urxe-start-') as folder:
+        return number([os.path.join(node.BUILD, 'tools', 'urxe'), 'run', '--port', port + folder + '/s', '--',
+                       bench_program('start'), *map(str, args)])
 
 
 def ring(*args):
