@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "netio/udp_holder.h"
+#include "nic.h"
 #include "tool.h"
 #include "view.h"
 
@@ -37,7 +39,7 @@ enum verdict {
 
 struct finding {
 	enum verdict verdict;
-	char text[128];
+	char text[PATH_MAX + 64];
 	const char *command; /* that mends it; NULL: none */
 };
 
@@ -95,6 +97,44 @@ static void rdma_core(struct finding *f)
 {
 	version_of(f, "/usr/lib*/{,*/}libibverbs.so.1", MISSING,
 		   "apt install libibverbs1 librdmacm1");
+}
+
+/* The first of rdma-core's libraries in @dir; false: it has none. */
+static bool has_rdma(const char *dir, char *name, size_t len)
+{
+	static const char *const all[] = {"libibverbs.so.1", "librdmacm.so.1"};
+
+	for (size_t i = 0; *dir && i < sizeof(all) / sizeof(all[0]); i++) {
+		if (snprintf(name, len, "%s/%s", dir, all[i]) < (int)len && !access(name, F_OK))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * `urxe run` puts its own folder first. A program, or a script around it, that sets the variable
+ * itself loads the libraries that are found here.
+ */
+static void environment(struct finding *f)
+{
+	const char *path = getenv("LD_LIBRARY_PATH");
+	char *all = path && *path ? strdup(path) : NULL, *rest = all, *dir;
+	char name[PATH_MAX], real[PATH_MAX];
+	struct tool_places p;
+
+	find(f, OK, NULL, "LD_LIBRARY_PATH %s", all ? "has no RDMA library" : "is not set");
+	if (tool_places_find(&p))
+		p.dropin[0] = '\0';
+	while (rest && (dir = strsep(&rest, ":"))) {
+		if (!has_rdma(dir, name, sizeof(name)))
+			continue;
+		if (realpath(dir, real) && !strcmp(real, p.dropin))
+			find(f, OK, NULL, "LD_LIBRARY_PATH begins with urxe's");
+		else
+			find(f, NOTE, "unset LD_LIBRARY_PATH", "LD_LIBRARY_PATH has %s", name);
+		break;
+	}
+	free(all);
 }
 
 static void dpdk(struct finding *f)
@@ -196,6 +236,7 @@ static const struct {
 } looks[] = {
 	{"urxe", libraries},
 	{"rdma-core", rdma_core},
+	{"environment", environment},
 	{"DPDK", dpdk},
 	{"namespaces", namespaces},
 	{"/dev/shm", shared_memory},
@@ -213,6 +254,32 @@ static void show(const char *name, const struct finding *f)
 	printf("%-12s %-8s %s\n", name, words[f->verdict], f->text);
 	if (f->command)
 		printf("%-12s %-8s -> %s\n", "", "", f->command);
+}
+
+/* ---- network cards ---- */
+
+static const char *interface_of(const struct nic *n)
+{
+	return n->pci.num_nets ? n->pci.nets[0].name : "no interface";
+}
+
+/* A card, and what gives it to urxe. */
+static int show_card(const char *addr, void *arg)
+{
+	const struct nic_host *h = arg;
+	char command[64];
+	struct finding f;
+	struct urxe_pci p;
+	struct nic n;
+
+	if (urxe_pci_inspect(h->roots, addr, &p) || !urxe_pci_is_nic(&p) || nic_look(h, addr, &n))
+		return 0;
+	snprintf(command, sizeof(command), "urxe bind %s", addr);
+	find(&f, n.use == NIC_READY ? OK : NOTE, n.use == NIC_BINDABLE ? command : NULL,
+	     "%s (%s): %s", addr, interface_of(&n),
+	     n.remark[0] && n.use != NIC_BINDABLE ? n.remark : nic_use_names[n.use]);
+	show("card", &f);
+	return 0;
 }
 
 /* ---- a program ---- */
@@ -254,6 +321,7 @@ static void program(struct finding *f, const char *path)
 int tool_doctor(int argc, char **argv)
 {
 	static const struct option options[] = {{NULL, 0, NULL, 0}};
+	struct nic_host nic = nic_machine();
 	struct finding f;
 	bool missing = false;
 
@@ -266,6 +334,7 @@ int tool_doctor(int argc, char **argv)
 		show(looks[i].name, &f);
 		missing |= f.verdict == MISSING;
 	}
+	urxe_pci_each(nic.roots, show_card, &nic); /* a machine without PCI has none */
 	if (argv[optind]) {
 		program(&f, argv[optind]);
 		show("program", &f);

@@ -19,6 +19,8 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(('0.0.0.0', 4791))
 s.set_inheritable(True)
 os.execvp(sys.argv[1], sys.argv[1:])"""]
+# Somebody's own rdma-core.
+OTHER = ['sh', '-c', 'd=$(mktemp -d) && touch $d/libibverbs.so.1 && LD_LIBRARY_PATH=/none:$d:$LD_LIBRARY_PATH "$@"; s=$?; rm -r $d; exit $s', 'sh']
 FREE = ['unshare', '-r', '-n']
 SOME = ['--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
 
@@ -35,6 +37,9 @@ CASES = [
     ('a small /dev/shm', True, SMALL, ['doctor'], 0, r'^/dev/shm +note +8 MB free\n +-> mount -o remount,size=\w+ /dev/shm$'),
     ('UDP port 4791 free', True, FREE, ['doctor'], 0, r'^UDP 4791 +ok +free$'),
     ('UDP port 4791 taken', True, TAKEN, ['doctor'], 0, r'^UDP 4791 +note +process \d+ \(urxe\) has it\n +-> ss -ulnp'),
+    ('another libibverbs', False, OTHER, ['doctor'], 0,
+     r'^environment +note +LD_LIBRARY_PATH has /\S+/libibverbs.so.1\n +-> unset LD_LIBRARY_PATH$'),
+    ('within urxe run', False, [], ['run', '--', fabric.TOOL, 'doctor'], 0, r"^environment +ok +LD_LIBRARY_PATH begins with urxe's$"),
     ('a program', False, [], ['doctor', shutil.which('sh')], 0, r'^program +ok '),
     ('a set-user-ID program', False, [], ['doctor', '/usr/bin/su'], 1, r'^program +MISSING +set-user-ID'),
     ('no program', False, [], ['doctor', '/none'], 1, r'^program +MISSING +/none: No such file'),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What is no pair of commands. Each takes the lab and returns what is wrong, or nothing."""
 import os
+import re
 import time
 
 import lab as L
@@ -89,7 +90,23 @@ def migrated(lab):
             target.off()
 
 
+def doctored(lab):
+    """urxe doctor names the card and the command that binds it, which does"""
+    card = L.tap('tca', mac=MAC)
+    with L.boot(lab, 'a', 1, lab.image, lab.overlay, [card], memory=MEMORY, settings=SETTINGS) as guest:
+        said = guest.run('urxe doctor')[1]
+        found = re.search(r'^card +note +%s \(eth\d+\): bindable\n +-> (urxe bind %s)$' % (card.pci, card.pci), said, re.M)
+        if not found:
+            return problem('the card is not found bindable', doctor=said)
+        guest.check(found[1])
+        said = guest.run('urxe doctor')[1]
+        if not re.search(r'^card +ok +%s \(no interface\): ' % card.pci, said, re.M):
+            return problem('the card is not found bound', doctor=said)
+        return None
+
+
 TESTS = [
+    ("urxe doctor's command binds a card", doctored),
     ('guest paused for 3 s', paused),
     ('guest migrated', migrated),
 ]
