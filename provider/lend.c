@@ -320,6 +320,7 @@ static struct guest *guest_make(struct urxe_device *dev, uint32_t qpn, unsigned 
 		free(g);
 		return NULL;
 	}
+	qp->resp.shared = true;
 	qp->dev = dev;
 	qp->real = qp;
 	qp->qpn = qpn;

@@ -165,7 +165,7 @@ int urxe_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 		*bad = wr;
 		return urxe_ret(EINVAL);
 	}
-	urxe_spin_lock(&rq->lock);
+	urxe_spin_assume(&rq->lock); /* our own: qp->lock */
 	for (; wr; wr = wr->next) {
 		err = urxe_rq_post(rq, wr);
 		if (err) {
@@ -179,7 +179,8 @@ int urxe_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 			   IBV_WC_RECV);
 		urxe_cq_push(qp->rcq, &wc, true);
 	}
-	urxe_spin_unlock(&rq->lock);
+	if (qp->resp.in_recv)
+		qp->resp.rwqe = urxe_rq_at(rq, rq->tail); /* the ring may have grown */
 	urxe_spin_unlock(&qp->lock);
 	return urxe_ret(err);
 }

@@ -85,12 +85,13 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 	} else {
 		if (cap->max_recv_wr && !cap->max_recv_sge)
 			cap->max_recv_sge = 1;
-		max_sge = cap->max_recv_sge;
 		if (urxe_rq_init(&qp->own_rq, qp->given_pd, URXEDV_RES_RQ, cap->max_recv_wr,
-				 max_sge))
+				 cap->max_recv_sge))
 			return ENOMEM;
 		qp->rq = &qp->own_rq;
+		return 0;
 	}
+	qp->resp.shared = true;
 	qp->resp.rwqe = calloc(1, sizeof(struct urxe_rwqe) + max_sge * sizeof(struct ibv_sge));
 	return qp->resp.rwqe ? 0 : ENOMEM;
 }
@@ -103,7 +104,8 @@ static void qp_free_parts(struct urxe_qp *qp)
 	urxe_path_destroy(qp->lend_path);
 	urxe_rss_free(qp->rss);
 	free(qp->resp.res);
-	free(qp->resp.rwqe);
+	if (qp->resp.shared)
+		free(qp->resp.rwqe);
 	free(qp->req.early);
 	urxe_rq_fini(&qp->own_rq);
 	urxe_ring_fini(&qp->sq.ring);
@@ -412,32 +414,29 @@ static void flush_sq(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 
 static void flush_rq(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	struct urxe_rq *rq = qp->rq;
+	struct urxe_rq *rq = &qp->own_rq;
 	struct ibv_wc wc;
 
 	if (qp->resp.in_recv) {
-		qp->resp.in_recv = false;
-		urxe_qp_wc(qp, &wc, qp->resp.rwqe->wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
+		urxe_qp_wc(qp, &wc, urxe_responder_end_recv(qp), IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
 		urxe_rcu_read_lock();
 		urxe_responder_push(qp, &wc, true);
 		urxe_rcu_read_unlock();
 	}
 	/* WQEs of a shared queue belong to all (IBTA 10.2.9.3). */
-	if (qp->srq || qp->type == IBV_QPT_XRC_RECV) {
+	if (qp->resp.shared) {
 		if (!qp->last_wqe_reached) {
 			qp->last_wqe_reached = true;
 			urxe_event_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 		}
 		return;
 	}
-	urxe_spin_lock(&rq->lock);
 	while (rq->tail != rq->head) {
 		struct urxe_rwqe *wqe = urxe_rq_at(rq, rq->tail++);
 
 		urxe_qp_wc(qp, &wc, wqe->wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
 		urxe_cq_push(qp->rcq, &wc, true);
 	}
-	urxe_spin_unlock(&rq->lock);
 }
 
 void urxe_qp_enter(struct urxe_qp *qp, enum ibv_qp_state state)
@@ -569,10 +568,6 @@ void urxe_qp_release_wqes(struct urxe_qp *qp)
 	sq->post = sq->cur = sq->done = 0;
 	urxe_stall_cancel(qp);
 	urxe_responder_forget(qp);
-	if (!qp->srq) {
-		urxe_spin_lock(&qp->own_rq.lock);
-		qp->own_rq.head = qp->own_rq.tail = 0;
-		urxe_spin_unlock(&qp->own_rq.lock);
-	}
+	qp->own_rq.head = qp->own_rq.tail = 0;
 	qp->resp.in_recv = false;
 }

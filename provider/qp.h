@@ -52,13 +52,13 @@ int urxe_ring_resize(struct urxe_ring *r, uint32_t max, uint32_t from, uint32_t 
 struct urxe_rwqe {
 	uint64_t wr_id;
 	uint32_t num_sge;
-	uint32_t pad;
+	uint32_t length; /* sum of the SGEs, bytes */
 	struct ibv_sge sge[];
 };
 
 /** Receive WQEs: a QP's own, or an SRQ's. */
 struct urxe_rq {
-	struct urxe_spin lock;
+	struct urxe_spin lock; /* of what several QPs use; a QP's own queue is under qp->lock */
 	uint32_t head, tail;
 	uint32_t max_sge;
 	uint32_t limit; /* SRQ: an event below this many WQEs; 0 off */
@@ -282,16 +282,18 @@ struct urxe_responder {
 	uint8_t resume;	 /* state to go back to after WAIT_RETRY */
 	uint8_t ack_due; /* enum urxe_ack */
 	bool nak_due;
-	bool in_recv;	  /* rwqe is a WQE taken from the receive queue */
+	bool in_recv;	  /* a receive WQE is in use: rwqe */
 	bool established; /* COMM_EST raised */
 	bool gap;	  /* packets have come before what is before them: what follows counts */
 	bool told;	  /* the packet at nak_psn came after its NAK */
 	bool passed;	  /* since the NAK the peer has sent again what is before the gap */
 	bool repeating;	  /* the last packet was one that is kept */
+	bool shared;	  /* receive WQEs come from a queue that others use as well */
 	uint32_t offset;  /* bytes received of the message */
-	uint32_t rwqe_length;
 	uint32_t res_pending;
-	struct urxe_rwqe *rwqe;	  /* copy of the receive WQE in use */
+	/* The receive WQE in use: at the tail of our queue till it is complete, or a copy of a
+	 * shared one, in memory that is there for it. */
+	struct urxe_rwqe *rwqe;
 	struct urxe_stall *stall; /* is carried out elsewhere: nothing behind it is executed */
 	struct urxe_pd *pd;	  /* of rkeys: the QP's; of XRC the SRQ's (IBTA A14) */
 	struct urxe_pd *recv_pd;  /* of receive WQEs: that of their queue */

@@ -102,8 +102,7 @@ void urxe_raw_receive(struct urxe_qp *qp, const uint8_t *frame, uint32_t len)
 		urxe_qp_fatal(qp, IBV_EVENT_QP_FATAL);
 		return;
 	}
-	urxe_qp_wc(qp, &wc, r->rwqe->wr_id, IBV_WC_SUCCESS, IBV_WC_RECV);
+	urxe_qp_wc(qp, &wc, urxe_responder_end_recv(qp), IBV_WC_SUCCESS, IBV_WC_RECV);
 	wc.byte_len = len;
-	r->in_recv = false;
 	urxe_responder_push(qp, &wc, true);
 }

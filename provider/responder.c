@@ -81,34 +81,45 @@ void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solic
 		urxe_cq_push(srq->cq, wc, solicited);
 }
 
-int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length)
+/* It stays where it is, for nobody else gets its slot: until it is complete it counts as posted. */
+static int take_own(struct urxe_qp *qp, uint32_t min_length) URXE_REQUIRES(qp->lock)
 {
-	struct urxe_responder *r = &qp->resp;
-	struct urxe_srq *srq = recv_srq(qp);
-	struct urxe_rq *rq = srq ? &srq->rq : &qp->own_rq;
+	struct urxe_rq *rq = &qp->own_rq;
 	struct urxe_rwqe *wqe;
+
+	if (rq->tail == rq->head)
+		return ENOENT;
+	wqe = urxe_rq_at(rq, rq->tail);
+	if (wqe->length < min_length)
+		return EMSGSIZE;
+	qp->resp.rwqe = wqe;
+	qp->resp.in_recv = true;
+	return 0;
+}
+
+static int take_shared(struct urxe_qp *qp, uint32_t min_length) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_srq *srq = recv_srq(qp);
+	const struct urxe_rwqe *wqe;
+	struct urxe_rq *rq;
 	bool limit = false;
-	uint32_t length = 0;
 	int err = 0;
 
+	if (!srq)
+		return ENOENT;
+	rq = &srq->rq;
 	urxe_spin_lock(&rq->lock);
 	if (rq->tail == rq->head) {
 		err = ENOENT;
 		goto out;
 	}
 	wqe = urxe_rq_at(rq, rq->tail);
-	for (uint32_t i = 0; i < wqe->num_sge; i++) {
-		r->rwqe->sge[i] = wqe->sge[i];
-		length += wqe->sge[i].length;
-	}
-	if (length < min_length) {
+	if (wqe->length < min_length) {
 		err = EMSGSIZE;
 		goto out;
 	}
-	r->rwqe->wr_id = wqe->wr_id;
-	r->rwqe->num_sge = wqe->num_sge;
-	r->rwqe_length = length;
-	r->in_recv = true;
+	memcpy(qp->resp.rwqe, wqe, sizeof(*wqe) + wqe->num_sge * sizeof(wqe->sge[0]));
+	qp->resp.in_recv = true;
 	rq->tail++;
 	if (rq->limit && rq->head - rq->tail < rq->limit) {
 		rq->limit = 0; /* once (ibv_modify_srq) */
@@ -121,13 +132,27 @@ out:
 	return err;
 }
 
+int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length)
+{
+	return qp->resp.shared ? take_shared(qp, min_length) : take_own(qp, min_length);
+}
+
+uint64_t urxe_responder_end_recv(struct urxe_qp *qp)
+{
+	struct urxe_responder *r = &qp->resp;
+
+	r->in_recv = false;
+	if (!r->shared)
+		qp->own_rq.tail++;
+	return r->rwqe->wr_id;
+}
+
 void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 				const struct urxe_decoded *pkt, uint32_t len)
 {
-	struct urxe_responder *r = &qp->resp;
 	struct ibv_wc wc;
 
-	urxe_qp_wc(qp, &wc, r->rwqe->wr_id, status, IBV_WC_RECV);
+	urxe_qp_wc(qp, &wc, urxe_responder_end_recv(qp), status, IBV_WC_RECV);
 	if (status == IBV_WC_SUCCESS) {
 		qp->replies = qp->replies && !qp->got;
 		qp->got = true;
@@ -149,7 +174,6 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 			wc.sl = pkt->ipv4 ? SL_IPV4 : SL_IPV6;
 		}
 	}
-	r->in_recv = false;
 	if (qp->type != IBV_QPT_XRC_RECV)
 		urxe_cq_push(qp->rcq, &wc, !pkt || pkt->solicited);
 	else
@@ -209,7 +233,7 @@ static bool execute_send(struct urxe_qp *qp, const struct urxe_decoded *pkt) URX
 		}
 		r->offset = 0;
 	}
-	if (!good_length(qp, pkt) || pkt->length > r->rwqe_length - r->offset) {
+	if (!good_length(qp, pkt) || pkt->length > r->rwqe->length - r->offset) {
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
 		return false;
 	}

@@ -64,7 +64,7 @@ void urxe_responder_execute_read(struct urxe_qp *qp, const struct urxe_decoded *
 void urxe_responder_duplicate_read(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	URXE_REQUIRES(qp->lock);
 /**
- * urxe_responder_take_rwqe - take a receive WQE into resp.rwqe
+ * urxe_responder_take_rwqe - have resp.rwqe be the next receive WQE, in use from now on
  * @min_length: leave it alone if it holds fewer bytes
  * Returns 0, ENOENT when there is none, EMSGSIZE when the next is too short.
  */
@@ -80,6 +80,8 @@ bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 /** urxe_responder_push - the completion of a receive, to where it belongs. RCU read-side. */
 void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solicited)
 	URXE_REQUIRES(qp->lock);
+/** urxe_responder_end_recv - the receive WQE in use is done with: its wr_id. No completion. */
+uint64_t urxe_responder_end_recv(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_responder_finish_recv - complete the receive WQE in use; @len bytes came. */
 void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 				const struct urxe_decoded *pkt, uint32_t len)

@@ -43,6 +43,7 @@ int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr)
 	}
 	if (length > URXE_MAX_MSG_SZ)
 		return EINVAL;
+	wqe->length = (uint32_t)length;
 	rq->head++;
 	return 0;
 }

@@ -40,7 +40,7 @@ static bool uc_send(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQ
 			return false;
 		r->offset = 0;
 	}
-	if (pkt->length > r->rwqe_length - r->offset) {
+	if (pkt->length > r->rwqe->length - r->offset) {
 		urxe_responder_finish_recv(qp, IBV_WC_LOC_LEN_ERR, NULL, 0);
 		urxe_qp_fatal(qp, IBV_EVENT_QP_REQ_ERR);
 		return true;

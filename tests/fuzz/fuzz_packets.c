@@ -48,7 +48,7 @@ static void check_responder(const struct urxe_qp *qp)
 	FUZZ_CHECK(pending == p->res_pending || p->state == URXE_RESP_FATAL ||
 		   qp->state == IBV_QPS_ERR);
 	FUZZ_CHECK(qp->answers || !(p->ack_due || p->nak_due || p->res_pending || p->stall));
-	FUZZ_CHECK(!p->in_recv || p->offset <= p->rwqe_length || p->state != URXE_RESP_IN_SEND);
+	FUZZ_CHECK(!p->in_recv || p->offset <= p->rwqe->length || p->state != URXE_RESP_IN_SEND);
 	FUZZ_CHECK(p->epsn <= URXE_PSN_MASK && p->msn <= URXE_PSN_MASK);
 }
 

@@ -44,6 +44,46 @@ static void test_growth(void)
 	pair_close(&p);
 }
 
+/*
+ * A receive is used where it lies in the ring, packet by packet: the ring grows under it. It keeps
+ * its place until it is complete, or is flushed, once and before the others.
+ */
+static void test_growth_in_message(void)
+{
+	const uint32_t len = 0x20000;
+
+	for (unsigned error = 0; error < 2; error++) {
+		struct pair_params slow = pp;
+		struct ibv_wc wc;
+		struct urxe_qp *qp;
+		struct pair p;
+
+		slow.link.bandwidth = 1000000000;
+		pair_open(&p, &slow, IBV_QPT_RC);
+		qp = to_urxe_qp(p.b.qp);
+		for (uint32_t i = 0; i < len; i++)
+			p.a.buf[i] = (uint8_t)(i * 7 + i / 256);
+		CU_ASSERT_EQUAL(pair_recv(&p.b, 0, 0, len), 0);
+		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 0, 0, len, &p.b, 0, 0), 0);
+		while (!qp->resp.in_recv || !qp->resp.offset)
+			CU_ASSERT_FATAL(pair_step(&p));
+		for (unsigned i = 1; i < 128; i++)
+			CU_ASSERT_EQUAL(pair_recv(&p.b, i, 0, 0), 0);
+		CU_ASSERT_EQUAL(pair_recv(&p.b, 128, 0, 0), ENOMEM);
+		CU_ASSERT(qp->resp.in_recv && qp->own_rq.ring.size == 128);
+		if (error)
+			pair_modify(p.b.qp, IBV_QPS_ERR);
+		CU_ASSERT_FATAL(pair_wait(&p, p.b.cq, &wc));
+		CU_ASSERT_EQUAL(wc.wr_id, 0);
+		CU_ASSERT_EQUAL(wc.status, error ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS);
+		CU_ASSERT(error || !memcmp(p.a.buf, p.b.buf, len));
+		for (unsigned i = 1; i < 128 && error; i++)
+			CU_ASSERT(pair_wait(&p, p.b.cq, &wc) && wc.wr_id == i);
+		CU_ASSERT_EQUAL(pair_recv(&p.b, 128, 0, 0), 0);
+		pair_close(&p);
+	}
+}
+
 static size_t memory_in_use(void)
 {
 	struct mallinfo2 m = mallinfo2();
@@ -93,4 +133,4 @@ static void test_qp_memory(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("rings", T(test_growth), T(test_qp_memory))
+URXE_TEST_MAIN("rings", T(test_growth), T(test_growth_in_message), T(test_qp_memory))
