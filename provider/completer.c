@@ -13,6 +13,7 @@
 #include "requester.h"
 #include "responder.h"
 #include "retry.h"
+#include "sge.h"
 #include "trace.h"
 
 /* RNR NAK timer codes in microseconds (IBTA 9.7.5.2.8, table 46). */

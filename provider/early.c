@@ -11,6 +11,7 @@
 #include "early.h"
 #include "recover.h"
 #include "requester.h"
+#include "sge.h"
 #include "trace.h"
 
 #define EARLY_PSNS 2048u /* behind the oldest: more than a requester has out */

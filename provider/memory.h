@@ -182,7 +182,27 @@ static inline uint8_t *urxe_mr_access(struct urxe_device *dev, const struct urxe
 	return urxe_mkey_memory(mk, va, len, access);
 }
 
-/** urxe_mr_remote - the same for an rkey, of a region or a window, that came to @qp. */
+/**
+ * urxe_mr_plain - urxe_mr_access() of what is nothing but memory; NULL: it is not, or not allowed
+ *
+ * Of regions on demand, null regions and what is refused urxe_mr_access() has to be asked.
+ */
+static inline uint8_t *urxe_mr_plain(struct urxe_device *dev, const struct urxe_pd *pd,
+				     uint32_t key, uint64_t va, uint64_t len, unsigned access)
+{
+	const struct urxe_mkey *mk = urxe_mkey_at(dev, key);
+	uint64_t off;
+
+	if (!mk || mk->key != key || mk->pd != pd || mk->kind != URXE_MKEY_MR || mk->flags ||
+	    (mk->access & access) != access)
+		return NULL;
+	off = va - mk->iova;
+	if (va < mk->iova || off > mk->length || len > mk->length - off)
+		return NULL;
+	return mk->addr + off;
+}
+
+/** urxe_mr_remote - urxe_mr_access() for an rkey, of a region or a window, that came to @qp. */
 uint8_t *urxe_mr_remote(const struct urxe_qp *qp, const struct urxe_pd *pd, uint32_t key,
 			uint64_t va, uint64_t len, unsigned access);
 /**
@@ -234,28 +254,5 @@ void urxe_ah_put(struct urxe_ah *ah);
  */
 int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, uint16_t udp_sport,
 		      uint8_t ecn, struct urxe_path **path);
-
-/* ---- sge.c: gather and scatter ---- */
-
-/**
- * urxe_sge_check - are @len bytes at @offset of an SGE list all accessible?
- * Within an RCU read-side section. false: a local protection error.
- */
-bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
-		    unsigned n, uint32_t offset, uint32_t len, unsigned access);
-/**
- * urxe_sge_gather - append bytes to a frame, checking that they are accessible
- *
- * Within an RCU read-side section. false: a local protection error; the frame is to be aborted.
- */
-bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
-		     unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx);
-/**
- * urxe_sge_scatter - copy in
- *
- * false: a local protection error; nothing is written then, unless memory has gone.
- */
-bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
-		      unsigned n, uint32_t offset, const uint8_t *src, uint32_t len);
 
 #endif

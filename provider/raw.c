@@ -14,6 +14,7 @@
 #include "raw.h"
 #include "requester.h"
 #include "responder.h"
+#include "sge.h"
 #include "wq.h"
 
 int urxe_raw_check_permission(void)

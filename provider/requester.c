@@ -12,6 +12,7 @@
 #include "recover.h"
 #include "requester.h"
 #include "retry.h"
+#include "sge.h"
 #include "trace.h"
 #include "wqe.h"
 

@@ -12,6 +12,7 @@
 #include "lend.h"
 #include "progress.h"
 #include "responder.h"
+#include "sge.h"
 #include "stall.h"
 #include "trace.h"
 #include "urxe/guarded.h"

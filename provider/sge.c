@@ -4,8 +4,8 @@
  * looked up anew each time, for a region may go while a message is under way.
  */
 #include "provider.h"
+#include "sge.h"
 #include "trace.h"
-#include "urxe/guarded.h"
 
 /* Where a walk stands: the rest of a range, cut to one SGE at a time. */
 struct sge_walk {
@@ -53,16 +53,8 @@ bool urxe_sge_check(struct urxe_device *dev, struct urxe_pd *pd, const struct ib
 	return w.left == 0;
 }
 
-/* All of the range lies in the first SGE, as nearly always. */
-static inline bool is_one(const struct ibv_sge *sge, unsigned n, uint32_t offset, uint32_t len)
-{
-	return n && (uint64_t)offset + len <= sge->length && len;
-}
-
-static inline __attribute__((always_inline)) bool gather_part(struct urxe_device *dev,
-							      struct urxe_pd *pd, uint32_t lkey,
-							      uint64_t va, uint32_t len,
-							      struct urxe_tx *tx)
+static bool gather_part(struct urxe_device *dev, struct urxe_pd *pd, uint32_t lkey, uint64_t va,
+			uint32_t len, struct urxe_tx *tx)
 {
 	const uint8_t *src = urxe_mr_access(dev, pd, lkey, va, len, 0);
 
@@ -77,15 +69,13 @@ static inline __attribute__((always_inline)) bool gather_part(struct urxe_device
 	return true;
 }
 
-bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
-		     unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx)
+bool urxe_sge_gather_list(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+			  unsigned n, uint32_t offset, uint32_t len, struct urxe_tx *tx)
 {
 	struct sge_walk w = {sge, n, offset, len};
 	uint32_t part, lkey;
 	uint64_t va;
 
-	if (is_one(sge, n, offset, len))
-		return gather_part(dev, pd, sge->lkey, sge->addr + offset, len, tx);
 	while (sge_next(&w, &va, &part, &lkey)) {
 		if (!gather_part(dev, pd, lkey, va, part, tx))
 			return false;
@@ -93,10 +83,8 @@ bool urxe_sge_gather(struct urxe_device *dev, struct urxe_pd *pd, const struct i
 	return w.left == 0;
 }
 
-static inline __attribute__((always_inline)) bool scatter_part(struct urxe_device *dev,
-							       struct urxe_pd *pd, uint32_t lkey,
-							       uint64_t va, const uint8_t *src,
-							       uint32_t len)
+static bool scatter_part(struct urxe_device *dev, struct urxe_pd *pd, uint32_t lkey, uint64_t va,
+			 const uint8_t *src, uint32_t len)
 {
 	uint8_t *dst = urxe_mr_access(dev, pd, lkey, va, len, IBV_ACCESS_LOCAL_WRITE);
 
@@ -111,15 +99,13 @@ static inline __attribute__((always_inline)) bool scatter_part(struct urxe_devic
 	return true;
 }
 
-bool urxe_sge_scatter(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
-		      unsigned n, uint32_t offset, const uint8_t *src, uint32_t len)
+bool urxe_sge_scatter_list(struct urxe_device *dev, struct urxe_pd *pd, const struct ibv_sge *sge,
+			   unsigned n, uint32_t offset, const uint8_t *src, uint32_t len)
 {
 	struct sge_walk w = {sge, n, offset, len};
 	uint32_t part, lkey;
 	uint64_t va;
 
-	if (is_one(sge, n, offset, len))
-		return scatter_part(dev, pd, sge->lkey, sge->addr + offset, src, len);
 	/* All of it first, so that nothing is written when a part may not be. */
 	if (!urxe_sge_check(dev, pd, sge, n, offset, len, IBV_ACCESS_LOCAL_WRITE))
 		return false;

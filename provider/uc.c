@@ -8,6 +8,7 @@
 
 #include "provider.h"
 #include "responder.h"
+#include "sge.h"
 #include "trace.h"
 #include "uc.h"
 

@@ -10,6 +10,7 @@
 #include "rate.h"
 #include "requester.h"
 #include "responder.h"
+#include "sge.h"
 #include "trace.h"
 #include "ud.h"
 

@@ -10,6 +10,7 @@
 
 #include "provider.h"
 #include "door.h"
+#include "sge.h"
 #include "trace.h"
 #include "wq.h"
 
