@@ -32,6 +32,9 @@ enum {
 
 #define ALWAYS(op) op, op, op, op
 
+/* On the way of each packet. */
+#define EACH_PACKET static inline __attribute__((always_inline))
+
 static const struct wr_ops wr_ops[] = {
 	[IBV_WR_SEND] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST,
 			 URXE_OP_SEND_ONLY, IBV_WC_SEND, 0},
@@ -155,8 +158,8 @@ struct request {
 };
 
 /* The packet of PSN @psn; of a READ it asks for @most PSNs. */
-static void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, uint32_t psn,
-			uint32_t most, struct request *rq)
+EACH_PACKET void plan_packet(const struct urxe_qp *qp, const struct urxe_swqe *wqe, uint32_t psn,
+			     uint32_t most, struct request *rq)
 {
 	const struct wr_ops *ops = &wr_ops[wqe->opcode];
 	uint32_t at = (psn - wqe->psn) & URXE_PSN_MASK;
@@ -200,7 +203,7 @@ static uint32_t ack_every(const struct urxe_qp *qp, const struct urxe_cc_allowed
 	return paced < n ? paced : n;
 }
 
-static bool wants_ack(struct urxe_qp *qp, const struct request *rq)
+EACH_PACKET bool wants_ack(struct urxe_qp *qp, const struct request *rq)
 {
 	if (rq->again)
 		return true;
@@ -210,8 +213,48 @@ static bool wants_ack(struct urxe_qp *qp, const struct request *rq)
 	return true;
 }
 
-static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
-			uint8_t opcode, const struct urxe_opcode_info *op, struct urxe_tx *tx)
+#define OPF_RARE \
+	(URXE_OPF_XRCETH | URXE_OPF_ATOMIC_ETH | URXE_OPF_FETH | URXE_OPF_IMM | URXE_OPF_IETH)
+
+/* Behind the BTH and RETH. */
+static __attribute__((noinline)) void put_rare(const struct urxe_swqe *wqe,
+					       const struct urxe_opcode_info *op, uint8_t *bth)
+{
+	if (op->xrceth_off)
+		urxe_put32(bth + op->xrceth_off, wqe->remote_qpn & URXE_QPN_MASK);
+	if (op->atomic_off) {
+		bool cas = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+
+		urxe_atomic_put(bth + op->atomic_off, wqe->remote_addr, wqe->rkey,
+				cas ? wqe->atomic.swap : wqe->atomic.compare_add,
+				cas ? wqe->atomic.compare_add : 0);
+	}
+	if (op->feth_off)
+		urxe_put32(bth + op->feth_off, wqe->flush.feth);
+	if (op->imm_off)
+		memcpy(bth + op->imm_off, &wqe->imm, URXE_IMM_LEN);
+	if (op->ieth_off)
+		urxe_put32(bth + op->ieth_off, wqe->inv_rkey);
+}
+
+/* Bytes that the RETH asks for. */
+EACH_PACKET uint32_t reth_length(const struct urxe_qp *qp, const struct urxe_swqe *wqe,
+				 const struct request *rq)
+{
+	uint32_t len = wqe->length - rq->offset;
+
+	if (__builtin_expect(!urxe_requester_answered(wqe), 1))
+		return len;
+	if ((unsigned)wqe->opcode == URXEDV_WR_FLUSH)
+		return wqe->flush.length;
+	if (wqe->opcode == IBV_WR_RDMA_READ && len > (uint64_t)rq->npsn << qp->mtu_shift)
+		len = rq->npsn << qp->mtu_shift;
+	return len;
+}
+
+EACH_PACKET void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe,
+			     const struct request *rq, uint8_t opcode,
+			     const struct urxe_opcode_info *op, struct urxe_tx *tx)
 	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_bth bth = {
@@ -219,7 +262,7 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 		.solicited = rq->last && wqe->flags & URXE_WQE_SOLICITED &&
 			     op->flags & URXE_OPF_RECV_WQE,
 		.migreq = urxe_apm_migreq(qp),
-		.pad = (4 - (rq->payload & 3)) & 3,
+		.pad = -rq->payload & 3,
 		.pkey = URXE_DEFAULT_PKEY,
 		.dqpn = qp->dqpn,
 		.ackreq = urxe_qp_acked(qp) && wants_ack(qp, rq),
@@ -227,36 +270,16 @@ static void put_headers(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 	};
 
 	urxe_bth_put(tx->bth, &bth);
-	if (op->xrceth_off)
-		urxe_put32(tx->bth + op->xrceth_off, wqe->remote_qpn & URXE_QPN_MASK);
-	if (op->reth_off) {
-		uint32_t len = wqe->length - rq->offset;
-
-		if (op->feth_off)
-			len = wqe->flush.length;
-		if (wqe->opcode == IBV_WR_RDMA_READ && len > (uint64_t)rq->npsn << qp->mtu_shift)
-			len = rq->npsn << qp->mtu_shift;
+	if (op->reth_off)
 		urxe_reth_put(tx->bth + op->reth_off, wqe->remote_addr + rq->offset, wqe->rkey,
-			      len);
-	}
-	if (op->atomic_off) {
-		bool cas = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-
-		urxe_atomic_put(tx->bth + op->atomic_off, wqe->remote_addr, wqe->rkey,
-				cas ? wqe->atomic.swap : wqe->atomic.compare_add,
-				cas ? wqe->atomic.compare_add : 0);
-	}
-	if (op->feth_off) {
-		urxe_put32(tx->bth + op->feth_off, wqe->flush.feth);
-		if (qp->req.flush_form == URXE_FLUSH_TWICE) {
+			      reth_length(qp, wqe, rq));
+	if (__builtin_expect(op->flags & OPF_RARE, 0)) {
+		put_rare(wqe, op, tx->bth);
+		if (op->feth_off && qp->req.flush_form == URXE_FLUSH_TWICE) {
 			urxe_tx_headers_twice(tx, op->hdr_len);
 			return;
 		}
 	}
-	if (op->imm_off)
-		memcpy(tx->bth + op->imm_off, &wqe->imm, URXE_IMM_LEN);
-	if (op->ieth_off)
-		urxe_put32(tx->bth + op->ieth_off, wqe->inv_rkey);
 	urxe_tx_headers(tx, op->hdr_len);
 }
 
@@ -267,8 +290,8 @@ static bool can_read(struct urxe_qp *qp, const struct urxe_swqe *wqe, const stru
 	       urxe_sge_check(qp->dev, qp->pd, wqe->sge, wqe->num_sge, rq->offset, rq->payload, 0);
 }
 
-static bool put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const struct request *rq,
-			struct urxe_tx *tx)
+EACH_PACKET bool put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe,
+			     const struct request *rq, struct urxe_tx *tx)
 {
 	if (rq->payload) {
 		if (wqe->flags & URXE_WQE_INLINE)
@@ -277,14 +300,14 @@ static bool put_payload(struct urxe_qp *qp, const struct urxe_swqe *wqe, const s
 					  rq->payload, tx))
 			return false;
 	}
-	if (rq->payload & 3)
+	if (__builtin_expect(rq->payload & 3, 0))
 		urxe_tx_append(tx, NULL, 4 - (rq->payload & 3));
 	return true;
 }
 
 /* 0 sent (or lost: the timer sees to it); EAGAIN no room; EFAULT a bad lkey, or no memory. */
-static int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
-		       const struct request *rq, struct urxe_sent *sent)
+EACH_PACKET int send_packet(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
+			    const struct request *rq, struct urxe_sent *sent)
 	URXE_REQUIRES(qp->lock, lane)
 {
 	uint8_t opcode = urxe_qp_service(qp) | rq->op;
@@ -377,6 +400,14 @@ static bool run_local(struct urxe_qp *qp, struct urxe_swqe *wqe) URXE_REQUIRES(q
 	return true;
 }
 
+/* Not one more copy of it in the code. */
+static __attribute__((noinline)) int
+send_one_again(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
+	       const struct request *rq, struct urxe_sent *sent) URXE_REQUIRES(qp->lock, lane)
+{
+	return send_packet(qp, lane, wqe, rq, sent);
+}
+
 /* What is missing goes before all else (recover.c). False: there is no room. */
 static bool send_again(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now,
 		       struct urxe_sent *sent) URXE_REQUIRES(qp->lock, lane)
@@ -396,7 +427,7 @@ static bool send_again(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now,
 			if (wqe) { /* else it is acknowledged */
 				plan_packet(qp, wqe, psn, g->at[i].part ? g->at[i].n : UINT32_MAX,
 					    &rq);
-				err = send_packet(qp, lane, wqe, &rq, sent);
+				err = send_one_again(qp, lane, wqe, &rq, sent);
 				if (err == EAGAIN) {
 					sent->more = true;
 					return false;

@@ -149,14 +149,11 @@ static inline uint32_t urxe_bth_psn(const uint8_t *p)
 
 static inline void urxe_bth_put(uint8_t *p, const struct urxe_bth *h)
 {
-	p[0] = h->opcode;
-	p[1] = (uint8_t)((h->solicited ? 0x80 : 0) | (h->migreq ? 0x40 : 0) | (h->pad & 3) << 4 |
-			 (h->tver & 15));
-	urxe_put16(p + 2, h->pkey);
-	p[4] = 0;
-	urxe_put24(p + 5, h->dqpn);
-	p[8] = h->ackreq ? 0x80 : 0;
-	urxe_put24(p + 9, h->psn);
+	urxe_put32(p, (uint32_t)h->opcode << 24 | (uint32_t)h->solicited << 23 |
+			      (uint32_t)h->migreq << 22 | (uint32_t)(h->pad & 3) << 20 |
+			      (uint32_t)(h->tver & 15) << 16 | h->pkey);
+	urxe_put32(p + 4, h->dqpn & URXE_QPN_MASK);
+	urxe_put32(p + 8, (uint32_t)h->ackreq << 31 | (h->psn & URXE_PSN_MASK));
 }
 
 /*
