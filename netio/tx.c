@@ -289,31 +289,18 @@ static int to_local(struct urxe_lane *lane, uint32_t dqpn, uint32_t *flags) URXE
 	return reserve_loop(lane);
 }
 
-/* Where a frame on this path goes: MAC and TX_* flags; or why it cannot go now. */
-ALWAYS int destination(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
-		       uint8_t mac[6], uint32_t *flags) URXE_REQUIRES(lane)
+/* destination() of a path that leads to no neighbour. */
+static __attribute__((noinline)) int not_to_neighbour(struct urxe_lane *lane,
+						      const struct urxe_path *path, uint32_t dqpn,
+						      uint8_t mac[6], uint32_t *flags)
+	URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
-	uint64_t word;
 	int err;
 
-	if (!atomic_load_explicit(&path->own->live, memory_order_relaxed)) {
-		urxe_count(lane, URXE_CNT_tx_no_source, 1);
-		return EHOSTUNREACH;
-	}
-	*flags = path->ipv4 ? TX_IPV4 : 0;
 	switch ((enum urxe_path_kind)path->kind) {
 	case PATH_WIRE:
-		word = atomic_load_explicit(&path->neigh->word, memory_order_relaxed);
-		if (urxe_neigh_word_state(word) < NEIGH_DELAY) {
-			err = urxe_neigh_use(lane, path->neigh, &word);
-			if (err)
-				return err;
-		}
-		if (!atomic_load_explicit(&path->neigh->used, memory_order_relaxed))
-			atomic_store_explicit(&path->neigh->used, true, memory_order_relaxed);
-		urxe_neigh_word_mac(word, mac);
-		return to_peer(lane, mac, dqpn, flags);
+		break;
 	case PATH_LOOP:
 		memcpy(mac, port->mac, 6);
 		return to_ourselves(lane, flags);
@@ -338,6 +325,31 @@ ALWAYS int destination(struct urxe_lane *lane, struct urxe_path *path, uint32_t 
 	return EINVAL;
 }
 
+/* Where a frame on this path goes: MAC and TX_* flags; or why it cannot go now. */
+ALWAYS int destination(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
+		       uint8_t mac[6], uint32_t *flags) URXE_REQUIRES(lane)
+{
+	uint64_t word;
+	int err;
+
+	if (!atomic_load_explicit(&path->own->live, memory_order_relaxed)) {
+		urxe_count(lane, URXE_CNT_tx_no_source, 1);
+		return EHOSTUNREACH;
+	}
+	*flags = path->ipv4 ? TX_IPV4 : 0;
+	if (__builtin_expect(path->kind != PATH_WIRE, 0))
+		return not_to_neighbour(lane, path, dqpn, mac, flags);
+	word = atomic_load_explicit(&path->neigh->word, memory_order_relaxed);
+	if (urxe_neigh_word_state(word) < NEIGH_DELAY) {
+		err = urxe_neigh_use(lane, path->neigh, &word);
+		if (err)
+			return err;
+	}
+	if (!atomic_load_explicit(&path->neigh->used, memory_order_relaxed))
+		atomic_store_explicit(&path->neigh->used, true, memory_order_relaxed);
+	urxe_neigh_word_mac(word, mac);
+	return to_peer(lane, mac, dqpn, flags);
+}
 /* Lengths, id and checksum: all that differs from the path's template. */
 static void finish_ip(struct urxe_lane *lane, const struct urxe_path *path, uint8_t *l2,
 		      uint32_t len, uint32_t flags)
@@ -357,14 +369,14 @@ static void finish_ip(struct urxe_lane *lane, const struct urxe_path *path, uint
 	lane->ip_id = (uint16_t)(lane->ip_id + lane->ip_id_step);
 }
 
-/* A frame of our own for @len bytes. */
-ALWAYS int take_frame(struct urxe_lane *lane, struct urxe_frame *f, uint32_t len)
+/* A frame of our own for @len bytes: *@f is good until the next one is taken. */
+ALWAYS int take_frame(struct urxe_lane *lane, const struct urxe_frame **f, uint32_t len)
 	URXE_REQUIRES(lane)
 {
 	if (!lane->cached && !cache_refill(lane))
 		return no_room(lane, URXE_CNT_tx_no_frame);
-	*f = lane->cache[lane->cached - 1];
-	if (len > f->room) {
+	*f = &lane->cache[lane->cached - 1];
+	if (len > (*f)->room) {
 		urxe_count(lane, URXE_CNT_tx_too_long, 1);
 		return EMSGSIZE;
 	}
@@ -375,7 +387,7 @@ ALWAYS int take_frame(struct urxe_lane *lane, struct urxe_frame *f, uint32_t len
 
 int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len)
 {
-	struct urxe_frame f = {0};
+	const struct urxe_frame *f = NULL;
 	int err = await_carrier(lane);
 
 	if (!err)
@@ -386,16 +398,17 @@ int urxe_tx_reserve(struct urxe_lane *lane, struct urxe_tx *tx, uint32_t len)
 		return err;
 	lane->reserved++;
 	tx->flags = TX_NOICRC;
-	tx->l2 = tx->bth = tx->cur = f.data;
+	tx->l2 = tx->bth = tx->cur = f->data;
 	tx->end = tx->l2 + len;
-	tx->frame = f.buf;
-	tx->room = f.room;
+	tx->frame = f->buf;
+	tx->room = f->room;
 	return 0;
 }
 
-/* One of the receiver's; or one of our own, if that is the only way to it. */
+/* One of the receiver's, in *@place; or one of our own, if that is the only way to it. */
 static int place_frame(struct urxe_lane *lane, const uint8_t mac[6], uint32_t dqpn,
-		       struct urxe_frame *f, uint32_t len, uint32_t *flags) URXE_REQUIRES(lane)
+		       struct urxe_frame *place, const struct urxe_frame **f, uint32_t len,
+		       uint32_t *flags) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
 	int err;
@@ -403,7 +416,8 @@ static int place_frame(struct urxe_lane *lane, const uint8_t mac[6], uint32_t dq
 	/* What was committed before goes before. */
 	if (lane->tx_count)
 		urxe_lane_flush(lane);
-	err = port->ops->reserve(port->link, lane->index, mac, dqpn, len, f);
+	*f = place;
+	err = port->ops->reserve(port->link, lane->index, mac, dqpn, len, place);
 	if (err != ENOBUFS)
 		return err ? no_place(lane, err) : 0;
 	*flags &= ~(uint32_t)TX_PLACED;
@@ -415,8 +429,9 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
 		  uint32_t len)
 {
 	uint32_t flags, hdr_len = path->hdr_len;
-	struct urxe_frame f;
-	uint8_t mac[6];
+	const struct urxe_frame *f = NULL;
+	struct urxe_frame place;
+	uint8_t mac[6], *l2;
 	int err;
 
 	if (len > path->max_len || len < URXE_BTH_LEN) {
@@ -427,7 +442,8 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
 	if (err)
 		return err;
 	if (flags & TX_PLACED)
-		err = place_frame(lane, mac, dqpn, &f, hdr_len + len + URXE_ICRC_LEN, &flags);
+		err = place_frame(lane, mac, dqpn, &place, &f, hdr_len + len + URXE_ICRC_LEN,
+				  &flags);
 	else
 		err = take_frame(lane, &f, hdr_len + len + URXE_ICRC_LEN);
 	/* Its address may have gone over to another one. */
@@ -435,23 +451,24 @@ int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn,
 		urxe_neigh_suspect(lane, path->neigh);
 	if (err)
 		return err;
-	memcpy(f.data, mac, 6);
-	memcpy(f.data + 6, lane->port->mac, 6);
-	memcpy(f.data + PATH_MACS, path->hdr, PATH_HDR_IPV4);
+	l2 = f->data;
+	tx->l2 = l2;
+	tx->frame = f->buf;
+	tx->room = f->room;
+	memcpy(l2, mac, 6);
+	memcpy(l2 + 6, lane->port->mac, 6);
+	memcpy(l2 + PATH_MACS, path->hdr, PATH_HDR_IPV4);
 	if (!(flags & TX_IPV4))
-		memcpy(f.data + PATH_MACS + PATH_HDR_IPV4, path->hdr + PATH_HDR_IPV4,
+		memcpy(l2 + PATH_MACS + PATH_HDR_IPV4, path->hdr + PATH_HDR_IPV4,
 		       PATH_HDR_ROOM - PATH_HDR_IPV4);
-	finish_ip(lane, path, f.data, len, flags);
+	finish_ip(lane, path, l2, len, flags);
 	if (len <= URXE_ICRC_SHORT)
 		flags |= TX_SHORT;
 	if (!(flags & (TX_LOOP | TX_PLACED)))
 		lane->reserved++;
 	if (flags & (TX_LOOP | TX_MCAST | TX_STEER))
 		lane->loop_reserved++;
-	tx->l2 = f.data;
-	tx->frame = f.buf;
-	tx->room = f.room;
-	tx->bth = tx->cur = f.data + hdr_len;
+	tx->bth = tx->cur = l2 + hdr_len;
 	tx->end = tx->bth + len;
 	tx->flags = flags;
 	return 0;
@@ -482,23 +499,27 @@ void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len)
 		tx->crc = urxe_icrc_twice(frame_l3(tx), tx->flags & TX_IPV4, hdr_len);
 }
 
+static __attribute__((noinline)) void append_zeros(struct urxe_tx *tx, uint8_t *to, uint32_t len)
+{
+	memset(to, 0, len);
+	if (!(tx->flags & (TX_NOICRC | TX_SHORT)))
+		tx->crc = urxe_icrc_more(tx->crc, to, len);
+}
+
 int urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
 {
-	int err = 0;
+	uint8_t *to = tx->cur;
 
-	if (len > (uint32_t)(tx->end - tx->cur))
-		len = (uint32_t)(tx->end - tx->cur);
+	if (len > (uint32_t)(tx->end - to))
+		len = (uint32_t)(tx->end - to);
+	tx->cur = to + len;
 	if (!src) {
-		memset(tx->cur, 0, len);
-		if (!(tx->flags & (TX_NOICRC | TX_SHORT)))
-			tx->crc = urxe_icrc_more(tx->crc, tx->cur, len);
-	} else if (tx->flags & (TX_NOICRC | TX_SHORT)) {
-		err = urxe_guarded_copy(tx->cur, src, len);
-	} else {
-		err = urxe_icrc_copy(&tx->crc, tx->cur, src, len);
+		append_zeros(tx, to, len);
+		return 0;
 	}
-	tx->cur += len;
-	return err;
+	if (tx->flags & (TX_NOICRC | TX_SHORT))
+		return urxe_guarded_copy(to, src, len);
+	return urxe_icrc_copy(&tx->crc, to, src, len);
 }
 
 static void unreserve(struct urxe_lane *lane, const struct urxe_tx *tx)
@@ -568,28 +589,40 @@ ALWAYS bool goes_straight(const struct urxe_lane *lane, const struct urxe_tx *tx
 	       !lane->port->capture && lane->tx_head + lane->tx_count < TX_QUEUE;
 }
 
-void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
+/* Its ICRC; frames of TX_SHORT are of words, as are all. */
+ALWAYS void put_icrc(const struct urxe_tx *tx)
 {
-	struct urxe_frame f = {
-		.data = tx->l2, .room = tx->room, .buf = tx->frame, .flags = frame_flags(tx)};
-
-	if (tx->cur < tx->end)
-		urxe_tx_append(tx, NULL, (uint32_t)(tx->end - tx->cur));
 	if (tx->flags & TX_NOICRC)
 		memset(tx->end, 0, URXE_ICRC_LEN);
 	else if (tx->flags & TX_SHORT)
 		urxe_icrc_put(tx->end, frame_icrc(tx, (uint32_t)(tx->end - tx->bth)));
 	else
 		urxe_icrc_put(tx->end, tx->crc);
-	f.len = (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);
+}
+
+void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
+{
+	struct urxe_frame own, *f = &own;
+	bool straight;
+
+	if (tx->cur < tx->end)
+		urxe_tx_append(tx, NULL, (uint32_t)(tx->end - tx->cur));
+	put_icrc(tx);
 	unreserve(lane, tx);
 	urxe_count(lane, URXE_CNT_tx_packets, 1);
-	if (goes_straight(lane, tx))
-		lane->txq[lane->tx_head + lane->tx_count++] = f;
-	else if (tx->flags & TX_PLACED)
-		commit_placed(lane, &f);
-	else
-		emit_special(lane, tx, &f);
+	straight = goes_straight(lane, tx);
+	if (straight)
+		f = &lane->txq[lane->tx_head + lane->tx_count++];
+	f->data = tx->l2;
+	f->rest = NULL;
+	f->len = (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);
+	f->room = tx->room;
+	f->flags = frame_flags(tx);
+	f->buf = tx->frame;
+	if (!straight && tx->flags & TX_PLACED)
+		commit_placed(lane, f);
+	else if (!straight)
+		emit_special(lane, tx, f);
 	if (lane->tx_count + lane->placed >= TX_BURST)
 		urxe_lane_flush(lane);
 }
