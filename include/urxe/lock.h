@@ -53,8 +53,9 @@ static inline bool urxe_spin_trylock(struct urxe_spin *l) URXE_TRY_ACQUIRE(true,
 	       !atomic_exchange_explicit(&l->held, true, memory_order_acquire);
 }
 
-/** urxe_spin_lock - take the lock, spinning then yielding. Not recursive. */
-static inline void urxe_spin_lock(struct urxe_spin *l) URXE_ACQUIRE(l)
+/* Apart, so that who finds the lock free need not save registers for the sake of it. */
+static __attribute__((noinline, cold, unused)) void urxe_spin_wait(struct urxe_spin *l)
+	URXE_ACQUIRE(l)
 {
 	for (unsigned spins = 0; !urxe_spin_trylock(l); spins++) {
 		if (spins < 64)
@@ -62,6 +63,13 @@ static inline void urxe_spin_lock(struct urxe_spin *l) URXE_ACQUIRE(l)
 		else
 			sched_yield();
 	}
+}
+
+/** urxe_spin_lock - take the lock, spinning then yielding. Not recursive. */
+static inline void urxe_spin_lock(struct urxe_spin *l) URXE_ACQUIRE(l)
+{
+	if (__builtin_expect(!urxe_spin_trylock(l), 0))
+		urxe_spin_wait(l);
 }
 
 /** urxe_spin_unlock - release; only by the thread that holds it. */
