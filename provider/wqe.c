@@ -10,82 +10,26 @@
 #include "provider.h"
 #include "progress.h"
 #include "requester.h"
-#include "trace.h"
 #include "wqe.h"
 
-#define OP(x)	   (1u << IBV_WR_##x)
-#define OPS_SEND   (OP(SEND) | OP(SEND_WITH_IMM))
-#define OPS_WRITE  (OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM))
-#define OPS_ATOMIC (OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD))
-#define OPS_LOCAL  (OP(LOCAL_INV) | OP(BIND_MW))
-#define OPS_FLUSH  (1u << URXEDV_WR_FLUSH)
-#define OPS_RC                                                                           \
-	(OPS_SEND | OPS_WRITE | OPS_ATOMIC | OPS_LOCAL | OPS_FLUSH | OP(SEND_WITH_INV) | \
-	 OP(RDMA_READ) | OP(ATOMIC_WRITE))
+#define OPS_RC                                                                                \
+	(URXE_OPS_SEND | URXE_OPS_WRITE | URXE_OPS_ATOMIC | URXE_OPS_LOCAL | URXE_OPS_FLUSH | \
+	 URXE_OP_BIT(SEND_WITH_INV) | URXE_OP_BIT(RDMA_READ) | URXE_OP_BIT(ATOMIC_WRITE))
 
 /* What each transport can do (IBTA 10.8.2, table 58; A14, A19). */
-static const uint32_t allowed_ops[] = {
+const uint32_t urxe_wqe_allowed[URXE_QP_TYPES] = {
 	[IBV_QPT_RC] = OPS_RC,
-	[IBV_QPT_UC] = OPS_SEND | OPS_WRITE | OPS_LOCAL, /* the wire knows no other UC opcodes */
-	[IBV_QPT_UD] = OPS_SEND,
+	[IBV_QPT_UC] = URXE_OPS_SEND | URXE_OPS_WRITE |
+		       URXE_OPS_LOCAL, /* the wire knows no other UC opcodes */
+	[IBV_QPT_UD] = URXE_OPS_SEND,
 	[IBV_QPT_XRC_SEND] = OPS_RC,
-	[IBV_QPT_RAW_PACKET] = OP(SEND),
+	[IBV_QPT_RAW_PACKET] = URXE_OP_BIT(SEND),
 };
-
-uint32_t urxe_wqe_ops(const struct urxe_qp *qp)
-{
-	return qp->type < sizeof(allowed_ops) / sizeof(allowed_ops[0]) ? allowed_ops[qp->type] : 0;
-}
-
-int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcode, uint64_t wr_id, unsigned flags,
-		   struct urxe_swqe **out)
-{
-	struct urxe_sq *sq = &qp->sq;
-	struct urxe_swqe *wqe;
-
-	if (opcode > 31 || !(1u << opcode & urxe_wqe_ops(qp)))
-		return EINVAL;
-	/* No capability of ours says that we would fill in checksums: frames without are lost. */
-	if (flags & IBV_SEND_IP_CSUM)
-		return EINVAL;
-	if (urxe_ring_room(&sq->ring, sq->done, at))
-		return ENOMEM;
-	wqe = urxe_sq_at(sq, at);
-	memset(wqe, 0, sizeof(*wqe));
-	wqe->wr_id = wr_id;
-	wqe->opcode = (uint8_t)opcode;
-	if (flags & IBV_SEND_SIGNALED || qp->sq_sig_all)
-		wqe->flags |= URXE_WQE_SIGNALED;
-	if (flags & IBV_SEND_SOLICITED)
-		wqe->flags |= URXE_WQE_SOLICITED;
-	if (flags & IBV_SEND_FENCE)
-		wqe->flags |= URXE_WQE_FENCE;
-	*out = wqe;
-	return 0;
-}
-
-int urxe_wqe_sges(const struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_sge *sges,
-		  size_t n)
-{
-	uint64_t length = 0;
-
-	if (n > qp->sq.max_sge)
-		return EINVAL;
-	wqe->num_sge = (uint8_t)n;
-	for (size_t i = 0; i < n; i++) {
-		wqe->sge[i] = sges[i];
-		length += wqe->sge[i].length;
-	}
-	if (length > URXE_MAX_MSG_SZ)
-		return EINVAL;
-	wqe->length = (uint32_t)length;
-	return 0;
-}
 
 int urxe_wqe_inline(const struct urxe_qp *qp, struct urxe_swqe *wqe, const void *addr,
 		    size_t length)
 {
-	if (1u << wqe->opcode & (OPS_ATOMIC | OP(RDMA_READ)) ||
+	if (1u << wqe->opcode & (URXE_OPS_ATOMIC | URXE_OP_BIT(RDMA_READ)) ||
 	    length > qp->sq.max_inline - wqe->length)
 		return EINVAL;
 	if (length)
@@ -140,20 +84,6 @@ int urxe_wqe_bind(struct urxe_swqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 	wqe->remote_addr = info->addr;
 	wqe->bind.length = info->length;
 	wqe->bind.access = info->mw_access_flags;
-	return 0;
-}
-
-int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
-{
-	uint32_t op = 1u << wqe->opcode;
-
-	if (qp->type == IBV_QPT_UD && (!(wqe->flags & URXE_WQE_AH) || wqe->length > qp->mtu))
-		return EINVAL;
-	if (op & (OPS_ATOMIC | OP(ATOMIC_WRITE)) && wqe->length != URXE_ATOMIC_LEN)
-		return EINVAL;
-	if (op & (OPS_LOCAL | OPS_FLUSH) && wqe->length)
-		return EINVAL; /* they have no data of ours */
-	urxe_trace_post_send(qp, wqe);
 	return 0;
 }
 

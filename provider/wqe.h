@@ -1,21 +1,81 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Send WQEs are filled, in one place for both ways of posting (wqe.c). qp->lock is held. What
+ * Send WQEs are filled, in one place for both ways of posting (wqe.c; here what each work request
+ * needs). qp->lock is held. What
  * returns an int returns 0, or the errno that ibv_post_send() returns.
  */
 #ifndef URXE_PROVIDER_WQE_H
 #define URXE_PROVIDER_WQE_H
 
 #include "qp.h"
+#include "trace.h"
+
+/* Bits 1 << opcode. */
+#define URXE_OP_BIT(x)	(1u << IBV_WR_##x)
+#define URXE_OPS_SEND	(URXE_OP_BIT(SEND) | URXE_OP_BIT(SEND_WITH_IMM))
+#define URXE_OPS_WRITE	(URXE_OP_BIT(RDMA_WRITE) | URXE_OP_BIT(RDMA_WRITE_WITH_IMM))
+#define URXE_OPS_ATOMIC (URXE_OP_BIT(ATOMIC_CMP_AND_SWP) | URXE_OP_BIT(ATOMIC_FETCH_AND_ADD))
+#define URXE_OPS_LOCAL	(URXE_OP_BIT(LOCAL_INV) | URXE_OP_BIT(BIND_MW))
+#define URXE_OPS_FLUSH	(1u << URXEDV_WR_FLUSH)
+#define URXE_QP_TYPES	(IBV_QPT_XRC_RECV + 1)
+
+/** urxe_wqe_allowed - the bits 1 << opcode of what transports can do, by enum ibv_qp_type. */
+extern const uint32_t urxe_wqe_allowed[URXE_QP_TYPES];
 
 /** urxe_wqe_ops - bits 1 << opcode of what the QP's transport can do. */
-uint32_t urxe_wqe_ops(const struct urxe_qp *qp);
+static inline uint32_t urxe_wqe_ops(const struct urxe_qp *qp)
+{
+	return qp->type < URXE_QP_TYPES ? urxe_wqe_allowed[qp->type] : 0;
+}
+
 /** urxe_wqe_begin - a WQE in slot @at, not posted before urxe_wqe_publish(). @flags: ibv_send_flags
  */
-int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcode, uint64_t wr_id, unsigned flags,
-		   struct urxe_swqe **wqe) URXE_REQUIRES(qp->lock);
-int urxe_wqe_sges(const struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_sge *sges,
-		  size_t n) URXE_REQUIRES(qp->lock);
+static inline int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcode, uint64_t wr_id,
+				 unsigned flags, struct urxe_swqe **out) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_sq *sq = &qp->sq;
+	struct urxe_swqe *wqe;
+
+	if (opcode > 31 || !(1u << opcode & urxe_wqe_ops(qp)))
+		return EINVAL;
+	/* No capability of ours says that we would fill in checksums: frames without are lost. */
+	if (flags & IBV_SEND_IP_CSUM)
+		return EINVAL;
+	if (urxe_ring_room(&sq->ring, sq->done, at))
+		return ENOMEM;
+	wqe = urxe_sq_at(sq, at);
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = wr_id;
+	wqe->opcode = (uint8_t)opcode;
+	if (flags & IBV_SEND_SIGNALED || qp->sq_sig_all)
+		wqe->flags |= URXE_WQE_SIGNALED;
+	if (flags & IBV_SEND_SOLICITED)
+		wqe->flags |= URXE_WQE_SOLICITED;
+	if (flags & IBV_SEND_FENCE)
+		wqe->flags |= URXE_WQE_FENCE;
+	*out = wqe;
+	return 0;
+}
+
+/** urxe_wqe_sges - its SGEs: our copy is what is checked. */
+static inline int urxe_wqe_sges(const struct urxe_qp *qp, struct urxe_swqe *wqe,
+				const struct ibv_sge *sges, size_t n) URXE_REQUIRES(qp->lock)
+{
+	uint64_t length = 0;
+
+	if (n > qp->sq.max_sge)
+		return EINVAL;
+	wqe->num_sge = (uint8_t)n;
+	for (size_t i = 0; i < n; i++) {
+		wqe->sge[i] = sges[i];
+		length += wqe->sge[i].length;
+	}
+	if (length > URXE_MAX_MSG_SZ)
+		return EINVAL;
+	wqe->length = (uint32_t)length;
+	return 0;
+}
+
 /** urxe_wqe_inline - append a copy of the data itself. */
 int urxe_wqe_inline(const struct urxe_qp *qp, struct urxe_swqe *wqe, const void *addr,
 		    size_t length) URXE_REQUIRES(qp->lock);
@@ -27,7 +87,21 @@ int urxe_wqe_ud(const struct urxe_qp *qp, struct urxe_swqe *wqe, struct ibv_ah *
 int urxe_wqe_bind(struct urxe_swqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 		  const struct ibv_mw_bind_info *info);
 /** urxe_wqe_finish - the checks that need the whole WQE. */
-int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe) URXE_REQUIRES(qp->lock);
+static inline int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
+	URXE_REQUIRES(qp->lock)
+{
+	uint32_t op = 1u << wqe->opcode;
+
+	if (qp->type == IBV_QPT_UD && (!(wqe->flags & URXE_WQE_AH) || wqe->length > qp->mtu))
+		return EINVAL;
+	if (op & (URXE_OPS_ATOMIC | URXE_OP_BIT(ATOMIC_WRITE)) && wqe->length != URXE_ATOMIC_LEN)
+		return EINVAL;
+	if (op & (URXE_OPS_LOCAL | URXE_OPS_FLUSH) && wqe->length)
+		return EINVAL; /* they have no data of ours */
+	urxe_trace_post_send(qp, wqe);
+	return 0;
+}
+
 /** urxe_wqe_drop - let go of what an unposted or completed WQE refers to. */
 static inline void urxe_wqe_drop(struct urxe_swqe *wqe)
 {
@@ -35,6 +109,7 @@ static inline void urxe_wqe_drop(struct urxe_swqe *wqe)
 		urxe_ah_put(wqe->ud.ah);
 	wqe->flags &= (uint16_t)~URXE_WQE_AH;
 }
+
 /** urxe_wqe_publish - all WQEs before slot @post are posted; begin to send. */
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post) URXE_REQUIRES(qp->lock);
 
