@@ -458,7 +458,33 @@ static inline struct urxe_rwqe *urxe_rq_at(const struct urxe_rq *rq, uint32_t i)
 int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t max_wr,
 		 uint32_t max_sge);
 void urxe_rq_fini(struct urxe_rq *rq);
-int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr) URXE_REQUIRES(rq->lock);
+/** urxe_rq_post - one more at its head. 0, or the errno that ibv_post_recv() returns. */
+static inline int urxe_rq_post(struct urxe_rq *rq, const struct ibv_recv_wr *wr)
+	URXE_REQUIRES(rq->lock)
+{
+	struct urxe_rwqe *wqe;
+	uint64_t length = 0;
+	int num_sge = *(volatile const int *)&wr->num_sge; /* read once */
+
+	if (num_sge < 0 || (uint32_t)num_sge > rq->max_sge)
+		return EINVAL;
+	if (urxe_ring_room(&rq->ring, rq->tail, rq->head))
+		return ENOMEM;
+	wqe = urxe_rq_at(rq, rq->head);
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = (uint32_t)num_sge;
+	/* Checked on our copy: the application may change its own meanwhile. */
+	for (int i = 0; i < num_sge; i++) {
+		wqe->sge[i] = wr->sg_list[i];
+		length += wqe->sge[i].length;
+	}
+	if (length > URXE_MAX_MSG_SZ)
+		return EINVAL;
+	wqe->length = (uint32_t)length;
+	rq->head++;
+	return 0;
+}
+
 struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 struct ibv_srq *urxe_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
 int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);

@@ -83,7 +83,8 @@ void urxe_responder_push(struct urxe_qp *qp, const struct ibv_wc *wc, bool solic
 }
 
 /* It stays where it is, for nobody else gets its slot: until it is complete it counts as posted. */
-static int take_own(struct urxe_qp *qp, uint32_t min_length) URXE_REQUIRES(qp->lock)
+static inline __attribute__((always_inline)) int take_own(struct urxe_qp *qp, uint32_t min_length)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_rq *rq = &qp->own_rq;
 	struct urxe_rwqe *wqe;
@@ -98,7 +99,8 @@ static int take_own(struct urxe_qp *qp, uint32_t min_length) URXE_REQUIRES(qp->l
 	return 0;
 }
 
-static int take_shared(struct urxe_qp *qp, uint32_t min_length) URXE_REQUIRES(qp->lock)
+static __attribute__((noinline)) int take_shared(struct urxe_qp *qp, uint32_t min_length)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_srq *srq = recv_srq(qp);
 	const struct urxe_rwqe *wqe;
@@ -133,9 +135,15 @@ out:
 	return err;
 }
 
+static inline int take_rwqe(struct urxe_qp *qp, uint32_t min_length) URXE_REQUIRES(qp->lock)
+{
+	return __builtin_expect(qp->resp.shared, 0) ? take_shared(qp, min_length)
+						    : take_own(qp, min_length);
+}
+
 int urxe_responder_take_rwqe(struct urxe_qp *qp, uint32_t min_length)
 {
-	return qp->resp.shared ? take_shared(qp, min_length) : take_own(qp, min_length);
+	return take_rwqe(qp, min_length);
 }
 
 uint64_t urxe_responder_end_recv(struct urxe_qp *qp)
@@ -228,7 +236,7 @@ static bool execute_send(struct urxe_qp *qp, const struct urxe_decoded *pkt) URX
 	struct urxe_responder *r = &qp->resp;
 
 	if (pkt->what & URXE_OPF_FIRST) {
-		if (urxe_responder_take_rwqe(qp, 0)) {
+		if (take_rwqe(qp, 0)) {
 			rnr(qp);
 			return false;
 		}
@@ -310,7 +318,7 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	 * Before anything is checked or written: after an RNR NAK this packet comes again, and an
 	 * error of what has immediate data is told to its receive (LOC_ACCESS_ERR, IBTA 11.6.2).
 	 */
-	if (pkt->what & URXE_OPF_RECV_WQE && urxe_responder_take_rwqe(qp, 0)) {
+	if (pkt->what & URXE_OPF_RECV_WQE && take_rwqe(qp, 0)) {
 		rnr(qp);
 		return false;
 	}
