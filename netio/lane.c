@@ -186,8 +186,9 @@ static RARELY unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, u
 	return n;
 }
 
-static void rx_wire(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned max, unsigned *count)
-	URXE_REQUIRES(lane)
+static inline __attribute__((always_inline)) void rx_wire(struct urxe_lane *lane,
+							  struct urxe_packet *pkts, unsigned max,
+							  unsigned *count) URXE_REQUIRES(lane)
 {
 	struct urxe_frame f[RX_BURST];
 	unsigned n;
@@ -199,24 +200,42 @@ static void rx_wire(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned m
 		input_burst(lane, f, n, false, pkts, count);
 }
 
-unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n)
+static void received(struct urxe_lane *lane, unsigned count) URXE_REQUIRES(lane)
 {
-	bool wire_first = true;
+	if (count)
+		urxe_count(lane, URXE_CNT_rx_packets, count);
+}
+
+/* Turn about, so that neither starves the other. */
+static RARELY unsigned rx_both(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n)
+	URXE_REQUIRES(lane)
+{
+	bool wire_first = lane->wire_first = !lane->wire_first;
 	unsigned count = 0;
 
-	if (n > RX_BURST)
-		n = RX_BURST;
-	/* Turn about, so that neither starves the other. */
-	if (atomic_load_explicit(&lane->loop_count, memory_order_relaxed))
-		wire_first = lane->wire_first = !lane->wire_first;
 	if (wire_first)
 		rx_wire(lane, pkts, n, &count);
 	if (count < n && atomic_load_explicit(&lane->loop_count, memory_order_relaxed))
 		rx_loop(lane, pkts, n - count, &count);
 	if (!wire_first)
 		rx_wire(lane, pkts, n - count, &count);
-	if (count)
-		urxe_count(lane, URXE_CNT_rx_packets, count);
+	received(lane, count);
+	return count;
+}
+
+unsigned urxe_lane_rx(struct urxe_lane *lane, struct urxe_packet *pkts, unsigned n)
+{
+	unsigned count = 0;
+
+	if (n > RX_BURST)
+		n = RX_BURST;
+	if (atomic_load_explicit(&lane->loop_count, memory_order_relaxed))
+		return rx_both(lane, pkts, n);
+	rx_wire(lane, pkts, n, &count);
+	/* It was put there just now. */
+	if (count < n && atomic_load_explicit(&lane->loop_count, memory_order_relaxed))
+		rx_loop(lane, pkts, n - count, &count);
+	received(lane, count);
 	return count;
 }
 
@@ -258,7 +277,7 @@ static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(l
 
 #define RETRY_STUCK (100 * URXE_USEC)
 
-uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
+static RARELY uint64_t tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(lane)
 {
 	uint64_t next = urxe_neigh_tick(lane, now), own = fault_tick(lane, now);
 
@@ -268,6 +287,19 @@ uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
 		own = now + RETRY_STUCK;
 	atomic_store_explicit(&lane->tick, own, memory_order_relaxed);
 	return own < next ? own : next;
+}
+
+uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
+{
+	const struct urxe_neigh_table *t = &lane->port->neigh;
+	uint64_t next = atomic_load_explicit(&t->next_due, memory_order_relaxed);
+
+	/* What there was to be sent has been sent, and nothing is due. */
+	if (now >= next || !atomic_load_explicit(&t->was_up, memory_order_relaxed) ||
+	    lane->tx_count || lane->placed || lane->faults.on)
+		return tick(lane, now);
+	atomic_store_explicit(&lane->tick, URXE_NEVER, memory_order_relaxed);
+	return next;
 }
 
 uint64_t urxe_port_next_tick(struct urxe_port *port)

@@ -450,9 +450,14 @@ static int turns(struct urxe_device *dev)
 	return found;
 }
 
-int urxe_progress_turn(struct urxe_device *dev)
+static inline int any_turn(struct urxe_device *dev)
 {
 	return dev->lanes == 1 ? lane_turn(dev, 0) : turns(dev);
+}
+
+int urxe_progress_turn(struct urxe_device *dev)
+{
+	return any_turn(dev);
 }
 
 int urxe_progress_poll(struct urxe_device *dev)
@@ -465,7 +470,7 @@ int urxe_progress_poll(struct urxe_device *dev)
 			      memory_order_relaxed);
 	if (atomic_load_explicit(&dev->service.who, memory_order_relaxed))
 		urxe_service_caller(dev);
-	n = urxe_progress_turn(dev);
+	n = any_turn(dev);
 	/* The caller may not come back, and an ACK left for the next turn is waited for. */
 	if (atomic_load_explicit(&dev->sched.npending, memory_order_relaxed) &&
 	    atomic_load_explicit(&dev->service.asleep, memory_order_relaxed))
