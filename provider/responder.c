@@ -288,14 +288,20 @@ static bool begin_write(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE
 	return true;
 }
 
-bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+static inline __attribute__((always_inline)) bool write_packet(struct urxe_qp *qp,
+							       const struct urxe_decoded *pkt)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_responder *r = &qp->resp;
 	uint8_t *dst;
 
 	if (pkt->length) {
-		dst = urxe_mr_remote(qp, r->pd, r->rkey, r->va, pkt->length,
-				     IBV_ACCESS_REMOTE_WRITE);
+		/* A region, as nearly always; a window, or no permission. */
+		dst = urxe_mr_plain(qp->dev, r->pd, r->rkey, r->va, pkt->length,
+				    IBV_ACCESS_REMOTE_WRITE);
+		if (!dst)
+			dst = urxe_mr_remote(qp, r->pd, r->rkey, r->va, pkt->length,
+					     IBV_ACCESS_REMOTE_WRITE);
 		if (!dst)
 			return false;
 		if (urxe_guarded_copy(dst, pkt->payload, pkt->length)) {
@@ -307,6 +313,11 @@ bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	r->resid -= pkt->length;
 	r->state = URXE_RESP_IN_WRITE;
 	return true;
+}
+
+bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
+{
+	return write_packet(qp, pkt);
 }
 
 static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
@@ -329,7 +340,7 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 		urxe_responder_fatal(qp, URXE_NAK_INVALID_REQ, IBV_WC_LOC_LEN_ERR);
 		return false;
 	}
-	if (!urxe_responder_write(qp, pkt)) {
+	if (!write_packet(qp, pkt)) {
 		urxe_responder_fatal(qp, URXE_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR);
 		return false;
 	}
