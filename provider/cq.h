@@ -113,6 +113,34 @@ static inline bool urxe_cq_push(struct urxe_cq *cq, const struct ibv_wc *wc, boo
 {
 	return urxe_cq_push_raw(cq, wc, solicited, 0, 0);
 }
+/**
+ * urxe_cq_open - the entry that the next completion takes, to be filled where it lies
+ *
+ * Its lock is held then, up to urxe_cq_close(). NULL, and nothing is held, where there is more to
+ * do than that: urxe_cq_push() does it.
+ */
+static inline struct urxe_cqe *urxe_cq_open(struct urxe_cq *cq) URXE_UNCHECKED
+{
+	uint32_t head;
+
+	if (cq->timed || cq->gsi)
+		return NULL;
+	urxe_spin_lock(&cq->lock);
+	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	if (__builtin_expect(head - urxe_cq_tail(cq) < cq->size - 1, 1) &&
+	    atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED)
+		return &cq->ring[head & (cq->size - 1)];
+	urxe_spin_unlock(&cq->lock);
+	return NULL;
+}
+/** urxe_cq_close - the entry that urxe_cq_open() gave is a completion. */
+static inline void urxe_cq_close(struct urxe_cq *cq) URXE_UNCHECKED
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->head, head + 1, memory_order_relaxed);
+	urxe_spin_unlock(&cq->lock);
+}
 /** urxe_cq_take - one completion into cq->cur, driving the device if there is none. 0, ENOENT, EIO.
  */
 int urxe_cq_take(struct urxe_cq *cq, bool drive) URXE_EXCLUDES(cq->lock);

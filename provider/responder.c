@@ -156,6 +156,31 @@ uint64_t urxe_responder_end_recv(struct urxe_qp *qp)
 	return r->rwqe->wr_id;
 }
 
+/* That of a SEND which brought nothing but data. False: it is another one, or its CQ is. */
+static inline bool finish_plain(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint32_t len)
+	URXE_REQUIRES(qp->lock)
+{
+	const uint32_t more = URXE_OPF_WRITE | URXE_OPF_IMM | URXE_OPF_IETH | URXE_OPF_DETH;
+	struct urxe_cqe *e;
+
+	if (pkt->what & more || qp->type == IBV_QPT_XRC_RECV || URXE_TRACE_ON(completion))
+		return false;
+	e = urxe_cq_open(qp->rcq);
+	if (!e)
+		return false;
+	qp->replies = qp->replies && !qp->got;
+	qp->got = true;
+	*e = (struct urxe_cqe){.wc = {.wr_id = urxe_responder_end_recv(qp),
+				      .status = IBV_WC_SUCCESS,
+				      .opcode = IBV_WC_RECV,
+				      .byte_len = len,
+				      .qp_num = qp->qpn,
+				      .src_qp = qp->dqpn},
+			       .solicited = pkt->solicited};
+	urxe_cq_close(qp->rcq);
+	return true;
+}
+
 void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 				const struct urxe_decoded *pkt, uint32_t len)
 {
@@ -259,7 +284,8 @@ static bool execute_send(struct urxe_qp *qp, const struct urxe_decoded *pkt) URX
 	r->state = URXE_RESP_IN_SEND;
 	if (pkt->what & URXE_OPF_LAST) {
 		message_done(r);
-		urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, r->offset);
+		if (!finish_plain(qp, pkt, r->offset))
+			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, r->offset);
 	}
 	return true;
 }
