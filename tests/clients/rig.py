@@ -129,9 +129,12 @@ def first_program(command):
 
 
 def tail(world, names, lines=14):
+    """The end, and the begin: in a file what a program writes to stderr comes before what it has said until then."""
     out = []
     for name in names:
-        out += ['%s: %s' % (name, l) for l in world.said(name).splitlines()[-lines:]]
+        said = world.said(name).splitlines()
+        begin = said[:6] + ['...'] if len(said) > lines + 6 else said[:-lines]
+        out += ['%s: %s' % (name, l) for l in begin + said[-lines:]]
     return '\n'.join(out)
 
 
