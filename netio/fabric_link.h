@@ -21,6 +21,7 @@
 #define FABRIC_HELD   64		  /* frames of our own that wait for one peer */
 #define FABRIC_ALL    URXE_FABRIC_SLOTS
 #define FABRIC_NOBODY 0
+#define FABRIC_ASKED  256 /* requests of the CM that are remembered */
 
 /** A ring that a peer writes to. Several of one peer are read one after the other. */
 struct fabric_rx {
@@ -108,6 +109,12 @@ struct fabric_link {
 	_Atomic uint64_t dropped;
 	/* frames to a group: who gets them */
 	uint8_t group[16];
+	/* Who got a request of the CM, by its transaction (fabric_steer.c). */
+	struct {
+		uint64_t tid;
+		uint32_t id;
+		uint8_t slot;
+	} asked[FABRIC_ASKED];
 	uint32_t group_version;
 	uint64_t group_slots[FABRIC_WORDS];
 	struct urxe_spin lock; /* all mail, and what is next */

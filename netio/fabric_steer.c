@@ -37,11 +37,41 @@ static void dgid_of(const struct urxe_frame *f, uint32_t bth, uint8_t gid[16])
 		memcpy(gid, udp - 16, 16);
 }
 
+static bool serves(struct fabric_link *l, unsigned slot, const uint8_t mac[6])
+{
+	return slot && (slot == l->own || urxe_fabric_shares(l->fabric, slot, mac));
+}
+
+/*
+ * Whoever listens gets a request, and what is sent again of it: its listener may be gone by then,
+ * and it has the connection all the same.
+ */
+static unsigned asked_slot(struct fabric_link *l, const struct urxe_frame *f, uint32_t bth,
+			   const uint8_t *mad)
+{
+	uint64_t tid = urxe_mad_get(mad, URXE_HDR_TID);
+	uint32_t id = urxe_mad_get32(mad, URXE_REQ_LOCAL_COMM_ID);
+	unsigned at = (unsigned)((tid ^ tid >> 32 ^ id) * 0x9e3779b1u >> 16) % FABRIC_ASKED, slot;
+	uint8_t dgid[16];
+
+	if (l->asked[at].tid == tid && l->asked[at].id == id &&
+	    serves(l, l->asked[at].slot, f->data))
+		return l->asked[at].slot;
+	dgid_of(f, bth, dgid);
+	/* SIDR_REQ has both at the same places. */
+	slot = urxe_fabric_listener(l->fabric, dgid, urxe_mad_get(mad, URXE_REQ_SERVICE_ID));
+	if (slot != FABRIC_NOBODY && slot < URXE_FABRIC_SLOTS) {
+		l->asked[at].tid = tid;
+		l->asked[at].id = id;
+		l->asked[at].slot = (uint8_t)slot;
+	}
+	return slot;
+}
+
 /* Among the members that share an address: a slot, FABRIC_ALL or FABRIC_NOBODY. */
 static unsigned mad_slot(struct fabric_link *l, const struct urxe_frame *f, uint32_t bth)
 {
 	const uint8_t *mad = mad_of(f, bth);
-	uint8_t dgid[16];
 	uint32_t id;
 
 	if (!mad || urxe_mad_get8(mad, URXE_HDR_MGMT_CLASS) != URXE_MAD_CLASS_CM)
@@ -49,10 +79,7 @@ static unsigned mad_slot(struct fabric_link *l, const struct urxe_frame *f, uint
 	switch (urxe_mad_get16(mad, URXE_HDR_ATTR_ID)) {
 	case URXE_MAD_REQ:
 	case URXE_MAD_SIDR_REQ:
-		/* Both have it at the same place. */
-		dgid_of(f, bth, dgid);
-		return urxe_fabric_listener(l->fabric, dgid,
-					    urxe_mad_get(mad, URXE_REQ_SERVICE_ID));
+		return asked_slot(l, f, bth, mad);
 	case URXE_MAD_SIDR_REP:
 		return COMM_ID_SLOT(urxe_mad_get32(mad, URXE_SIDR_REP_REQUEST_ID));
 	default:

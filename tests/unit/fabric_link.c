@@ -18,6 +18,7 @@
 #include "netio/fabric_link.h"
 #include "netio/link_fabric.h"
 #include "netio/stack.h"
+#include "urxe/mad.h"
 
 #ifdef URXE_BELL_NO_FENCE
 #define SANITIZED 1
@@ -372,6 +373,52 @@ static void test_growth_share(void)
 	stop_all();
 }
 
+/* ---- whose a request of the CM is ---- */
+
+#define SERVICE (0x01060000 | 7174)
+#define REQ_LEN (AT_BTH + URXE_BTH_LEN + URXE_DETH_LEN + URXE_MAD_LEN + URXE_ICRC_LEN)
+
+static const uint8_t host4[16] = {[10] = 0xff, 0xff, 10, 0, 0, 1};
+
+/* Where 0 sends it. */
+static unsigned way_of_req(uint64_t tid, uint32_t id)
+{
+	uint8_t data[REQ_LEN];
+	struct urxe_frame f = {.data = data, .len = REQ_LEN};
+	uint8_t *mad = data + AT_BTH + URXE_BTH_LEN + URXE_DETH_LEN;
+
+	fill(&e[0], e[0].info.mac, 1, data, REQ_LEN);
+	memcpy(data + ETH_LEN + 16, host4 + 12, 4);
+	urxe_mad_init(mad, URXE_MAD_REQ, tid);
+	urxe_mad_put(mad, URXE_REQ_LOCAL_COMM_ID, id);
+	urxe_mad_put(mad, URXE_REQ_SERVICE_ID, SERVICE);
+	return fabric_steer_own(inside(&e[0]), 1, &f);
+}
+
+/* One that is sent again goes to who got it, though it listens no more; another one is refused. */
+static void test_request_again(void)
+{
+	urxe_fabric_claim c;
+	uint16_t port = 7174;
+
+	start_all(false);
+	for (unsigned i = 0; i < ENDS; i++)
+		CU_ASSERT_EQUAL(urxe_fabric_addr_set(e[i].f, &host4, 1, NULL), 0);
+	CU_ASSERT_EQUAL(urxe_fabric_port_claim(e[1].f, URXE_IDENT_TCP, host4, URXE_IDENT_PORT_V4, 0,
+					       &port, &c),
+			0);
+	CU_ASSERT_EQUAL(way_of_req(76, 1), URXE_STEER_LOOP);
+	CU_ASSERT_EQUAL(urxe_fabric_port_listen(e[1].f, c), 0);
+	CU_ASSERT_EQUAL(way_of_req(77, 1), URXE_STEER_LINK);
+	urxe_fabric_port_release(e[1].f, c);
+	CU_ASSERT_EQUAL(way_of_req(77, 1), URXE_STEER_LINK);
+	CU_ASSERT_EQUAL(way_of_req(77, 2), URXE_STEER_LOOP);
+	CU_ASSERT_EQUAL(way_of_req(78, 1), URXE_STEER_LOOP);
+	stop(&e[1]);
+	CU_ASSERT_EQUAL(way_of_req(77, 1), URXE_STEER_LOOP);
+	stop_all();
+}
+
 /* A pair that falls silent gives its memory back, and may talk again. */
 static void test_idle(void)
 {
@@ -650,6 +697,6 @@ static void test_fork(void)
 }
 
 URXE_TEST_MAIN("fabric_link", T(test_frames), T(test_nobody), T(test_burst), T(test_full),
-	       T(test_growth), T(test_growth_bound), T(test_growth_share), T(test_idle),
-	       T(test_late_answers), T(test_gone), T(test_own_frames), T(test_sleep),
+	       T(test_growth), T(test_growth_bound), T(test_growth_share), T(test_request_again),
+	       T(test_idle), T(test_late_answers), T(test_gone), T(test_own_frames), T(test_sleep),
 	       T(test_rubbish), T(test_group), T(test_resolve), T(test_fork))
