@@ -28,11 +28,17 @@ class Machine:
             '-drive if=ide,format=raw,snapshot=on,file=%s/sector %s' % (MEMORY >> 20, world.folder, name, world.folder, more), name, **env)
         self.socket = '%s/%s.qmp' % (world.folder, name)
 
-    def ask(self, command, **arguments):
-        if not self.control:
-            if not fabric.until(lambda: os.path.exists(self.socket), self.child, self.world.timeout):
-                raise Failed('%s: QEMU does not start' % self.name)
+    def connect(self):
+        """The socket is there before QEMU listens to it."""
+        try:
             self.control = Qmp(self.socket)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        return True
+
+    def ask(self, command, **arguments):
+        if not self.control and not fabric.until(self.connect, self.child, self.world.timeout):
+            raise Failed('%s: QEMU does not start' % self.name)
         return self.control.ask(command, **arguments)
 
     def memory(self, at=0, size=MEMORY):
