@@ -265,26 +265,32 @@ static int make_dir(char *dir, size_t len)
 	return refuse_dir(dir, &st);
 }
 
-/* 0 or errno, and no path then. */
+/*
+ * 0 or errno, and no path then. The socket gets its name when it listens: one that refuses is taken
+ * for that of a process that was killed, and removed.
+ */
 static int listen_at(void) URXE_REQUIRES(server.lock)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	char dir[sizeof(sun.sun_path) - 16];
+	char dir[sizeof(sun.sun_path) - 16], path[sizeof(sun.sun_path)];
 	int err = make_dir(dir, sizeof(dir)), fd;
 
 	if (err)
 		return err;
-	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%d", dir, (int)getpid());
+	snprintf(path, sizeof(path), "%s/%d", dir, (int)getpid());
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/.%d", dir, (int)getpid());
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return errno;
 	unlink(sun.sun_path); /* of a process that had our number, and was killed */
-	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || listen(fd, MAX_CLIENTS)) {
+	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || listen(fd, MAX_CLIENTS) ||
+	    rename(sun.sun_path, path)) {
 		err = errno;
+		unlink(sun.sun_path);
 		close(fd);
 		return err;
 	}
-	memcpy(server.path, sun.sun_path, sizeof(server.path));
+	memcpy(server.path, path, sizeof(server.path));
 	server.listener = fd;
 	server.pid = getpid();
 	return 0;
