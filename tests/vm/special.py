@@ -105,7 +105,31 @@ def doctored(lab):
         return None
 
 
+# urxe(7), "Addresses": what a command in the guest prints of Soft-RoCE
+PORT = '/sys/class/infiniband/rxe0/ports/1'
+OF_RXE = [
+    ('cat %s/gids/0' % PORT, r'fe80:0000:'),
+    ('cat %s/gids/1' % PORT, r'0000:0000:0000:0000:0000:ffff:0a09:0001$'),
+    ('cat %s/gid_attrs/types/0 %s/gid_attrs/types/1' % (PORT, PORT), r'RoCE v2\nRoCE v2$'),
+    ('cat %s/gid_attrs/types/9 2>&1' % PORT, r'.*Invalid argument$'),
+    ('cat %s/gid_attrs/ndevs/1' % PORT, r'eth0$'),
+    ('ls %s/counters 2>&1' % PORT, r'.*No such file'),
+    ('ls %s/hw_counters | wc -l' % PORT, r'16$'),
+]
+
+
+def compared(lab):
+    """What urxe(7) has of Soft-RoCE's names and indices is so"""
+    with L.boot(lab, 'a', 1, lab.image, lab.overlay, [], memory=MEMORY, settings={'rxe': 1}) as guest:
+        for command, prints in OF_RXE:
+            said = guest.run(command)[1].strip()
+            if not re.match(prints, said):
+                return problem('%s: not %s' % (command, prints), said=said)
+        return None
+
+
 TESTS = [
+    ("Soft-RoCE's names and indices", compared),
     ("urxe doctor's command binds a card", doctored),
     ('guest paused for 3 s', paused),
     ('guest migrated', migrated),
