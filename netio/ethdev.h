@@ -65,6 +65,7 @@ struct ethdev {
 	uint64_t peer_mark; /* which incarnation of the peer's socket the last probe failed on */
 	unsigned seeks;
 	uint64_t since_ns; /* of the last start, or of the first failed attempt */
+	uint64_t grace_ns; /* after which it is started again, if its link is not up */
 
 	/* The waiter's (one thread). */
 	bool rx_intr; /* a frame may end a wait; by __atomic_*(), as those who wait look */
@@ -103,6 +104,10 @@ uint64_t ethdev_peer_mark(const struct ethdev *e);
 
 /** ethdev_peer_hang_up - end the connection: the driver sees its peer dead. */
 void ethdev_peer_hang_up(const struct ethdev *e);
+
+/** ethdev_peer_connected - has the driver a connection to the peer's socket that the peer has not
+ * ended? False of a side that listens, and of an abstract socket. Control thread. */
+bool ethdev_peer_connected(const struct ethdev *e);
 
 /** ethdev_wait - as in netio/link.h. */
 void ethdev_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The socket of another process that a DPDK port connects to (net_virtio_user's `path`).
+ * The socket of another process that a DPDK port connects to (net_virtio_user's `path`, memif's
+ * `socket`).
  */
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -39,15 +41,12 @@ uint64_t ethdev_peer_mark(const struct ethdev *e)
 	       (uint64_t)st.st_ctim.tv_nsec ^ 1;
 }
 
-/* DPDK keeps the connection to itself: it is the one whose other end has that name. */
-void ethdev_peer_hang_up(const struct ethdev *e)
+/* DPDK keeps the connection to itself: it is the one whose other end has that name. The next of
+ * them in @fds, or -1. */
+static int next_connection(DIR *fds, const char *path)
 {
 	struct dirent *entry;
-	char path[256];
-	DIR *fds;
 
-	if (!peer_path(e, path, sizeof(path)) || !(fds = opendir("/proc/self/fd")))
-		return;
 	while ((entry = readdir(fds))) {
 		struct sockaddr_un un = {0};
 		socklen_t len = sizeof(un) - 1;
@@ -55,7 +54,34 @@ void ethdev_peer_hang_up(const struct ethdev *e)
 
 		if (!getpeername(fd, (struct sockaddr *)&un, &len) && un.sun_family == AF_UNIX &&
 		    !strcmp(un.sun_path, path))
-			shutdown(fd, SHUT_RDWR);
+			return fd;
 	}
+	return -1;
+}
+
+void ethdev_peer_hang_up(const struct ethdev *e)
+{
+	char path[256];
+	DIR *fds;
+	int fd;
+
+	if (!peer_path(e, path, sizeof(path)) || !(fds = opendir("/proc/self/fd")))
+		return;
+	while ((fd = next_connection(fds, path)) >= 0)
+		shutdown(fd, SHUT_RDWR);
 	closedir(fds);
+}
+
+bool ethdev_peer_connected(const struct ethdev *e)
+{
+	struct urxe_devargs_socket s;
+	struct pollfd p = {.fd = -1};
+	DIR *fds;
+
+	if (!urxe_devargs_socket(e->devargs, &s) || s.listens || s.abstract ||
+	    !(fds = opendir("/proc/self/fd")))
+		return false;
+	p.fd = next_connection(fds, s.path);
+	closedir(fds);
+	return p.fd >= 0 && poll(&p, 1, 0) >= 0 && !(p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }

@@ -17,6 +17,7 @@
 #include "netio/ethdev.h"
 #include "netio/fd_cloexec.h"
 #include "netio/port.h"
+#include "netio/stack.h"
 #include "netio/trust.h"
 #include "urxe/log.h"
 
@@ -25,6 +26,7 @@
 #define WATCH_SEEK_NS	(20 * MS)
 #define DRAIN_MS	3
 #define START_GRACE_NS	(1000 * (uint64_t)MS) /* a link that was just started may take that long */
+#define PATIENCE_NS	(10 * START_GRACE_NS) /* with a peer that does not answer, or come */
 
 static uint64_t mono_ns(void)
 {
@@ -228,6 +230,34 @@ static int setup_queues(struct ethdev *e, const struct rte_eth_dev_info *di, uin
 	return -ret;
 }
 
+/*
+ * A link that does not come up is started again, after this time. Two sides that both do so at one
+ * pace can go on to miss each other: so who listens stays, for a client can come at any time and
+ * leaves nothing behind, and no two attempts of who connects are equally far apart.
+ */
+static uint64_t grace(const struct ethdev *e)
+{
+	struct urxe_devargs_socket s;
+
+	if (urxe_devargs_socket(e->devargs, &s) && s.listens)
+		return PATIENCE_NS;
+	return START_GRACE_NS + urxe_random64() % (START_GRACE_NS / 4);
+}
+
+/*
+ * A peer that is slow to answer is waited for: memif's server (22.11, 24.11) does not survive a
+ * client that hangs up before the greeting, or keeps what it freed.
+ */
+static bool in_vain(const struct ethdev *e, uint64_t now)
+{
+	uint64_t time = now - e->since_ns;
+
+	if (time <= e->grace_ns)
+		return false;
+	return time > PATIENCE_NS || e->kind->revive != URXE_REVIVE_RESTART ||
+	       !ethdev_peer_connected(e);
+}
+
 static int start(struct ethdev *e)
 {
 	int ret;
@@ -240,6 +270,7 @@ static int start(struct ethdev *e)
 	if (!ret && e->kind->nudge)
 		ethdev_nudge_vhost();
 	e->since_ns = mono_ns();
+	e->grace_ns = grace(e);
 	return -ret;
 }
 
@@ -621,9 +652,9 @@ void ethdev_watch(void *arg)
 	} else if (e->kind->revive != URXE_REVIVE_NONE && e->was_up) {
 		/* What the peer sent last may still be in the rings: one more round to fetch it. */
 		e->was_up = false;
-		e->since_ns = now - START_GRACE_NS;
+		e->since_ns = now - PATIENCE_NS;
 		e->watch.interval_ns = WATCH_SEEK_NS;
-	} else if (e->kind->revive != URXE_REVIVE_NONE && now - e->since_ns > START_GRACE_NS) {
+	} else if (e->kind->revive != URXE_REVIVE_NONE && in_vain(e, now)) {
 		stop(e);
 		if (e->kind->revive == URXE_REVIVE_REPLUG)
 			ethdev_unplug(e);

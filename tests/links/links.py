@@ -6,7 +6,10 @@ A second process on a side is refused."""
 
 import os
 import random
+import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -68,8 +71,8 @@ def kills(survivor_port, victim_port):
     survivor = start(survivor_port, "echo")
     for i in range(ROUNDS):
         victim = start(victim_port, random.choice(("blast", "ping")), "-c", "1000000000")
-        # DPDK's memif ends a server whose client goes before it was greeted: it closes the socket, of which its thread for
-        # interrupts then makes a panic (README.md has it).
+        # DPDK's memif ends a server whose client goes before it was greeted: it closes the socket,
+        # of which its thread for interrupts then makes a panic (README.md has it).
         if "role=server" in survivor_port:
             opened(victim)
         time.sleep(random.uniform(0.2, 0.6))  # no synchronisation: anywhere in its life
@@ -122,6 +125,43 @@ def one_a_side(a, b):
         os.kill(child, signal.SIGKILL)
 
 
+def memif_server_waits(port):
+    """It does not hang up on a client that is slow to connect: two sides that both begin anew, at
+    one pace, can go on to miss each other."""
+    server = start(port, "echo")
+    opened(server)
+    init = struct.pack("=HHIB", 3, 2 << 8, 0, 0).ljust(128, b"\0")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.settimeout(20)
+        client.connect(port.split("socket=")[1])
+        client.recv(128)  # HELLO
+        client.send(init)
+        answer = client.recv(128)
+        check(answer[:2] == struct.pack("=H", 1), "net_memif0,role=server knows its client", str(answer))
+        heard = select.select([client], [], [], 3)[0]
+        check(not heard, "net_memif0,role=server waits for a client that is slow",
+              str(client.recv(128)) if heard else "")
+    stop(server)
+
+
+def memif_client_waits(port):
+    """It does not hang up on a server that is slow to greet, which DPDK's memif does not survive."""
+    path = port.split("socket=")[1]
+    if os.path.exists(path):  # of a server that was killed
+        os.unlink(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(path)
+        server.listen()
+        server.settimeout(60)
+        client = start(port, "ping")
+        connection = server.accept()[0]
+        gone = select.select([connection], [], [], 3)[0]
+        alive = client.poll() is None
+        check(not gone and alive, "net_memif0,role=client waits for a server that is slow", stop(client))
+        connection.close()
+    os.unlink(path)
+
+
 def main():
     print(f"URXE_SEED={SEED}")
     random.seed(SEED)
@@ -129,6 +169,9 @@ def main():
         a, b = ports(folder)
         orders(a, b)
         one_a_side(a, b)
+        if LINK == "memif":
+            memif_server_waits(a)
+            memif_client_waits(b)
         kills(a, b)
         kills(b, a)
     return 1 if failures else 0
