@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/syscall.h>
 
 #include "netio/fabric_priv.h"
 #include "netio/gate_spawn.h"
@@ -69,6 +70,17 @@ static void await(struct urxe_spawn *s)
 	CU_ASSERT_FATAL(s->said_fd >= 0);
 	CU_ASSERT_EQUAL(poll(&p, 1, -1), 1);
 	urxe_spawn_run(s, now, false, false);
+}
+
+/* Its lock has gone when this returns: the clock of the test stands still until then. */
+static void end_process(pid_t pid)
+{
+	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+
+	CU_ASSERT_FATAL(p.fd >= 0);
+	kill(pid, SIGKILL);
+	CU_ASSERT_EQUAL(poll(&p, 1, -1), 1);
+	close(p.fd);
 }
 
 /* It has said which process it is. */
@@ -176,11 +188,11 @@ static void on_demand(void)
 	CU_ASSERT_EQUAL(state_of(&s), URXE_SPAWN_IDLE);
 	CU_ASSERT_EQUAL(s.said_fd, -1);
 	/* Gone: another one, though nobody sends; its lock goes with it. */
-	kill(pid, SIGKILL);
+	end_process(pid);
 	do
 		urxe_spawn_run(&s, now += SEC / 10, false, false);
 	while (s.said_fd < 0);
-	kill(pid_of(&s), SIGKILL);
+	end_process(pid_of(&s));
 	await(&s);
 	CU_ASSERT_EQUAL(state_of(&s), URXE_SPAWN_FAILED);
 	stop(&s);
@@ -199,7 +211,7 @@ static void for_a_user(void)
 	CU_ASSERT_EQUAL(urxe_spawn_run(&s, now, true, false), now + SEC);
 	urxe_spawn_run(&s, now, false, false);
 	CU_ASSERT_EQUAL(state_of(&s), URXE_SPAWN_STARTING);
-	kill(pid_of(&s), SIGKILL);
+	end_process(pid_of(&s));
 	stop(&s);
 	end();
 }
@@ -217,7 +229,7 @@ static void for_a_server(void)
 	CU_ASSERT_EQUAL(s.said_fd, -1);
 	urxe_spawn_run(&s, now, false, true);
 	CU_ASSERT_EQUAL(state_of(&s), URXE_SPAWN_STARTING);
-	kill(pid_of(&s), SIGKILL);
+	end_process(pid_of(&s));
 	stop(&s);
 	end();
 }
@@ -294,7 +306,7 @@ static void never_ready(void)
 	pid = pid_of(&s);
 	urxe_spawn_run(&s, now + 10 * SEC, false, false);
 	CU_ASSERT_EQUAL(state_of(&s), URXE_SPAWN_FAILED);
-	kill(pid, SIGKILL);
+	end_process(pid);
 	stop(&s);
 	end();
 }
@@ -315,7 +327,7 @@ static void crashing(void)
 
 			n++;
 			urxe_spawn_run(&s, now, true, false);
-			kill(pid, SIGKILL);
+			end_process(pid);
 		}
 		now += SEC / 10;
 	}
@@ -347,11 +359,11 @@ static void only_one(void)
 	CU_ASSERT_EQUAL(state_of(&s[1]), URXE_SPAWN_IDLE);
 	/* Its death is not the others': the next one has a try. */
 	pid = pid_of(&s[0]);
-	kill(pid, SIGKILL);
+	end_process(pid);
 	do
 		urxe_spawn_run(&s[2], now += SEC / 10, false, false);
 	while (s[2].said_fd < 0);
-	kill(pid_of(&s[2]), SIGKILL);
+	end_process(pid_of(&s[2]));
 	for (unsigned i = 0; i < 4; i++)
 		stop(&s[i]);
 	end();
