@@ -429,26 +429,50 @@ int urxe_agent_get(struct urxe_cma_dev *dev, struct urxe_agent **agent)
 	return 0;
 }
 
-/* The process ends, and no call enters any more: the lock is not needed, nor could it be had. */
-void urxe_agent_stop(struct urxe_cma_dev *dev) URXE_UNCHECKED
+/* What it had to say is with the provider, to the last word. */
+static bool all_sent(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock)
 {
-	struct urxe_agent *a = dev->agent;
-	struct timespec pause = {0, 1000000};
+	urxe_agent_send_deferred(a, urxe_gsi_now(a->dev->verbs));
+	urxe_agent_reap(a);
+	return !a->n_deferred && a->completed == a->sent;
+}
 
+/* No call enters any more, but some may be under way. */
+void urxe_agent_stop(struct urxe_cma_dev *dev)
+{
+	struct timespec pause = {0, 1000000};
+	struct urxe_agent *a;
+	bool done = false;
+
+	if (!urxe_cma_hold_at_exit())
+		return;
+	a = dev->agent;
+	urxe_cma_release();
 	if (!a)
 		return;
 	urxe_gsi_set_service(dev->verbs, NULL);
+	if (!urxe_cma_hold_at_exit())
+		return;
 	urxe_cm_goodbye(a->cm);
+	urxe_cma_release();
 	/* Let the last words out, those that wait for a neighbour, too. */
-	for (unsigned i = 0; i < 100; i++) {
+	for (unsigned i = 0; i < 100 && !done; i++) {
+		if (i)
+			nanosleep(&pause, NULL);
 		urxe_gsi_drive(dev->verbs);
-		urxe_agent_send_deferred(a, urxe_gsi_now(dev->verbs));
-		urxe_agent_reap(a);
-		if (!a->n_deferred && a->completed == a->sent)
-			break;
-		nanosleep(&pause, NULL);
+		if (!urxe_cma_hold_at_exit())
+			return;
+		done = all_sent(a);
+		urxe_cma_release();
 	}
+	if (!urxe_cma_hold_at_exit())
+		return;
 	urxe_report_log(dev);
+	urxe_cma_release();
+}
+
+void urxe_agent_free(struct urxe_cma_dev *dev)
+{
+	agent_free(dev->agent);
 	dev->agent = NULL;
-	agent_free(a);
 }

@@ -79,6 +79,9 @@ extern struct urxe_mutex urxe_cma_lock;
 /** urxe_cma_hold, urxe_cma_release - take and give the lock; no thread is cancelled in between. */
 void urxe_cma_hold(void) URXE_ACQUIRE(urxe_cma_lock);
 void urxe_cma_release(void) URXE_RELEASE(urxe_cma_lock);
+/** urxe_cma_hold_at_exit - the same while the process ends, when who holds it may be no more: false
+ * if it is not to be had in 200 ms. */
+bool urxe_cma_hold_at_exit(void) URXE_TRY_ACQUIRE(true, urxe_cma_lock);
 /**
  * urxe_cma_enter - take the lock, with the devices known
  *
@@ -178,8 +181,12 @@ struct urxe_agent_drops {
 /** urxe_agent_get_drops - as counted so far. Locked. */
 void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops)
 	URXE_REQUIRES(urxe_cma_lock);
-/** urxe_agent_stop - disconnect all peers and free everything. Not locked; at exit. */
+/** urxe_agent_stop - disconnect all peers. Not locked; at exit. The agent stays where it is: other
+ * threads may be in the midst of a call, and know it. */
 void urxe_agent_stop(struct urxe_cma_dev *dev) URXE_EXCLUDES(urxe_cma_lock);
+/** urxe_agent_free - free all of a stopped agent, which no other thread knows. Locked. Tests, where
+ * the process goes on. */
+void urxe_agent_free(struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock);
 
 /* ---- readdress.c: addresses that come and go, `urxe ip` ---- */
 
@@ -212,7 +219,7 @@ struct urxe_report_row {
 void urxe_report_put(struct urxe_report *r, const struct urxe_report_row *row);
 /** urxe_report_start - answer `urxe status --cm` and `urxe ip` from now on. Locked. */
 void urxe_report_start(void) URXE_REQUIRES(urxe_cma_lock);
-/** urxe_report_log - an agent's counters, as a log line (info). Locked, or at exit. */
-void urxe_report_log(const struct urxe_cma_dev *dev);
+/** urxe_report_log - an agent's counters, as a log line (info). Locked. */
+void urxe_report_log(const struct urxe_cma_dev *dev) URXE_REQUIRES(urxe_cma_lock);
 
 #endif

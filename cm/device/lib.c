@@ -54,6 +54,31 @@ void urxe_cma_release(void)
 	pthread_setcancelstate(old, &old);
 }
 
+static struct timespec in_ms(unsigned ms)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_nsec += (long)(ms % 1000) * 1000000;
+	ts.tv_sec += ms / 1000 + ts.tv_nsec / 1000000000;
+	ts.tv_nsec %= 1000000000;
+	return ts;
+}
+
+bool urxe_cma_hold_at_exit(void)
+{
+	const struct timespec until = in_ms(EXIT_LOCK_MS);
+	int old;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	if (!urxe_mutex_timedlock(&urxe_cma_lock, &until)) {
+		pthread_setcancelstate(old, &old);
+		return false;
+	}
+	cancel_state = old;
+	return true;
+}
+
 /*
  * A child has the parent's memory, but none of its threads, and the port is the parent's. What
  * was not started in the parent may be started in the child, with the ids that there are; what was
@@ -304,17 +329,6 @@ void urxe_cma_say_ready(void)
 		close(fd);
 }
 
-static struct timespec in_ms(unsigned ms)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	ts.tv_nsec += (long)(ms % 1000) * 1000000;
-	ts.tv_sec += ms / 1000 + ts.tv_nsec / 1000000000;
-	ts.tv_nsec %= 1000000000;
-	return ts;
-}
-
 /* What starts uses libraries that are about to end. It takes its time, but not for ever. */
 static void wait_for_starts(void) URXE_REQUIRES(urxe_cma_lock)
 {
@@ -330,19 +344,18 @@ static void wait_for_starts(void) URXE_REQUIRES(urxe_cma_lock)
  */
 __attribute__((destructor)) static void lib_exit(void)
 {
-	const struct timespec ts = in_ms(EXIT_LOCK_MS);
+	bool was_dead;
 
-	if (!urxe_mutex_timedlock(&urxe_cma_lock, &ts))
+	if (!urxe_cma_hold_at_exit())
 		return;
-	if (lib.dead) {
-		urxe_mutex_unlock(&urxe_cma_lock);
-		return;
+	was_dead = lib.dead;
+	if (!was_dead) {
+		lib.dead = true;
+		lib.exiter = pthread_self();
+		lib.exiting = true;
+		wait_for_starts();
 	}
-	lib.dead = true;
-	lib.exiter = pthread_self();
-	lib.exiting = true;
-	wait_for_starts();
-	urxe_mutex_unlock(&urxe_cma_lock);
-	for (unsigned i = 0; i < lib.n; i++)
+	urxe_cma_release();
+	for (unsigned i = 0; !was_dead && i < lib.n; i++)
 		urxe_agent_stop(&lib.devices[i]);
 }

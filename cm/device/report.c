@@ -136,7 +136,7 @@ static void put_counters(struct urxe_json *j, const struct urxe_cma_dev *dev)
 }
 
 /* With the lock, or at exit, when nobody else is there. */
-void urxe_report_log(const struct urxe_cma_dev *dev) URXE_UNCHECKED
+void urxe_report_log(const struct urxe_cma_dev *dev)
 {
 	const struct urxe_cm_counters *c = urxe_cm_get_counters(urxe_agent_cm(dev->agent));
 	struct urxe_agent_drops own;
