@@ -40,8 +40,9 @@ def sanitizer_env(folder):
         # Programs that were not built with a sanitizer leak, threads too (rping), as they always did.
         'ASAN_OPTIONS': 'detect_leaks=0:' + log,
         'UBSAN_OPTIONS': 'print_stacktrace=1:' + log,
-        # perftest's handler of SIGALRM opens files.
-        'TSAN_OPTIONS': 'die_after_fork=0:report_thread_leaks=0:report_signal_unsafe=0:' + log + (':suppressions=' + supp if os.path.exists(supp) else ''),
+        # perftest's handler of SIGALRM opens files. Each process would wait for a second at its end.
+        'TSAN_OPTIONS': 'die_after_fork=0:atexit_sleep_ms=100:report_thread_leaks=0:report_signal_unsafe=0:' + log +
+                        (':suppressions=' + supp if os.path.exists(supp) else ''),
     }
 
 
