@@ -191,7 +191,7 @@ def watched(link, mtu, iters=300):
     return written, written / polled
 
 
-def qp_memory(mtu, qps=2000):
+def qp_memory(mtu, qps=10000):
     """Resident KiB of a connected, idle RC QP with room for 128 + 128 work requests"""
     prog = os.path.join(node.BUILD, 'tests', 'e2e', 'many')
     result = pair('%s -p {p} -r 1 -n %d' % (prog, qps), '%s -p {p} -r 1 -n %d 127.0.0.1' % (prog, qps), mtu)
