@@ -50,7 +50,7 @@ LAYERS = {
     'responder': ('responder.c', 'responder_tx.c', 'responder_read.c', 'decode.c'),
     'completer': ('completer.c',),
     'memory': ('mkey.c', 'sge.c', 'sge.h', 'table.c', 'table.h', 'memory.h', 'guarded.c', 'guarded.S'),
-    'netio out': ('tx.c', 'path.c', 'neigh.c'),
+    'netio out': ('tx.c', 'path.c', 'neigh.c', 'neigh_table.c'),
     'netio in': ('ip.c', 'ip_known.c', 'lane.c', 'raw.c', 'addr.c'),
     'fabric': ('link_fabric.c', 'fabric.c', 'fabric_peer.c', 'fabric_ring.c', 'fabric_ring.h', 'fabric_link.h',
                'fabric_steer.c', 'buf_pool.c', 'clock.c'),
