@@ -1,21 +1,99 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Address handles (IBTA 11.2.2): a path of netio, made once. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "provider.h"
 #include "door.h"
+#include "netio/port.h"
 #include "urxe/free.h"
+#include "urxe/gid.h"
+#include "urxe/log.h"
+
+/* The index of the first address of a family; of any, if there is none of that one. -1: none. */
+static int first_gid(struct urxe_device *dev, bool ipv4, struct urxe_gid_entry *e)
+{
+	int other = -1;
+
+	for (unsigned i = 0; i < URXE_PORT_MAX_GIDS; i++) {
+		if (urxe_port_gid(dev->port, i, e))
+			continue;
+		if (e->ipv4 == ipv4)
+			return (int)i;
+		if (other < 0)
+			other = (int)i;
+	}
+	if (other >= 0)
+		urxe_port_gid(dev->port, (unsigned)other, e);
+	return other;
+}
+
+/* What is wrong with an address, as text, and which of our GIDs would do; false: not its GIDs. */
+static bool wrong_gid(struct urxe_device *dev, const struct ibv_ah_attr *attr, int err, char *text,
+		      size_t len)
+{
+	static const uint8_t none[16];
+	const uint8_t *dgid = attr->grh.dgid.raw;
+	char own[URXE_GID_STRLEN], peer[URXE_GID_STRLEN];
+	unsigned asked = attr->grh.sgid_index;
+	struct urxe_gid_entry e, used;
+	bool no_peer = !attr->is_global || !memcmp(dgid, none, sizeof(none));
+	int index = first_gid(dev, no_peer || urxe_gid_is_v4(dgid), &e);
+
+	if (attr->port_num != 1 || index < 0)
+		return false;
+	urxe_gid_print(e.gid, own, sizeof(own));
+	urxe_gid_print(dgid, peer, sizeof(peer));
+	if (!attr->is_global)
+		snprintf(text, len,
+			 "it has no GRH, which RoCE needs: give the index of a GID, %d for %s "
+			 "(ibv_rc_pingpong: -g %d)",
+			 index, own, index);
+	else if (urxe_port_gid(dev->port, asked, &used))
+		snprintf(text, len, "GID index %u is empty; %s has index %d", asked, own, index);
+	else if (no_peer)
+		snprintf(text, len,
+			 "the peer's GID is ::, so the peer took an index that is empty, "
+			 "or none (ibv_rc_pingpong: -g)");
+	else if (e.ipv4 != urxe_gid_is_v4(dgid))
+		snprintf(text, len,
+			 "the peer's GID is %s, and there is no address of that kind here", peer);
+	else if (used.ipv4 != e.ipv4)
+		snprintf(text, len,
+			 "the peer's GID is %s, and index %u is of another kind; %s has %d", peer,
+			 asked, own, index);
+	else if (err == ENETUNREACH)
+		snprintf(text, len, "%s is on none of its networks, and there is no gateway (--gw)",
+			 peer);
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Programs say no more than that a QP could not be modified. What is wrong is mostly the index of a
+ * GID, which is another one on each kind of device: the log has it, once a device.
+ */
+static int refused(struct urxe_device *dev, const struct ibv_ah_attr *attr, int err)
+{
+	char text[192];
+
+	if (wrong_gid(dev, attr, err, text, sizeof(text)) && !atomic_exchange(&dev->told_gid, true))
+		urxe_warn("%s: an address is refused: %s", dev->cfg.name, text);
+	return err;
+}
 
 int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, uint16_t udp_sport,
 		      uint8_t ecn, struct urxe_path **path)
 {
 	struct urxe_path_attr pa = {0};
+	int err;
 
 	/* RoCE addresses by GID only (IBTA A16.5.1). */
 	if (!attr->is_global || attr->port_num != 1)
-		return EINVAL;
+		return refused(dev, attr, EINVAL);
 	pa.sgid_index = attr->grh.sgid_index;
 	memcpy(pa.dgid, attr->grh.dgid.raw, sizeof(pa.dgid));
 	pa.flow_label = attr->grh.flow_label & 0xfffff;
@@ -24,7 +102,8 @@ int urxe_path_from_ah(struct urxe_device *dev, const struct ibv_ah_attr *attr, u
 		pa.traffic_class = (uint8_t)((pa.traffic_class & ~URXE_ECN_MASK) | ecn);
 	pa.hop_limit = attr->grh.hop_limit;
 	pa.udp_sport = udp_sport;
-	return urxe_path_create(dev->port, &pa, path);
+	err = urxe_path_create(dev->port, &pa, path);
+	return err ? refused(dev, attr, err) : 0;
 }
 
 struct ibv_ah *urxe_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)

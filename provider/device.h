@@ -214,6 +214,7 @@ struct urxe_device {
 	/* urxe_device_watch()'s */
 	bool watched, was_up, was_active;
 	atomic_uint gids_news; /* counts changes of own addresses */
+	atomic_bool told_gid;  /* an address was refused for its GIDs, and that was logged */
 	uint64_t watch_next;
 
 	struct urxe_table qps; /* by qpn & qpn_mask */

@@ -52,6 +52,9 @@ static void side_config(struct urxe_port_config *cfg, const char *name, unsigned
 		ip[1].gid[14] = 1;
 		cfg->num_ips = 2;
 	}
+	if (pp->v6_too)
+		cfg->ips[cfg->num_ips++] = (struct urxe_config_ip){
+			.prefix_len = 64, .gid = {0xfd, [15] = (uint8_t)host}};
 }
 
 static int all_access(const struct pair_params *pp)

@@ -54,6 +54,7 @@ struct pair_params {
 	const struct urxe_link_ops *ops; /* NULL: urxe_link_sim_ops */
 	bool channel;			 /* CQs with a completion channel */
 	bool two_nets;			 /* a second address each, in another network (IPv4) */
+	bool v6_too;			 /* another one each, of IPv6 */
 	/* Both have the first one's addresses. Called before each is made (sim_fabric_next()). */
 	void (*join)(struct urxe_sim *sim, struct urxe_sim_end *end, unsigned host);
 };

@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "pair.h"
@@ -271,6 +273,66 @@ static void test_values(void)
 	pair_close(&pair);
 }
 
+/* What is logged while @a is given to a QP in INIT, which refuses it. */
+static const char *logged(struct ibv_qp_attr a)
+{
+	static char text[1024];
+	int old = dup(STDERR_FILENO), log = memfd_create("log", MFD_CLOEXEC);
+	struct ibv_qp *qp = qp_in(IBV_QPT_RC, INI);
+	int must, may;
+	ssize_t len;
+
+	lookup(IBV_QPT_RC, INI, RTR, &must, &may);
+	CU_ASSERT_FATAL(old >= 0 && log >= 0 && dup2(log, STDERR_FILENO) >= 0);
+	CU_ASSERT_NOT_EQUAL(ibv_modify_qp(qp, &a, IBV_QP_STATE | must), 0);
+	CU_ASSERT(dup2(old, STDERR_FILENO) >= 0);
+	len = pread(log, text, sizeof(text) - 1, 0);
+	text[len > 0 ? len : 0] = '\0';
+	ibv_destroy_qp(qp);
+	close(old);
+	close(log);
+	return text;
+}
+
+/* The wrong index of a GID is what happens to everyone, and a program says nothing of it. */
+static void test_told_gid(void)
+{
+	static const uint8_t none[16], six[16] = {0xfd, [15] = 2},
+				       far[16] = {[10] = 0xff, 0xff, 9, 9, 9, 9};
+	static const struct {
+		bool no_grh;
+		unsigned index;
+		const uint8_t *dgid;
+		const char *says;
+	} t[] = {
+		{true, 0, NULL,
+		 "no GRH, which RoCE needs: give the index of a GID, 0 for 10.0.0.1 "},
+		{false, 9, NULL, "GID index 9 is empty; 10.0.0.1 has index 0\n"},
+		{false, 9, none, "GID index 9 is empty; 10.0.0.1 has index 0\n"},
+		{false, 0, none, "the peer's GID is ::, so"},
+		{false, 0, six,
+		 "the peer's GID is fd00::2, and index 0 is of another kind; fd00::1 has 1\n"},
+		{false, 1, NULL,
+		 "the peer's GID is 10.0.0.2, and index 1 is of another kind; 10.0.0.1 has 0\n"},
+		{false, 0, far, "9.9.9.9 is on none of its networks"},
+	};
+
+	for (unsigned i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct pair_params both = {.link = {.latency = 1000}, .v6_too = true};
+		struct ibv_qp_attr a;
+
+		pair_open(&pair, &both, IBV_QPT_RC);
+		a = good_attr(INI, RTR);
+		a.ah_attr.is_global = !t[i].no_grh;
+		a.ah_attr.grh.sgid_index = (uint8_t)t[i].index;
+		if (t[i].dgid)
+			memcpy(a.ah_attr.grh.dgid.raw, t[i].dgid, 16);
+		CU_ASSERT_PTR_NOT_NULL(strstr(logged(a), t[i].says));
+		CU_ASSERT_STRING_EQUAL(logged(a), ""); /* once a device */
+		pair_close(&pair);
+	}
+}
+
 static void test_no_state(void)
 {
 	struct ibv_qp_attr a;
@@ -311,5 +373,5 @@ static void test_query(void)
 	pair_close(&pair);
 }
 
-URXE_TEST_MAIN("qp_modify", T(test_rc), T(test_uc), T(test_ud), T(test_values), T(test_no_state),
-	       T(test_query))
+URXE_TEST_MAIN("qp_modify", T(test_rc), T(test_uc), T(test_ud), T(test_values), T(test_told_gid),
+	       T(test_no_state), T(test_query))
