@@ -115,6 +115,9 @@ def save(world, home, env):
     again = Server(world, home, 7691, 'again', **env)
     if not again.up:
         return 'the server does not come again'
+    # It answers DEBUG while it still reads the file, of what it has by then.
+    if not again.until(r'(?m)^loading:0'):
+        return 'it does not read all: ' + again.ask('info persistence')
     after = again.ask('debug digest').split()[-1]
     return None if after == before else 'it had %s, and has %s' % (before, after)
 
