@@ -62,6 +62,10 @@ struct urxe_link_ops {
 	/* All that it sends comes from this UDP port, with identification 0. 0: it sends what it is
 	 * given. */
 	uint16_t udp_sport;
+	/* Frames that it would like to have at once to send, and to be asked for to receive: a call
+	 * of its costs much, and little more for many. Up to URXE_BURST_MOST, of packets that are
+	 * not large (urxe_port_burst()). 0: as all others. */
+	unsigned burst;
 	bool forks; /* a forked child may open one of its own while its parent has this one */
 	/** mac: the MAC that the link is known to have before it is opened; false: unknown. May be
 	 * NULL. */

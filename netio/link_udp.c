@@ -434,6 +434,7 @@ const struct urxe_link_ops urxe_link_udp_ops = {
 	.prompt = true,
 	.routes = true,
 	.udp_sport = URXE_UDP_DPORT,
+	.burst = UDP_BURST,
 	.open = udp_open,
 	.close = link_close,
 	.alloc = link_alloc,

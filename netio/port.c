@@ -18,6 +18,8 @@
 #include "netio/identity.h"
 #include "urxe/log.h"
 
+#define LARGE_L3 2200 /* bytes of an IP packet: of path MTU 2048 are none */
+
 /* ---- clock, randomness, sleep ---- */
 
 uint64_t urxe_port_now(struct urxe_port *port)
@@ -92,6 +94,16 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
 bool urxe_port_prompt(const struct urxe_port *port)
 {
 	return port->ops->prompt;
+}
+
+unsigned urxe_port_burst(const struct urxe_port *port)
+{
+	unsigned n = port->ops->burst;
+
+	/* Of large packets a few are much already, and more would leave the cache meanwhile. */
+	if (!n || atomic_load(&port->l3_mtu) > LARGE_L3)
+		return URXE_BURST;
+	return n < URXE_BURST_MOST ? n : URXE_BURST_MOST;
 }
 
 bool urxe_port_waits(const struct urxe_port *port)
@@ -337,6 +349,7 @@ static int make_lanes(struct urxe_port *port, unsigned n)
 
 		urxe_spin_init(&lane->lock);
 		lane->index = i;
+		lane->burst = urxe_port_burst(port);
 		lane->port = port;
 		lane->ip_id_step = !port->ops->udp_sport;
 		lane->ip_id = lane->ip_id_step ? (uint16_t)urxe_port_random(port) : 0;

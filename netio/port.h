@@ -204,6 +204,13 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt);
  */
 bool urxe_port_prompt(const struct urxe_port *port);
 
+#define URXE_BURST	32 /* frames to send, and to receive, at a time */
+#define URXE_BURST_MOST 64
+
+/** urxe_port_burst - so many packets at a time its link likes to be asked for: URXE_BURST ..
+ * URXE_BURST_MOST. */
+unsigned urxe_port_burst(const struct urxe_port *port);
+
 /** urxe_port_waits - do frames that were sent wait in this process, for the way to a peer to be
  * made? Whoever has a turn sends them. Thread-safe. */
 bool urxe_port_waits(const struct urxe_port *port);

@@ -259,9 +259,10 @@ bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *o
 
 /* ---- lanes ---- */
 
-#define TX_LIMIT   64  /* frames waiting for the link that senders may cause */
+/* frames waiting for the link that senders may cause */
+#define TX_LIMIT   URXE_BURST_MOST
 #define TX_QUEUE   128 /* and the stack's own (answers, duplicates) on top */
-#define TX_BURST   32
+#define TX_CACHE   URXE_BURST
 #define LOOP_LIMIT 192
 #define LOOP_QUEUE 256
 #define RX_BURST   64
@@ -292,8 +293,9 @@ struct URXE_CAPABILITY("lane") urxe_lane {
 	struct urxe_port *port;
 
 	/* frames to send: txq[tx_head .. tx_head + tx_count) wait for the link */
-	struct urxe_frame cache[TX_BURST];
+	struct urxe_frame cache[TX_CACHE];
 	unsigned cached;
+	unsigned burst;			  /* so many go to the link at once */
 	unsigned reserved, loop_reserved; /* begun, neither committed nor aborted */
 	unsigned tx_head, tx_count;
 	unsigned placed; /* committed where their receivers read them, since the last flush */

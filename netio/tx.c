@@ -15,7 +15,7 @@ static bool cache_refill(struct urxe_lane *lane)
 {
 	struct urxe_port *port = lane->port;
 
-	lane->cached = port->ops->alloc(port->link, lane->index, lane->cache, TX_BURST);
+	lane->cached = port->ops->alloc(port->link, lane->index, lane->cache, TX_CACHE);
 	return lane->cached != 0;
 }
 
@@ -623,7 +623,7 @@ void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
 		commit_placed(lane, f);
 	else if (!straight)
 		emit_special(lane, tx, f);
-	if (lane->tx_count + lane->placed >= TX_BURST)
+	if (lane->tx_count + lane->placed >= lane->burst)
 		urxe_lane_flush(lane);
 }
 
@@ -634,7 +634,7 @@ void urxe_tx_abort(struct urxe_lane *lane, struct urxe_tx *tx)
 	unreserve(lane, tx);
 	if (tx->flags & TX_PLACED)
 		lane->port->ops->abort(lane->port->link, lane->index, &f);
-	else if (lane->cached < TX_BURST)
+	else if (lane->cached < TX_CACHE)
 		lane->cache[lane->cached++] = f;
 	else
 		urxe_frame_free(lane, &f);

@@ -23,7 +23,7 @@
 #endif
 
 #define WARN_INTERVAL (10 * URXE_SEC)
-#define ALL_SEGMENTS  64000 /* bytes of a message: with its headers below 64 KiB */
+#define ALL_SEGMENTS  65400 /* bytes of a message: with its headers below 64 KiB */
 #define CONTROL	      128
 
 const uint8_t udp_peer_mac[6] = {0x02, 'u', 'd', 'p', 0, 1};

@@ -25,7 +25,7 @@
 #define URXE_MAX_MSG_SZ	     0x80000000u
 #define URXE_MKEY_INDEX_BITS 21
 #define URXE_MW_OWNER_BITS   8 /* of a window's key: its owner's choice */
-#define URXE_RX_BURST	     32
+#define URXE_RX_BURST	     URXE_BURST
 #define URXE_WINDOW	     256 /* packets in flight of one RC QP at most */
 #define URXE_WINDOW_START    64
 #define URXE_WINDOW_MIN	     2

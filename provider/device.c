@@ -102,6 +102,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	err = urxe_port_create(&dev->port, cfg, ops, link_arg);
 	if (err)
 		goto fail;
+	dev->rx_most = urxe_port_burst(dev->port);
 	err = device_qpns(dev);
 	if (err)
 		goto fail_port;

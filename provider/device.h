@@ -207,6 +207,7 @@ struct urxe_device {
 	int (*heir)(struct urxe_device *dev, struct urxe_device **heir);
 	unsigned lanes;
 	atomic_uint lane_hint;
+	unsigned rx_most;	      /* packets that a turn receives */
 	bool one_cpu;		      /* our threads have one processor between them */
 	const struct urxe_cc_ops *cc; /* congestion control of QPs that begin to send (cc.h) */
 

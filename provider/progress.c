@@ -267,15 +267,21 @@ static void note_partway(struct urxe_device *dev, const struct arrival *last)
 		atomic_store_explicit(to, partway, memory_order_relaxed);
 }
 
+/* QPs that have taken something in a turn, and are to answer. */
+struct touched {
+	struct urxe_qp *qp[URXE_BURST_MOST];
+	unsigned n;
+};
+
 /* @n packets that urxe_lane_rx() gave. RCU. */
-static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, unsigned at,
+static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, struct touched *t,
 			  struct urxe_packet *pkts, unsigned n, uint64_t now) URXE_REQUIRES(lane)
 {
-	struct urxe_qp *touched[URXE_RX_BURST];
 	struct arrival a[URXE_RX_BURST];
-	unsigned nt = 0;
 	bool fresh;
 
+	if (!n)
+		return;
 	for (unsigned i = 0; i < n; i++)
 		look_at(dev, &pkts[i], &a[i]);
 	urxe_stat_add(dev, URXE_STAT_RX_PACKETS, n);
@@ -284,14 +290,34 @@ static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, unsig
 			deliver_other(dev, lane, &a[i++], now);
 			continue;
 		}
-		touched[nt] = a[i].qp;
+		t->qp[t->n] = a[i].qp;
 		i += deliver_run(&a[i], n - i, now, &fresh);
-		nt += fresh;
+		t->n += fresh;
 	}
 	note_partway(dev, &a[n - 1]);
 	urxe_lane_release(lane, pkts, n);
-	for (unsigned t = 0; t < nt; t++)
-		after_burst(touched[t], lane, at, now);
+}
+
+/*
+ * @got packets, and as many more as one answer is to be for: where sending one costs much, a
+ * message that the link had whole is not answered twice. RCU.
+ */
+static unsigned receive(struct urxe_device *dev, struct urxe_lane *lane, unsigned at,
+			struct urxe_packet *pkts, unsigned got, uint64_t now) URXE_REQUIRES(lane)
+{
+	struct touched t;
+	unsigned n = got;
+
+	t.n = 0;
+	receive_burst(dev, lane, &t, pkts, got, now);
+	while (got == URXE_RX_BURST && n + URXE_RX_BURST <= dev->rx_most) {
+		got = urxe_lane_rx(lane, pkts, URXE_RX_BURST);
+		receive_burst(dev, lane, &t, pkts, got, now);
+		n += got;
+	}
+	for (unsigned i = 0; i < t.n; i++)
+		after_burst(t.qp[i], lane, at, now);
+	return n;
 }
 
 /* ---- pending QPs, timers ---- */
@@ -390,8 +416,7 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane, unsigned a
 	if (got || timer_due(s, now)) {
 		urxe_rcu_read_lock();
 		if (got)
-			receive_burst(dev, lane, at, pkts, got, now);
-		n += got;
+			n += receive(dev, lane, at, pkts, got, now);
 		if (timer_due(s, now))
 			n += run_timers(dev, lane, at, now);
 		urxe_rcu_read_unlock();

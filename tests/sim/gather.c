@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * When posted work is sent: at once, or, while much is under way and the caller polls, together
- * with what it posts until its next poll.
+ * with what it posts until its next poll. And how much at a time a link is given and asked for.
  */
 #include "harness.h"
 #include "pair.h"
@@ -143,5 +143,63 @@ static void test_nobody_comes_back(void)
 	finish(&p, UNDER_WAY + 5);
 }
 
+static unsigned calls;
+
+static unsigned count_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
+{
+	calls += n > 0;
+	return urxe_link_sim_ops.tx(link, lane, f, n);
+}
+
+/* A message of 64 packets on a link that likes @burst at a time: calls to send it, and answers. */
+static void large_message(unsigned burst, uint32_t mtu, unsigned *sends, uint64_t *answers)
+{
+	struct urxe_link_ops ops = urxe_link_sim_ops;
+	struct pair_params pp = params;
+	uint64_t before;
+	struct pair p;
+
+	ops.burst = burst;
+	pp.mtu = mtu;
+	ops.tx = count_tx;
+	pp.ops = &ops;
+	pair_open(&p, &pp, IBV_QPT_RC);
+	pair_meet(&p);
+	calls = 0;
+	before = pair_stat(&p.b, URXE_STAT_TX_PACKETS);
+	CU_ASSERT_EQUAL(
+		pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 64 * mtu, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	*sends = calls;
+	/* All of it is there when b looks. */
+	urxe_sim_advance(p.sim, urxe_sim_now(p.sim) + params.link.latency);
+	for (unsigned i = 0; i < 4; i++)
+		urxe_progress_turn(p.b.dev);
+	*answers = pair_stat(&p.b, URXE_STAT_TX_PACKETS) - before;
+	CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_RX_PACKETS), 64);
+	pair_close(&p);
+}
+
+/* Where a call costs much, a message of 64 packets is sent by one, and has one answer. */
+static void test_link_burst(void)
+{
+	uint64_t answers;
+	unsigned sends;
+
+	large_message(0, 1024, &sends, &answers);
+	CU_ASSERT_EQUAL(sends, 2);
+	CU_ASSERT_EQUAL(answers, 2);
+	large_message(URXE_BURST_MOST, 1024, &sends, &answers);
+	CU_ASSERT_EQUAL(sends, 1);
+	CU_ASSERT_EQUAL(answers, 1);
+	large_message(URXE_BURST_MOST, 4096, &sends, &answers);
+	CU_ASSERT_EQUAL(sends, 2);
+	CU_ASSERT_EQUAL(answers, 2);
+	/* No more than there is room for. */
+	large_message(10 * URXE_BURST_MOST, 1024, &sends, &answers);
+	CU_ASSERT_EQUAL(sends, 1);
+	CU_ASSERT_EQUAL(answers, 1);
+}
+
 URXE_TEST_MAIN("gather", T(test_little_under_way), T(test_waits_for_the_poll), T(test_not_too_many),
-	       T(test_no_poller), T(test_leaves_with_its_qp), T(test_nobody_comes_back))
+	       T(test_no_poller), T(test_leaves_with_its_qp), T(test_nobody_comes_back),
+	       T(test_link_burst))
