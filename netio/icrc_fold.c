@@ -89,11 +89,9 @@ FOLDING uint32_t reduce(__m128i x)
 	return (uint32_t)_mm_extract_epi32(_mm_xor_si128(x, t), 1);
 }
 
-bool urxe_icrc_folds;
-
-__attribute__((constructor)) static void look_at_processor(void)
+bool urxe_icrc_can_fold(void)
 {
-	urxe_icrc_folds = __builtin_cpu_supports("avx") && __builtin_cpu_supports("pclmul");
+	return __builtin_cpu_supports("avx") && __builtin_cpu_supports("pclmul");
 }
 
 /* The first block is the short one: zeros before the first byte do not count. */
@@ -120,7 +118,10 @@ __attribute__((target("avx,pclmul"))) uint32_t urxe_icrc_fold(const uint8_t *l3,
 
 #else
 
-bool urxe_icrc_folds;
+bool urxe_icrc_can_fold(void)
+{
+	return false;
+}
 
 uint32_t urxe_icrc_fold(const uint8_t *l3, bool ipv4, uint32_t bth_len)
 {

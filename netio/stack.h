@@ -550,11 +550,13 @@ void urxe_tx_fini(struct urxe_lane *lane);
 
 #define URXE_ICRC_SHORT 128 /* bytes from the BTH on that are summed in one go */
 
-/** urxe_icrc_plain - urxe_icrc() by ISA-L alone: for processors that cannot urxe_icrc_fold(). */
+/** urxe_icrc_plain - urxe_icrc() without urxe_icrc_fold(): for processors that cannot. */
 uint32_t urxe_icrc_plain(const uint8_t *l3, bool ipv4, uint32_t len);
 /** urxe_icrc_long - urxe_icrc() of any length. */
 uint32_t urxe_icrc_long(const uint8_t *l3, bool ipv4, uint32_t len);
-/** urxe_icrc_folds - does this processor have what urxe_icrc_fold() needs? */
+/** urxe_icrc_can_fold - does this processor have what urxe_icrc_fold() needs? */
+bool urxe_icrc_can_fold(void);
+/** urxe_icrc_folds - is urxe_icrc_fold() what is quickest here? */
 extern bool urxe_icrc_folds;
 /** urxe_icrc_fold - urxe_icrc() of up to URXE_ICRC_SHORT bytes, a multiple of 4, in half of the
  * time (icrc_fold.c). Only where urxe_icrc_folds. */
@@ -579,6 +581,21 @@ uint32_t urxe_icrc_more(uint32_t crc, const void *data, uint32_t len);
  * 0, or EFAULT: @from cannot all be read (urxe/guarded.h).
  */
 int urxe_icrc_copy(uint32_t *crc, void *to, const void *from, uint32_t len);
+
+/**
+ * urxe_icrc_choose - how all of these sum: by tables, or by carry-less multiplication
+ *
+ * Done when we are loaded, with what urxe_icrc_emulated() says; after that for tests alone.
+ */
+void urxe_icrc_choose(bool emulated);
+/** urxe_icrc_emulated - is this processor one that is emulated (icrc_table.c)? */
+bool urxe_icrc_emulated(void);
+/** urxe_icrc_emulates - is this the signature of who emulates (CPUID, leaf 0x40000000)? */
+bool urxe_icrc_emulates(const char signature[12]);
+/** urxe_icrc_table_make - what urxe_icrc_table() needs. */
+void urxe_icrc_table_make(void);
+/** urxe_icrc_table - the CRC of @len bytes behind @seed, as ISA-L's crc32_gzip_refl(). */
+uint32_t urxe_icrc_table(uint32_t seed, const unsigned char *p, uint64_t len);
 
 static inline void urxe_icrc_put(uint8_t *p, uint32_t crc)
 {

@@ -54,7 +54,7 @@ LAYERS = {
     'netio in': ('ip.c', 'ip_known.c', 'lane.c', 'raw.c', 'addr.c'),
     'fabric': ('link_fabric.c', 'fabric.c', 'fabric_peer.c', 'fabric_ring.c', 'fabric_ring.h', 'fabric_link.h',
                'fabric_steer.c', 'buf_pool.c', 'clock.c'),
-    'ICRC': ('icrc.c', 'icrc_fold.c', 'libisal'),
+    'ICRC': ('icrc.c', 'icrc_fold.c', 'icrc_table.c', 'libisal'),
     'locks': ('lock.h',),
     'RCU': ('rcu.h', 'rcu.c', 'liburcu', 'ld-linux'),
     'libc': ('libc',),

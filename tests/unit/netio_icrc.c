@@ -122,4 +122,58 @@ static void pieces(void)
 	}
 }
 
-URXE_TEST_MAIN("netio_icrc", T(kernel_frames), T(twice_summed), T(each_bit), T(pieces), T(folded))
+/* The CRC by its definition, a bit at a time. */
+static uint32_t by_bits(uint32_t seed, const uint8_t *p, uint32_t len)
+{
+	uint32_t crc = ~seed;
+
+	while (len--) {
+		crc ^= *p++;
+		for (unsigned bit = 0; bit < 8; bit++)
+			crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
+	}
+	return ~crc;
+}
+
+/* Of each length up to some rounds of the loop, at each alignment, behind any seed. */
+static void by_tables(void)
+{
+	uint8_t b[96];
+	uint64_t prng = 3;
+
+	urxe_icrc_table_make();
+	for (unsigned i = 0; i < sizeof(b); i++)
+		b[i] = (uint8_t)urxe_random_step(&prng);
+	for (uint32_t at = 0; at < 16; at++) {
+		for (uint32_t len = 0; at + len <= sizeof(b); len++) {
+			uint32_t seed = (uint32_t)urxe_random_step(&prng);
+
+			CU_ASSERT_EQUAL(urxe_icrc_table(seed, b + at, len),
+					by_bits(seed, b + at, len));
+		}
+	}
+}
+
+/* All of it as an emulated processor has it. */
+static void emulated(void)
+{
+	bool folds = urxe_icrc_folds;
+
+	urxe_icrc_choose(true);
+	CU_ASSERT_TRUE(!urxe_icrc_folds);
+	kernel_frames();
+	twice_summed();
+	pieces();
+	urxe_icrc_choose(urxe_icrc_emulated());
+	CU_ASSERT_EQUAL(urxe_icrc_folds, folds);
+}
+
+static void who_emulates(void)
+{
+	CU_ASSERT_TRUE(urxe_icrc_emulates("TCGTCGTCGTCG"));
+	CU_ASSERT_TRUE(!urxe_icrc_emulates("KVMKVMKVM\0\0"));
+	CU_ASSERT_TRUE(!urxe_icrc_emulates("Microsoft Hv"));
+}
+
+URXE_TEST_MAIN("netio_icrc", T(kernel_frames), T(twice_summed), T(each_bit), T(pieces), T(folded),
+	       T(by_tables), T(emulated), T(who_emulates))
