@@ -4,6 +4,7 @@
  * (in the LRH's place), IP, UDP and everything from the BTH on, with ones for whatever
  * may change on the way.
  */
+#include "netio/emulated.h"
 #include "netio/stack.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ void urxe_icrc_choose(bool emulated)
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
-	urxe_icrc_choose(urxe_icrc_emulated());
+	urxe_icrc_choose(urxe_emulated());
 }
 
 uint32_t urxe_icrc_plain(const uint8_t *l3, bool ipv4, uint32_t len)

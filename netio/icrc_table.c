@@ -9,9 +9,6 @@
 #include "netio/stack.h"
 
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #define POLYNOMIAL 0xedb88320u /* CRC-32 of IEEE 802.3, bits reversed */
 #define SLICES	   16
@@ -59,28 +56,4 @@ uint32_t urxe_icrc_table(uint32_t seed, const unsigned char *p, uint64_t len)
 	while (len--)
 		crc = crc >> 8 ^ table[0][(crc ^ *p++) & 0xff];
 	return ~crc;
-}
-
-bool urxe_icrc_emulates(const char signature[12])
-{
-	return !memcmp(signature, "TCGTCGTCGTCG", 12);
-}
-
-bool urxe_icrc_emulated(void)
-{
-#if defined(__x86_64__)
-	unsigned a, b, c, d;
-	char signature[12];
-
-	/* The bit that no processor sets, then the leaf that goes with it. */
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 31))
-		return false;
-	__cpuid(0x40000000, a, b, c, d);
-	memcpy(signature, &b, 4);
-	memcpy(signature + 4, &c, 4);
-	memcpy(signature + 8, &d, 4);
-	return urxe_icrc_emulates(signature);
-#else
-	return false;
-#endif
 }

@@ -585,13 +585,9 @@ int urxe_icrc_copy(uint32_t *crc, void *to, const void *from, uint32_t len);
 /**
  * urxe_icrc_choose - how all of these sum: by tables, or by carry-less multiplication
  *
- * Done when we are loaded, with what urxe_icrc_emulated() says; after that for tests alone.
+ * Done when we are loaded, with what urxe_emulated() says; after that for tests alone.
  */
 void urxe_icrc_choose(bool emulated);
-/** urxe_icrc_emulated - is this processor one that is emulated (icrc_table.c)? */
-bool urxe_icrc_emulated(void);
-/** urxe_icrc_emulates - is this the signature of who emulates (CPUID, leaf 0x40000000)? */
-bool urxe_icrc_emulates(const char signature[12]);
 /** urxe_icrc_table_make - what urxe_icrc_table() needs. */
 void urxe_icrc_table_make(void);
 /** urxe_icrc_table - the CRC of @len bytes behind @seed, as ISA-L's crc32_gzip_refl(). */

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "provider.h"
 #include "door.h"
@@ -330,9 +331,23 @@ static bool cq_drive(struct urxe_cq *cq)
 {
 	if (urxe_device_check(cq->dev))
 		return false;
-	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
-		urxe_progress_poll(cq->dev);
+	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed) &&
+	    urxe_progress_poll(cq->dev) > 0 && cq->dev->emulated)
+		urxe_pause_not_in_vain(&cq->dev->in_vain);
 	return true;
+}
+
+/* Others get the processor. */
+static __attribute__((noinline)) void let_in(struct urxe_device *dev)
+{
+	struct timespec ts = {0};
+
+	if (dev->emulated)
+		ts.tv_nsec = (long)urxe_pause_in_vain(&dev->in_vain, urxe_port_now(dev->port));
+	if (ts.tv_nsec)
+		nanosleep(&ts, NULL);
+	else
+		sched_yield();
 }
 
 /*
@@ -346,7 +361,7 @@ static void cq_after(struct urxe_cq *cq, bool got)
 
 	if (empty >= CQ_YIELD_AFTER || (empty && cq->dev->one_cpu)) {
 		empty = 0;
-		sched_yield();
+		let_in(cq->dev);
 	}
 	atomic_store_explicit(&cq->empty_polls, empty, memory_order_relaxed);
 	if (got && atomic_load_explicit(&cq->dev->service.watched, memory_order_relaxed))

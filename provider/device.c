@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "netio/emulated.h"
 #include "flush.h"
 #include "keep.h"
 #include "lend.h"
@@ -87,6 +88,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	dev->threaded = threaded;
 	dev->cc = urxe_cc_table[URXE_CC_WINDOW];
 	dev->one_cpu = one_processor();
+	dev->emulated = threaded && urxe_emulated();
 	dev->service.running = !threaded; /* nothing to start then */
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);

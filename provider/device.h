@@ -25,6 +25,7 @@
 #include "netio/identity.h"
 #include "netio/port.h"
 #include "netio/link.h"
+#include "pause.h"
 #include "pipe.h"
 #include "rlist.h"
 #include "table.h"
@@ -207,9 +208,11 @@ struct urxe_device {
 	int (*heir)(struct urxe_device *dev, struct urxe_device **heir);
 	unsigned lanes;
 	atomic_uint lane_hint;
-	unsigned rx_most;	      /* packets that a turn receives */
-	bool one_cpu;		      /* our threads have one processor between them */
-	const struct urxe_cc_ops *cc; /* congestion control of QPs that begin to send (cc.h) */
+	unsigned rx_most;		  /* packets that a turn receives */
+	bool one_cpu;			  /* our threads have one processor between them */
+	bool emulated;			  /* and it is emulated (netio/emulated.h) */
+	struct urxe_pause_caller in_vain; /* then: callers that poll */
+	const struct urxe_cc_ops *cc;	  /* congestion control of QPs that begin to send (cc.h) */
 
 	atomic_bool seen_up; /* the link was, at some time since the port was started */
 	/* urxe_device_watch()'s */

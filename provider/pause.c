@@ -44,7 +44,28 @@
 #define MISSES		   2		 /* frames that ended no pause, until we look ourselves */
 #define UNSURE_NS	   4000000000ull /* for that time, and each next time for twice that */
 #define UNSURE_MOST	   64000000000ull
+#define VAIN_NS		   200000ull /* a frame would have come */
+#define VAIN_NAP_NS	   1000ull   /* and what the kernel adds, some 50 us */
 #define LATE_NS		   200000ull /* who wakes up later may have met a frame that came meanwhile */
+
+/* ---- callers beside an emulated processor's cards ---- */
+
+/*
+ * The cards of a machine that a program plays are a thread of that program, beside those that are
+ * its processors. Who spins keeps one of these running, and on a host that is busy the cards get no
+ * turn till its time is up. Who sleeps stops the processor. A frame's way through such a card is
+ * some 100 us where nobody is in its way, so that this costs nothing where there is room for all.
+ */
+uint64_t urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now)
+{
+	uint64_t since = atomic_load_explicit(&c->since, memory_order_relaxed);
+
+	if (!since) {
+		atomic_store_explicit(&c->since, now ? now : 1, memory_order_relaxed);
+		return 0;
+	}
+	return now >= since + VAIN_NS ? VAIN_NAP_NS : 0;
+}
 
 void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu)
 {

@@ -6,6 +6,7 @@
 #ifndef URXE_PROVIDER_PAUSE_H
 #define URXE_PROVIDER_PAUSE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -89,6 +90,20 @@ struct urxe_pause_look {
 	bool partway; /* the rest of a message is to come */
 	bool driven;  /* out: callers drove since the last look */
 };
+
+/** A caller that polls in vain, beside an emulated processor's cards. */
+struct urxe_pause_caller {
+	_Atomic uint64_t since; /* nothing has come since; 0: it has */
+};
+
+/** urxe_pause_in_vain - how long it sleeps now, ns; 0: not yet. Any thread. */
+uint64_t urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now);
+/** urxe_pause_not_in_vain - something has come. */
+static inline void urxe_pause_not_in_vain(struct urxe_pause_caller *c)
+{
+	if (atomic_load_explicit(&c->since, memory_order_relaxed))
+		atomic_store_explicit(&c->since, 0, memory_order_relaxed);
+}
 
 /** urxe_pause_init - of a thread that is about to start. */
 void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu);

@@ -353,5 +353,29 @@ static void test_overrun(void)
 	}
 }
 
+/* An emulated processor: it counts for how long a caller has polled in vain, and no longer. */
+static void test_in_vain(void)
+{
+	struct pair_params pp = {.seed = 7, .link = {.latency = 5000}};
+	struct ibv_wc wc;
+	struct pair p;
+
+	for (unsigned emulated = 0; emulated < 2; emulated++) {
+		pair_open(&p, &pp, IBV_QPT_RC);
+		pair_meet(&p);
+		p.a.dev->emulated = emulated;
+		for (unsigned i = 0; i < 100; i++)
+			CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 0);
+		CU_ASSERT_EQUAL(atomic_load(&p.a.dev->in_vain.since) != 0, emulated);
+		pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
+		while (!ibv_poll_cq(p.a.cq, 1, &wc)) {
+			urxe_progress_turn(p.b.dev);
+			urxe_sim_advance(p.sim, urxe_sim_now(p.sim) + 1000);
+		}
+		CU_ASSERT_EQUAL(atomic_load(&p.a.dev->in_vain.since), 0);
+		pair_close(&p);
+	}
+}
+
 URXE_TEST_MAIN("cq", T(test_fields), T(test_create), T(test_moderation), T(test_armed_late),
-	       T(test_overrun))
+	       T(test_overrun), T(test_in_vain))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The ICRC, against frames of the kernel's Soft-RoCE: every bit of them, and sums in pieces. */
 #include "netio_net.h"
+#include "netio/emulated.h"
 
 static const char *const golden[] = {FRAME_V4_SEND, FRAME_V4_ACK, FRAME_V6_SEND, FRAME_V4_CSWAP};
 
@@ -164,15 +165,15 @@ static void emulated(void)
 	kernel_frames();
 	twice_summed();
 	pieces();
-	urxe_icrc_choose(urxe_icrc_emulated());
+	urxe_icrc_choose(urxe_emulated());
 	CU_ASSERT_EQUAL(urxe_icrc_folds, folds);
 }
 
 static void who_emulates(void)
 {
-	CU_ASSERT_TRUE(urxe_icrc_emulates("TCGTCGTCGTCG"));
-	CU_ASSERT_TRUE(!urxe_icrc_emulates("KVMKVMKVM\0\0"));
-	CU_ASSERT_TRUE(!urxe_icrc_emulates("Microsoft Hv"));
+	CU_ASSERT_TRUE(urxe_emulated_by("TCGTCGTCGTCG"));
+	CU_ASSERT_TRUE(!urxe_emulated_by("KVMKVMKVM\0\0"));
+	CU_ASSERT_TRUE(!urxe_emulated_by("Microsoft Hv"));
 }
 
 URXE_TEST_MAIN("netio_icrc", T(kernel_frames), T(twice_summed), T(each_bit), T(pieces), T(folded),

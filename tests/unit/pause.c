@@ -458,7 +458,23 @@ static void nudges(void)
 	CU_ASSERT_FALSE(r.p.yield);
 }
 
+/* Who polls in vain for longer than a frame takes sleeps, until one has come. */
+static void in_vain(void)
+{
+	struct urxe_pause_caller c = {0};
+
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t now = 7000 * i * US;
+
+		CU_ASSERT_EQUAL(urxe_pause_in_vain(&c, now), 0);
+		CU_ASSERT_EQUAL(urxe_pause_in_vain(&c, now + 199 * US), 0);
+		CU_ASSERT(urxe_pause_in_vain(&c, now + 201 * US) > 0);
+		CU_ASSERT(urxe_pause_in_vain(&c, now + 6000 * US) > 0);
+		urxe_pause_not_in_vain(&c);
+	}
+}
+
 URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
 	       T(callers_wait_for_a_processor), T(lapses), T(partway), T(without_interrupts),
-	       T(interrupts_that_do_not_come), T(gathers), T(nudges), {NULL, NULL})
+	       T(interrupts_that_do_not_come), T(gathers), T(nudges), T(in_vain), {NULL, NULL})
