@@ -4,7 +4,6 @@
  * a busy-polling application gets done.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -347,7 +346,7 @@ static __attribute__((noinline)) void let_in(struct urxe_device *dev)
 	if (ts.tv_nsec)
 		nanosleep(&ts, NULL);
 	else
-		sched_yield();
+		urxe_service_yield(dev);
 }
 
 /*

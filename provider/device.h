@@ -104,16 +104,20 @@ struct urxe_service_thread {
 	pthread_t thread;
 	bool running;
 	atomic_bool stop;
-	atomic_bool asleep;	 /* in a long wait, or about to */
-	_Atomic uint64_t until;	 /* when it takes a turn by itself; valid while asleep */
-	_Atomic uint64_t polls;	 /* lane turns by callers: they drive */
-	atomic_bool who;	 /* the next one is to tell who it is */
-	atomic_int caller;	 /* thread id; 0: not known */
-	atomic_bool watched;	 /* callers are found to stop, and to watch memory */
-	_Atomic uint64_t passed; /* when one of these got a completion, at last */
-	atomic_int passed_on;	 /* and on which processor: its number and 1; 0: not known */
-	atomic_bool partway;	 /* what came last was not the last packet of its message */
-	atomic_bool nudged;	 /* a caller goes to sleep: drive for a while */
+	atomic_bool asleep;	   /* in a long wait, or about to */
+	_Atomic uint64_t until;	   /* when it takes a turn by itself; valid while asleep */
+	_Atomic uint64_t polls;	   /* lane turns by callers: they drive */
+	atomic_uint yielding;	   /* callers that have let others in, and will poll again */
+	_Atomic uint64_t yields;   /* how often one did, and was back */
+	_Atomic uint64_t away;	   /* ns, till then */
+	_Atomic uint64_t patience; /* urxe_pause_patience() */
+	atomic_bool who;	   /* the next one is to tell who it is */
+	atomic_int caller;	   /* thread id; 0: not known */
+	atomic_bool watched;	   /* callers are found to stop, and to watch memory */
+	_Atomic uint64_t passed;   /* when one of these got a completion, at last */
+	atomic_int passed_on;	   /* and on which processor: its number and 1; 0: not known */
+	atomic_bool partway;	   /* what came last was not the last packet of its message */
+	atomic_bool nudged;	   /* a caller goes to sleep: drive for a while */
 	atomic_bool gsi_due;
 	_Atomic uint64_t resolve_until;		    /* the GSI waits for a neighbour: look often */
 	struct urxe_mutex gsi_lock;		    /* held while the GSI's poll runs */

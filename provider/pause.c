@@ -10,7 +10,8 @@
  *
  * Callers that poll have the work; the thread looks after them now and then. They may stop after
  * any poll, and wait for memory to change: who is found to have stopped, with frames waiting, is
- * looked after more often. Who only waits for a processor, among others that poll, will be back.
+ * looked after more often. Who only waits for a processor, among others that poll, will be back: it
+ * tells when it lets them in, and is looked after once in some of its rounds.
  *
  * Who watches memory for the end of a message does nothing before that end, and may spin on our
  * processor. To leave it between two packets is to wait until we are let in again: for as long as
@@ -40,6 +41,8 @@
 #define LAPSES		   3	    /* in LAPSES_NS: that is what they do */
 #define PARTWAY_NS	   50000ull /* without a frame: its sender does not get on */
 #define LAPSES_NS	   20000000ull
+#define ROUNDS		   8		 /* of callers in a crowd, between two looks at them */
+#define ROUNDS_MOST_NS	   32000000ull	 /* or that time */
 #define ASIDE_NS	   10000000ull	 /* who gets none for so long sleeps, rather than waits */
 #define MISSES		   2		 /* frames that ended no pause, until we look ourselves */
 #define UNSURE_NS	   4000000000ull /* for that time, and each next time for twice that */
@@ -165,6 +168,27 @@ static bool waited_for(const struct urxe_pause *p)
 }
 
 /*
+ * Among many that poll, how long is it from one time that a caller is let run to the next? Where it
+ * is alone, who yields is back at once.
+ */
+static void count_round(struct urxe_pause *p, const struct urxe_pause_look *l)
+{
+	uint64_t n = l->yields - p->yields, ns = l->now - p->looked;
+	bool crowd = n ? l->away - p->away >= ns / 2 : l->yielding && l->polls == p->polls;
+
+	p->round = crowd && ns >= LAPSE_NS ? ns / (n ? n : 1) : 0;
+	p->yields = l->yields;
+	p->away = l->away;
+}
+
+static uint64_t rounds(const struct urxe_pause *p)
+{
+	uint64_t ns = ROUNDS * p->round;
+
+	return ns < ROUNDS_MOST_NS ? ns : ROUNDS_MOST_NS;
+}
+
+/*
  * Callers drove, and no poll has come since the last look. Who has not been let run will be back;
  * who has, with frames waiting, has something else to do.
  */
@@ -173,6 +197,8 @@ static enum urxe_pause_callers without_poll(struct urxe_pause *p, const struct u
 	p->ran += l->ran;
 	if (l->waits || !waited_for(p))
 		return URXE_CALLERS_NONE;
+	if (l->yielding && l->now - p->polled < ASIDE_NS + rounds(p))
+		return URXE_CALLERS_ASIDE;
 	if (p->ran >= LAPSE_NS) {
 		if (l->n > 0)
 			lapsed(p, l->now);
@@ -187,6 +213,8 @@ static enum urxe_pause_callers without_poll(struct urxe_pause *p, const struct u
  */
 static bool put_aside(const struct urxe_pause *p, const struct urxe_pause_look *l)
 {
+	if (p->round)
+		return true;
 	return p->callers != URXE_CALLERS_NONE && l->ran < (l->now - p->looked) / 4;
 }
 
@@ -216,6 +244,20 @@ static uint64_t longer(struct urxe_pause *p, uint64_t most)
 	return ns;
 }
 
+uint64_t urxe_pause_patience(const struct urxe_pause *p)
+{
+	return p->callers == URXE_CALLERS_NONE ? 0 : rounds(p);
+}
+
+/* While callers drive. In a crowd each look of ours would put one of them aside. */
+static uint64_t driven_most(const struct urxe_pause *p)
+{
+	uint64_t ns =
+		p->one_cpu || p->callers == URXE_CALLERS_ASIDE ? URXE_SLEEP_MAX_NS : p->driven_most;
+
+	return ns > rounds(p) ? ns : rounds(p);
+}
+
 static uint64_t pause_driven(struct urxe_pause *p)
 {
 	if (may_lapse(p) && ++p->driven_quiet >= BACKOFF_QUIET) {
@@ -224,8 +266,7 @@ static uint64_t pause_driven(struct urxe_pause *p)
 	}
 	p->driven_paused = true;
 	p->wanted = false;
-	return longer(p, p->one_cpu || p->callers == URXE_CALLERS_ASIDE ? URXE_SLEEP_MAX_NS
-									: p->driven_most);
+	return longer(p, driven_most(p));
 }
 
 /* ---- interrupts ---- */
@@ -281,6 +322,7 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 	bool traffic = l->n > 0, paused = p->driven_paused;
 
 	l->driven = polled || l->n < 0;
+	count_round(p, l);
 	p->polls = l->polls;
 	p->driven_paused = false;
 	p->yield = false;

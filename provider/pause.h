@@ -60,6 +60,9 @@ struct urxe_pause {
 	uint64_t looked; /* the last look */
 	uint64_t polled; /* when they were last seen to */
 	uint64_t ran;	 /* for so long one had a processor since */
+	uint64_t yields; /* of theirs, when last looked */
+	uint64_t away;	 /* and the time that these took */
+	uint64_t round;	 /* from one of these to the next, in a crowd; else 0 */
 	bool yield;	 /* others are let in before the next look */
 	/* does a frame end it? */
 	bool no_interrupt; /* it did not, when one should */
@@ -85,10 +88,13 @@ struct urxe_pause_look {
 	int n;		/* what the turn found; -1: callers have all lanes */
 	uint64_t polls; /* turns that callers took */
 	uint64_t ran; /* if p->callers is not NONE: how long a caller has run since the last look */
-	bool nudged;  /* somebody sleeps now, or has left something to do */
-	bool waits;   /* somebody sleeps until the CM has an answer */
-	bool partway; /* the rest of a message is to come */
-	bool driven;  /* out: callers drove since the last look */
+	uint64_t yields; /* of callers that are back */
+	uint64_t away;	 /* for so long these were, together */
+	bool yielding;	 /* one is not back yet, and will poll then */
+	bool nudged;	 /* somebody sleeps now, or has left something to do */
+	bool waits;	 /* somebody sleeps until the CM has an answer */
+	bool partway;	 /* the rest of a message is to come */
+	bool driven;	 /* out: callers drove since the last look */
 };
 
 /** A caller that polls in vain, beside an emulated processor's cards. */
@@ -110,6 +116,9 @@ void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool
 /** urxe_pause_next - how long to sleep now; 0: not at all, but p->yield. p->wanted: shall a frame
  * end it? */
 uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l);
+/** urxe_pause_patience - for how much longer than usual callers may leave something, ns: they are
+ * in a crowd, and will be back. */
+uint64_t urxe_pause_patience(const struct urxe_pause *p);
 /** urxe_pause_policy - as what the scheduler is to take the thread now. */
 enum urxe_pause_policy urxe_pause_policy(const struct urxe_pause *p);
 /** urxe_pause_ended - a pause of @ns, or less, took @slept. @interrupt: a frame would have ended

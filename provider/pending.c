@@ -51,7 +51,7 @@ void urxe_progress_timer(struct urxe_qp *qp, uint64_t when)
 	}
 	urxe_spin_unlock(&s->lock);
 	/* The caller may never come back to look. If it does, there is no hurry. */
-	urxe_service_by(qp->dev, when + URXE_TIMER_SLACK);
+	urxe_service_by(qp->dev, when + URXE_TIMER_SLACK + urxe_service_patience(qp->dev));
 }
 
 void urxe_progress_forget(struct urxe_qp *qp)

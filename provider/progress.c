@@ -377,7 +377,8 @@ static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, unsi
 
 static uint64_t leftover_due(const struct urxe_device *dev)
 {
-	return urxe_port_now(dev->port) + (dev->one_cpu ? LEFTOVER_ONE_CPU_NS : LEFTOVER_NS);
+	return urxe_port_now(dev->port) + (dev->one_cpu ? LEFTOVER_ONE_CPU_NS : LEFTOVER_NS) +
+	       urxe_service_patience(dev);
 }
 
 /* *@lane: that of the QP, if it is free. */

@@ -185,6 +185,18 @@ void urxe_service_caller(struct urxe_device *dev)
 	atomic_store_explicit(&s->caller, (int)syscall(SYS_gettid), memory_order_relaxed);
 }
 
+void urxe_service_yield(struct urxe_device *dev)
+{
+	struct urxe_service_thread *s = &dev->service;
+	uint64_t from = urxe_port_now(dev->port);
+
+	atomic_fetch_add_explicit(&s->yielding, 1, memory_order_relaxed);
+	sched_yield();
+	atomic_fetch_sub_explicit(&s->yielding, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->away, urxe_port_now(dev->port) - from, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->yields, 1, memory_order_relaxed);
+}
+
 /* What a caller that we know of has had of a processor, ns; 0: it is no more. */
 static uint64_t caller_time(const struct urxe_device *dev)
 {
@@ -215,18 +227,24 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 		.n = n,
 		.polls = atomic_load_explicit(&s->polls, memory_order_relaxed),
 		.ran = had > st->caller_time ? had - st->caller_time : 0,
+		.yields = atomic_load_explicit(&s->yields, memory_order_relaxed),
+		.away = atomic_load_explicit(&s->away, memory_order_relaxed),
+		.yielding = atomic_load_explicit(&s->yielding, memory_order_relaxed),
 		.nudged = take_nudge(s),
 		.partway = n >= 0 && atomic_load_explicit(&s->partway, memory_order_relaxed),
 		.waits = atomic_load_explicit(&s->gsi_waits, memory_order_relaxed),
 	};
-	uint64_t ns = urxe_pause_next(&st->pause, &l);
+	uint64_t ns = urxe_pause_next(&st->pause, &l), patience;
 
 	st->caller_time =
 		watched || st->pause.callers == URXE_CALLERS_NONE ? had : caller_time(dev);
 	if (st->pause.callers == URXE_CALLERS_POLL)
 		atomic_store_explicit(&s->who, true, memory_order_relaxed);
 	st->others = n < 0;
-	st->slack = l.driven ? URXE_TIMER_SLACK : 0;
+	patience = urxe_pause_patience(&st->pause);
+	st->slack = (l.driven || patience ? URXE_TIMER_SLACK : 0) + patience;
+	if (patience != urxe_service_patience(dev))
+		atomic_store_explicit(&s->patience, patience, memory_order_relaxed);
 	for (unsigned i = 0; ns && i < sizeof(pause_reasons) / sizeof(pause_reasons[0]); i++) {
 		uint64_t most = pause_reasons[i](dev, st, &l);
 

@@ -13,6 +13,14 @@ void urxe_service_stop(struct urxe_device *dev);
 void urxe_service_nudge(struct urxe_device *dev);
 /** urxe_service_caller - this thread is one of those who drive. */
 void urxe_service_caller(struct urxe_device *dev);
+/** urxe_service_yield - a caller that polls lets others have the processor. */
+void urxe_service_yield(struct urxe_device *dev);
+/** urxe_service_patience - callers that poll are in a crowd, and what they leave to their next poll
+ * may wait for so much longer, ns; 0: they are not. */
+static inline uint64_t urxe_service_patience(const struct urxe_device *dev)
+{
+	return atomic_load_explicit(&dev->service.patience, memory_order_relaxed);
+}
 /** urxe_service_pass - a caller has got what it polled for, and may go to watch memory. */
 void urxe_service_pass(struct urxe_device *dev);
 /** urxe_service_by - wake the thread if it sleeps beyond @when. */

@@ -13,6 +13,8 @@ struct rig {
 	uint64_t now, polls;
 	bool partway;	       /* the rest of a message is to come */
 	bool aside;	       /* callers are not let run */
+	uint64_t yields, away; /* of theirs */
+	bool yielding;	       /* one is in one */
 	uint64_t spun;	       /* looked without a pause for so long */
 	unsigned naps, sleeps; /* that a frame did not, or would have ended */
 };
@@ -30,6 +32,9 @@ static uint64_t look(struct rig *r, int n, bool nudged)
 		.n = n,
 		.polls = r->polls,
 		.ran = r->aside ? 0 : r->now - r->p.looked,
+		.yields = r->yields,
+		.away = r->away,
+		.yielding = r->yielding,
 		.nudged = nudged,
 		.partway = r->partway,
 	};
@@ -243,6 +248,68 @@ static void callers_wait_for_a_processor(void)
 	r.now += 10 * US;
 	look(&r, 0, false);
 	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_NONE);
+}
+
+/* They poll, yield, and poll again after @round, of which they were away for @away. */
+static uint64_t with_yields(struct rig *r, int n, uint64_t round, uint64_t away)
+{
+	uint64_t times = (r->now - r->p.looked) / round;
+
+	r->yields += times;
+	r->away += times * away;
+	r->yielding = r->aside = away > round / 2;
+	r->polls += times * 10;
+	return no_poll(r, n);
+}
+
+/* Of many callers that poll: a look puts one of them aside, and is worth less than a round. */
+static void callers_in_a_crowd(void)
+{
+	struct rig r;
+	uint64_t since;
+
+	begin(&r, BOUND, true);
+	driven(&r, 0);
+	for (unsigned i = 0; i < 10; i++)
+		with_yields(&r, 3, 1600 * US, 1500 * US);
+	/* Frames wait for them, not for us. */
+	CU_ASSERT(with_yields(&r, 3, 1600 * US, 1500 * US) >= 8 * 1600 * US);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_POLL);
+	CU_ASSERT(urxe_pause_patience(&r.p) >= 8 * 1600 * US);
+	/* However long a round is, that is not for ever. */
+	for (unsigned i = 0; i < 10; i++)
+		with_yields(&r, 0, 20000 * US, 19000 * US);
+	CU_ASSERT_EQUAL(with_yields(&r, 0, 20000 * US, 19000 * US), 32000 * US);
+	/* One that is in a yield will be back: it has not stopped, unless it takes too long. */
+	since = r.p.looked;
+	while (no_poll(&r, 5))
+		CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_ASIDE);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_NONE);
+	CU_ASSERT(r.now - since >= 42000 * US);
+	CU_ASSERT_EQUAL(urxe_pause_patience(&r.p), 0);
+	/* Who runs, and does not poll, has stopped: as soon as we look. */
+	begin(&r, BOUND, true);
+	driven(&r, 0);
+	for (unsigned i = 0; i < 10; i++)
+		with_yields(&r, 0, 1600 * US, 1500 * US);
+	r.yielding = r.aside = false;
+	CU_ASSERT_EQUAL(no_poll(&r, 5), 0);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_NONE);
+	CU_ASSERT_EQUAL(urxe_pause_patience(&r.p), 0);
+}
+
+/* Who polls now and then, and is back from a yield at once, is in none. */
+static void callers_alone(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	driven(&r, 0);
+	for (unsigned i = 0; i < 10; i++) {
+		r.polls++;
+		CU_ASSERT(with_yields(&r, 0, 400 * US, US) <= 1000 * US);
+		CU_ASSERT_EQUAL(urxe_pause_patience(&r.p), 0);
+	}
 }
 
 /* They run, without a poll, and frames wait: they have stopped. */
@@ -476,5 +543,6 @@ static void in_vain(void)
 
 URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
-	       T(callers_wait_for_a_processor), T(lapses), T(partway), T(without_interrupts),
-	       T(interrupts_that_do_not_come), T(gathers), T(nudges), T(in_vain), {NULL, NULL})
+	       T(callers_wait_for_a_processor), T(callers_in_a_crowd), T(callers_alone), T(lapses),
+	       T(partway), T(without_interrupts), T(interrupts_that_do_not_come), T(gathers),
+	       T(nudges), T(in_vain), {NULL, NULL})
