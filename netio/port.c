@@ -22,6 +22,11 @@
 
 /* ---- clock, randomness, sleep ---- */
 
+bool urxe_port_is_card(const struct urxe_port *port)
+{
+	return port->card;
+}
+
 uint64_t urxe_port_now(struct urxe_port *port)
 {
 	struct timespec ts;

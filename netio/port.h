@@ -186,6 +186,9 @@ struct urxe_ident *urxe_port_ident(struct urxe_port *port);
 /** urxe_port_now - the port's monotonic clock, ns. Thread-safe, cheap. Works before start. */
 uint64_t urxe_port_now(struct urxe_port *port);
 
+/** urxe_port_is_card - a network card, on PCI? Once it is started. */
+bool urxe_port_is_card(const struct urxe_port *port);
+
 /** urxe_port_random - 64 random bits (of the seed, on a simulated link). Thread-safe. */
 uint64_t urxe_port_random(struct urxe_port *port);
 

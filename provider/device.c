@@ -88,7 +88,6 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	dev->threaded = threaded;
 	dev->cc = urxe_cc_table[URXE_CC_WINDOW];
 	dev->one_cpu = one_processor();
-	dev->emulated = threaded && urxe_emulated();
 	dev->service.running = !threaded; /* nothing to start then */
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);
@@ -167,6 +166,7 @@ int urxe_device_start(struct urxe_device *dev)
 		goto out;
 	urxe_port_query(dev->port, &info);
 	dev->lanes = info.lanes;
+	dev->emulated = dev->threaded && urxe_port_is_card(dev->port) && urxe_emulated();
 	err = urxe_service_start(dev);
 	if (!err) {
 		/* Pairs with the acquire above. */
