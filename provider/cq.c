@@ -331,7 +331,8 @@ static bool cq_drive(struct urxe_cq *cq)
 	if (urxe_device_check(cq->dev))
 		return false;
 	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed) &&
-	    urxe_progress_poll(cq->dev) > 0 && cq->dev->emulated)
+	    urxe_progress_poll(cq->dev) > 0 &&
+	    atomic_load_explicit(&cq->dev->emulated, memory_order_relaxed))
 		urxe_pause_not_in_vain(&cq->dev->in_vain);
 	return true;
 }
@@ -341,7 +342,7 @@ static __attribute__((noinline)) void let_in(struct urxe_device *dev)
 {
 	struct timespec ts = {0};
 
-	if (dev->emulated)
+	if (atomic_load_explicit(&dev->emulated, memory_order_relaxed))
 		ts.tv_nsec = (long)urxe_pause_in_vain(&dev->in_vain, urxe_port_now(dev->port));
 	if (ts.tv_nsec)
 		nanosleep(&ts, NULL);

@@ -166,7 +166,10 @@ int urxe_device_start(struct urxe_device *dev)
 		goto out;
 	urxe_port_query(dev->port, &info);
 	dev->lanes = info.lanes;
-	dev->emulated = dev->threaded && urxe_port_is_card(dev->port) && urxe_emulated();
+	/* Callers may poll already. */
+	atomic_store_explicit(&dev->emulated,
+			      dev->threaded && urxe_port_is_card(dev->port) && urxe_emulated(),
+			      memory_order_relaxed);
 	err = urxe_service_start(dev);
 	if (!err) {
 		/* Pairs with the acquire above. */

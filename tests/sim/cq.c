@@ -363,7 +363,7 @@ static void test_in_vain(void)
 	for (unsigned emulated = 0; emulated < 2; emulated++) {
 		pair_open(&p, &pp, IBV_QPT_RC);
 		pair_meet(&p);
-		p.a.dev->emulated = emulated;
+		atomic_store(&p.a.dev->emulated, emulated);
 		for (unsigned i = 0; i < 100; i++)
 			CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 0);
 		CU_ASSERT_EQUAL(atomic_load(&p.a.dev->in_vain.since) != 0, emulated);
