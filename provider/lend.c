@@ -277,11 +277,21 @@ static void abandon(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	qp->resp.state = URXE_RESP_EXPECT_FIRST;
 }
 
+/* Of each in its turn: cds_list_for_each_entry() would take the list's head for one, which is not
+ * where a guest could be. */
+static struct guest *guest_at(struct cds_list_head *node)
+{
+	return urxe_container_of(node, struct guest, node);
+}
+
 static struct guest *guest_find(struct urxe_device *dev, uint32_t qpn)
 {
-	struct guest *g;
+	struct cds_list_head *node;
 
-	cds_list_for_each_entry (g, &dev->guests, node) {
+	cds_list_for_each(node, &dev->guests)
+	{
+		struct guest *g = guest_at(node);
+
 		if (g->qp.qpn != qpn)
 			continue;
 		cds_list_del(&g->node);
@@ -293,9 +303,12 @@ static struct guest *guest_find(struct urxe_device *dev, uint32_t qpn)
 
 static void make_room(struct urxe_device *dev)
 {
-	struct guest *g, *next;
+	struct cds_list_head *node, *next;
 
-	cds_list_for_each_entry_safe (g, next, &dev->guests, node) {
+	cds_list_for_each_safe(node, next, &dev->guests)
+	{
+		struct guest *g = guest_at(node);
+
 		if (g->qp.resp.in_recv)
 			continue;
 		guest_free(g);
@@ -310,7 +323,7 @@ static struct guest *guest_make(struct urxe_device *dev, uint32_t qpn, unsigned 
 
 	if (dev->num_guests >= GUESTS_MAX)
 		make_room(dev);
-	g = dev->num_guests < GUESTS_MAX ? calloc(1, sizeof(*g)) : NULL;
+	g = dev->num_guests < GUESTS_MAX ? urxe_alloc_lines(sizeof(*g)) : NULL;
 	if (!g)
 		return NULL;
 	qp = &g->qp;
@@ -560,14 +573,17 @@ void urxe_lend_gone(struct urxe_device *dev, const uint64_t slots[4])
 {
 	struct urxe_lane *lane = urxe_port_lane(dev->port, 0);
 	uint64_t now = urxe_port_now(dev->port);
-	struct guest *g, *next;
+	struct cds_list_head *node, *next;
 	struct urxe_qp *qp;
 
 	if (!urxe_port_shared(dev->port))
 		return;
 	urxe_lane_lock(lane);
 	urxe_rcu_read_lock();
-	cds_list_for_each_entry_safe (g, next, &dev->guests, node) {
+	cds_list_for_each_safe(node, next, &dev->guests)
+	{
+		struct guest *g = guest_at(node);
+
 		if (!is_of(g->qp.qpn, slots))
 			continue;
 		urxe_spin_lock(&g->qp.lock);
@@ -594,8 +610,7 @@ void urxe_lend_init(struct urxe_device *dev)
 
 void urxe_lend_fini(struct urxe_device *dev)
 {
-	struct guest *g, *next;
+	struct cds_list_head *node, *next;
 
-	cds_list_for_each_entry_safe (g, next, &dev->guests, node)
-		guest_free(g);
+	cds_list_for_each_safe(node, next, &dev->guests) guest_free(guest_at(node));
 }
