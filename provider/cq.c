@@ -330,10 +330,8 @@ static bool cq_drive(struct urxe_cq *cq)
 {
 	if (urxe_device_check(cq->dev))
 		return false;
-	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed) &&
-	    urxe_progress_poll(cq->dev) > 0 &&
-	    atomic_load_explicit(&cq->dev->emulated, memory_order_relaxed))
-		urxe_pause_not_in_vain(&cq->dev->in_vain);
+	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
+		urxe_progress_poll(cq->dev);
 	return true;
 }
 

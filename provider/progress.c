@@ -308,6 +308,8 @@ static unsigned receive(struct urxe_device *dev, struct urxe_lane *lane, unsigne
 	struct touched t;
 	unsigned n = got;
 
+	if (atomic_load_explicit(&dev->emulated, memory_order_relaxed))
+		urxe_pause_not_in_vain(&dev->in_vain);
 	t.n = 0;
 	receive_burst(dev, lane, &t, pkts, got, now);
 	while (got == URXE_RX_BURST && n + URXE_RX_BURST <= dev->rx_most) {
