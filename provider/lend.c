@@ -288,8 +288,7 @@ static struct guest *guest_find(struct urxe_device *dev, uint32_t qpn)
 {
 	struct cds_list_head *node;
 
-	cds_list_for_each(node, &dev->guests)
-	{
+	cds_list_for_each (node, &dev->guests) {
 		struct guest *g = guest_at(node);
 
 		if (g->qp.qpn != qpn)
@@ -305,8 +304,7 @@ static void make_room(struct urxe_device *dev)
 {
 	struct cds_list_head *node, *next;
 
-	cds_list_for_each_safe(node, next, &dev->guests)
-	{
+	cds_list_for_each_safe (node, next, &dev->guests) {
 		struct guest *g = guest_at(node);
 
 		if (g->qp.resp.in_recv)
@@ -580,8 +578,7 @@ void urxe_lend_gone(struct urxe_device *dev, const uint64_t slots[4])
 		return;
 	urxe_lane_lock(lane);
 	urxe_rcu_read_lock();
-	cds_list_for_each_safe(node, next, &dev->guests)
-	{
+	cds_list_for_each_safe (node, next, &dev->guests) {
 		struct guest *g = guest_at(node);
 
 		if (!is_of(g->qp.qpn, slots))
@@ -612,5 +609,6 @@ void urxe_lend_fini(struct urxe_device *dev)
 {
 	struct cds_list_head *node, *next;
 
-	cds_list_for_each_safe(node, next, &dev->guests) guest_free(guest_at(node));
+	cds_list_for_each_safe (node, next, &dev->guests)
+		guest_free(guest_at(node));
 }

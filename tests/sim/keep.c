@@ -36,7 +36,8 @@ static unsigned free_buffers(struct urxe_device *dev)
 	struct cds_list_head *at;
 	unsigned n = 0;
 
-	cds_list_for_each(at, &dev->keep.free) n++;
+	cds_list_for_each (at, &dev->keep.free)
+		n++;
 	return n;
 }
 
