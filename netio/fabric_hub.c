@@ -258,6 +258,8 @@ static int take(struct urxe_fhub *hub, unsigned slot) URXE_REQUIRES(hub->lock)
 {
 	int ret;
 
+	if (hub->ending)
+		return ESHUTDOWN;
 	if (held(hub, slot))
 		return EAGAIN;
 	if (hub->members < 0)
@@ -386,20 +388,31 @@ void urxe_fhub_last(struct urxe_fhub *hub)
 	} while (--rounds && nobody(hub));
 }
 
-/*
- * The slots of this process: their sockets go, and their locks, or of several processes that end at
- * once each would take another one for the last. The futexes still say that we live. False: whoever
- * has the lock may never give it back. A thread of ours that buries others does, soon.
+/* At the end: whoever has the lock may never give it back. A thread of ours that works does, soon.
  */
-static bool let_slots_go(struct urxe_fhub *hub)
+static bool lock_soon(struct urxe_mutex *lock) URXE_UNCHECKED
 {
 	unsigned tries = 0;
 
-	while (!urxe_mutex_trylock(&hub->lock)) {
+	while (!urxe_mutex_trylock(lock)) {
 		if (++tries > LAST_TRIES)
 			return false;
 		nanosleep(&last_pause, NULL);
 	}
+	return true;
+}
+
+/*
+ * The slots of this process: their sockets go, and their locks, or of several processes that end at
+ * once each would take another one for the last. Nor does a thread of ours take one from now on, if
+ * only to bury somebody: that would look like a member to the last one, when we have looked
+ * already. The futexes still say that we live. False: the lock cannot be had.
+ */
+static bool let_slots_go(struct urxe_fhub *hub) URXE_UNCHECKED
+{
+	if (!lock_soon(&hub->lock))
+		return false;
+	hub->ending = true;
 	for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++) {
 		if (!held(hub, s))
 			continue;
@@ -415,9 +428,9 @@ static bool let_slots_go(struct urxe_fhub *hub)
  * not to the files. Threads of ours may be running still. What is not removed here is by the next
  * one that joins.
  */
-__attribute__((destructor)) static void at_exit(void)
+__attribute__((destructor)) void urxe_fhub_exit(void) URXE_UNCHECKED
 {
-	if (!registry || !urxe_mutex_trylock(&registry->lock))
+	if (!registry || !lock_soon(&registry->lock))
 		return;
 	for (struct urxe_fhub *hub = registry->list; hub; hub = hub->next) {
 		if (hub->members >= 0 && let_slots_go(hub))

@@ -62,6 +62,7 @@ struct urxe_fhub {
 	struct urxe_fmap *map;	/* of our members; under join */
 	struct urxe_mutex lock; /* of what follows */
 	int members;		/* the file; -1: not open */
+	bool ending;		/* the process: it takes no slot any more */
 	uint64_t held[URXE_FABRIC_SLOTS / 64];
 };
 
@@ -85,7 +86,8 @@ void urxe_fhub_close(struct urxe_fhub *hub);
 int urxe_fhub_gate(struct urxe_fhub *hub, int type);
 /** urxe_fhub_gate_holder - the pid of one who has the gate; 0: nobody that can be seen. */
 pid_t urxe_fhub_gate_holder(struct urxe_fhub *hub);
-/** urxe_fhub_slot_lock - make a slot ours: 0, EAGAIN: it is somebody's; or what is wrong. */
+/** urxe_fhub_slot_lock - make a slot ours: 0, EAGAIN: it is somebody's; ESHUTDOWN: this process
+ * ends; or what is wrong. */
 int urxe_fhub_slot_lock(struct urxe_fhub *hub, unsigned slot);
 void urxe_fhub_slot_unlock(struct urxe_fhub *hub, unsigned slot);
 /** urxe_fhub_pid - of who has the slot; 0: it cannot be seen from here. */
@@ -103,6 +105,8 @@ bool urxe_fhub_bury(struct urxe_fhub *hub, struct urxe_ftable *t, unsigned slot,
 /** urxe_fhub_last - if nobody is there: remove what is in the folder. */
 void urxe_fhub_last(struct urxe_fhub *hub);
 void urxe_fhub_unlink(struct urxe_fhub *hub, unsigned slot);
+/** urxe_fhub_exit - the process ends, without having left its fabrics. By the C library. */
+void urxe_fhub_exit(void);
 
 struct urxe_fmap *urxe_fmap_ref(struct urxe_fmap *map);
 void urxe_fmap_put(struct urxe_fmap *map, bool child);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "fabric_rig.h"
+#include "netio/fabric_priv.h"
 
 static void alone(void)
 {
@@ -217,6 +218,48 @@ static void no_farewell(void)
 	rig_reap(&p[0]);
 	CU_ASSERT_EQUAL(rig_files(), 2);
 	rig_reap(&p[1]);
+	rig_end();
+}
+
+/* What threads do while the process ends takes no slot: not one that is free, nor a dead one's. */
+static void ending(int in, int out)
+{
+	struct urxe_fabric_spec spec;
+	struct urxe_fabric *f[2];
+	unsigned files;
+
+	rig_spec(&spec);
+	for (unsigned i = 0; i < 2; i++) {
+		if (urxe_fabric_create(&f[i], &spec, false, NULL))
+			_exit(1);
+	}
+	if (urxe_fabric_join(f[0]))
+		_exit(1);
+	rig_say(out, (int)urxe_fabric_slot(f[0]));
+	rig_hear(in);
+	urxe_fhub_exit();
+	files = rig_files();
+	rig_say(out, urxe_fabric_join(f[1]) == ESHUTDOWN && files == 2 && rig_files() == 2);
+	rig_hear(in);
+	_exit(0);
+}
+
+static void no_slot_at_the_end(void)
+{
+	struct urxe_fabric *f;
+	struct rig_process p;
+
+	if (!rig_can_fork())
+		return;
+	rig_begin();
+	rig_start(&p, ending);
+	CU_ASSERT_TRUE(rig_hear(p.from) > 0);
+	f = rig_join(false);
+	CU_ASSERT_EQUAL(rig_files(), 3);
+	rig_say(p.to, 1);
+	CU_ASSERT_EQUAL(rig_hear(p.from), 1);
+	rig_reap(&p);
+	urxe_fabric_put(f);
 	rig_end();
 }
 
@@ -530,5 +573,6 @@ static void long_name(void)
 }
 
 URXE_TEST_MAIN("fabric_join", T(alone), T(all_slots), T(late_reuse), T(at_once), T(killed),
-	       T(stale_folder), T(stopped), T(no_farewell), T(forked), T(survived_by_child),
-	       T(lost_its_lock), T(descriptors), T(strangers), T(names), T(onlooker), T(long_name))
+	       T(stale_folder), T(stopped), T(no_farewell), T(no_slot_at_the_end), T(forked),
+	       T(survived_by_child), T(lost_its_lock), T(descriptors), T(strangers), T(names),
+	       T(onlooker), T(long_name))
