@@ -573,14 +573,17 @@ class Watcher:
         return self.out.endswith('Ctrl-C\n')
 
     def end(self):
-        """what it has printed"""
+        """what it has printed; and, should it not end, where the kernel has it"""
         self.proc.send_signal(signal.SIGINT)
+        where = ''
         try:
-            rest, _ = self.proc.communicate(timeout=60)
+            rest, _ = self.proc.communicate(timeout=240)
         except subprocess.TimeoutExpired:
+            where = ''.join('%s: %s\n' % (f, node.read('/proc/%d/%s' % (self.proc.pid, f)).strip())
+                            for f in ('status', 'wchan', 'stack'))
             self.proc.kill()
             rest, _ = self.proc.communicate()
-        return self.out + rest
+        return self.out + rest + (where and '\nbpftrace did not end in 240 s:\n' + where)
 
 
 def no_bpftrace():
