@@ -65,6 +65,13 @@ struct urxe_fabric_words {
  */
 struct urxe_fabric_hooks {
 	/**
+	 * asking: our urxe_fabric_ask() goes out to @incarnation of member @slot, with no
+	 * descriptor so far. It may fill in words, and a descriptor, which is the caller's from
+	 * then on. Once an ask; where that is sent again, the descriptor is not.
+	 */
+	void (*asking)(void *arg, unsigned slot, uint32_t incarnation,
+		       struct urxe_fabric_words *req);
+	/**
 	 * asked: member @slot asks (its urxe_fabric_ask()). @req->fd, if any, is the hook's to
 	 * close. Fill @ans: words, and a descriptor that is passed (it stays the hook's to keep,
 	 * and is closed by the caller after sending if *@close_fd). 0, or errno that the asker

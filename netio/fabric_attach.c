@@ -204,6 +204,26 @@ int urxe_fabric_ask(struct urxe_fabric *f, unsigned slot, const struct urxe_fabr
 	return ret;
 }
 
+static void ask_along(struct urxe_fabric *f, unsigned slot)
+{
+	struct urxe_fpeer *p = &f->peer[slot];
+
+	if (p->req.fd >= 0)
+		return;
+	urxe_mutex_lock(&f->hook_lock);
+	if (f->hooks && f->hooks->asking)
+		f->hooks->asking(f->hook_arg, slot, p->asked, &p->req);
+	urxe_mutex_unlock(&f->hook_lock);
+	p->offers = p->req.fd >= 0;
+}
+
+static void take_back(struct urxe_fpeer *p)
+{
+	if (p->offers)
+		put_fd(&p->req.fd);
+	p->offers = false;
+}
+
 static void finish(struct urxe_fabric *f, unsigned slot, int err,
 		   const struct urxe_fabric_words *ans)
 {
@@ -223,6 +243,7 @@ static void finish(struct urxe_fabric *f, unsigned slot, int err,
 	urxe_mutex_unlock(&f->hook_lock);
 	if (!taken && ans && ans->fd >= 0)
 		close(ans->fd);
+	take_back(p);
 	/* It has time; whoever asks anew is taken up by this thread. */
 	urxe_fabric_unpoll(f, &p->sock);
 }
@@ -253,8 +274,13 @@ static void contact(struct urxe_fabric *f, unsigned slot)
 		finish(f, slot, EPERM, NULL);
 		return;
 	}
-	if (p->sock < 0 || urxe_fmsg_send(p->sock, &m, f->pidfd, p->req.fd) ||
-	    urxe_fabric_poll(f, p->sock, FPOLL_ASK, slot))
+	/* What is offered goes out once: a peer that is asked again may have it already. */
+	if (p->sock < 0 || urxe_fmsg_send(p->sock, &m, f->pidfd, p->req.fd)) {
+		try_again(f, slot);
+		return;
+	}
+	take_back(p);
+	if (urxe_fabric_poll(f, p->sock, FPOLL_ASK, slot))
 		try_again(f, slot);
 	else
 		p->connected = true;
@@ -273,6 +299,7 @@ static void begin(struct urxe_fabric *f, unsigned slot)
 		return;
 	}
 	watch(f, slot, p->asked, -1);
+	ask_along(f, slot);
 	contact(f, slot);
 }
 
@@ -384,6 +411,7 @@ void urxe_fpeer_end(struct urxe_fabric *f)
 
 		urxe_fabric_unpoll(f, &p->sock);
 		urxe_fabric_unpoll(f, &p->pidfd);
+		take_back(p);
 		if (p->watched && urxe_ft_live(table(f), s, p->watched))
 			say_bye(f, s);
 	}

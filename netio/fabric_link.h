@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Private to link_fabric.c, fabric_peer.c and fabric_steer.c: the link of a local fabric.
+ * Private to link_fabric.c, fabric_mail.c, fabric_peer.c and fabric_steer.c: the link of a local
+ * fabric.
  *
  * What is not under `lock` belongs to who has the lane. The fabric's thread (the hooks of fabric.h)
  * makes and maps rings, and leaves them in the mail of their peer, which the lane fetches.
@@ -18,6 +19,7 @@
 #define FABRIC_SLOTS  128		  /* frames that are received and not given back */
 #define FABRIC_SHORT  URXE_RING_UNITS(3u) /* bytes of a frame that is copied whole */
 #define FABRIC_HEAD   URXE_RING_UNITS(2u) /* of others: Ethernet to the last extension header */
+#define FABRIC_GROW   4			  /* times as large is a ring that replaces another */
 #define FABRIC_HELD   64		  /* frames of our own that wait for one peer */
 #define FABRIC_ALL    URXE_FABRIC_SLOTS
 #define FABRIC_NOBODY 0
@@ -32,17 +34,26 @@ struct fabric_rx {
 	uint32_t incarnation; /* likewise */
 	bool last;	      /* the writer is gone: what is there now is all */
 	bool begun;	      /* something was written */
+	bool offered;	      /* the writer may know of it, though it has not asked for it */
+};
+
+/** A ring of a peer's, that we may write to. */
+struct fabric_way {
+	struct urxe_ring_tx tx; /* tx.mem is NULL: there is none */
+	uint32_t incarnation;	/* of who reads it */
+	uint32_t max;		/* bytes of the longest frame that it takes */
 };
 
 /** What the fabric's thread has for the lane; under the link's lock. */
 struct fabric_mail {
 	struct fabric_rx *rx, **rx_tail; /* new rings, the oldest first */
 	unsigned rings;			 /* of this peer's, mail or not */
-	bool answer;			 /* tx, or an error */
+	bool answer;			 /* way, or an error */
 	int err;
-	struct urxe_ring_tx tx;
-	uint32_t max, incarnation;
-	uint32_t gone[2]; /* incarnations that are; 0: none */
+	bool offer_over; /* and it has not taken the ring that we offered */
+	struct fabric_way way;
+	struct fabric_way offer; /* it asked us, and offered this one */
+	uint32_t gone[2];	 /* incarnations that are; 0: none */
 };
 
 /** A member, as we see it. */
@@ -140,9 +151,25 @@ static inline uint64_t fabric_watched(const struct fabric_link *l, unsigned word
 	return atomic_load_explicit(&l->watched[word], memory_order_relaxed);
 }
 
-/* ---- fabric_peer.c ---- */
+/** fabric_first_size - of the ring of a pair that begins to talk. @gate: its writer is the gateway:
+ * what comes from outside cannot be told to wait. */
+static inline uint32_t fabric_first_size(bool gate)
+{
+	return gate ? URXE_RING_FIRST * FABRIC_GROW : URXE_RING_FIRST;
+}
+
+/* ---- fabric_mail.c ---- */
 
 extern const struct urxe_fabric_hooks urxe_fabric_link_hooks;
+
+/** fabric_mail_ask - ask @slot for a ring of @size bytes: as urxe_fabric_ask(). The answer comes by
+ * mail. */
+int fabric_mail_ask(struct fabric_link *l, unsigned slot, uint32_t size);
+/** fabric_mail_uncount - a ring of @size bytes, of this peer's, is no more. */
+void fabric_mail_uncount(struct fabric_link *l, struct fabric_peer *p, uint32_t size)
+	URXE_REQUIRES(l->lock);
+
+/* ---- fabric_peer.c ---- */
 
 /** fabric_peer_watch - look at its rings from now on. */
 void fabric_peer_watch(struct fabric_link *l, unsigned slot);

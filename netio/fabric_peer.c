@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Members of a local fabric, as one of them sees the others: rings are made at first use, grow, go
- * when they are idle or their peer is gone; frames of our own wait for room.
+ * Members of a local fabric, as one of them sees the others: rings are taken into use
+ * (fabric_mail.c makes them), grow, go when they are idle or their peer is gone; frames of our own
+ * wait for room.
  */
 #include "netio/fabric_link.h"
 
@@ -13,173 +14,10 @@
 #include "urxe/free.h"
 #include "urxe/log.h"
 
-#define MAX_RINGS    4	 /* of one peer at a time: the one it writes to, and some not read yet */
 #define GROW_AFTER   32u /* times that a ring was full, and read since */
-#define GROW_STEP    4	 /* times as large */
 #define REFUSED_MOST 10	 /* times that the wait for the next try is doubled */
 #define IDLE_LOOKS   10	 /* that found it unused */
 #define PUBLISH_PER  4	 /* a quarter of a ring is published before the burst is over */
-
-/* Words of a request and its answer. */
-enum {
-	WORD_SIZE, /* of the ring's records */
-	WORD_MAX,  /* answer: bytes of the longest frame that is read */
-};
-
-/* ---- the fabric's thread: hooks, and mail ---- */
-
-/* Something is in the mail of @slot: whoever waits, or polls, will look. */
-static void post(struct fabric_link *l, unsigned slot)
-{
-	atomic_fetch_or(&l->mailed[slot / 64], 1ull << slot % 64);
-	/* Our own bit: there is no ring to watch. */
-	urxe_bell_set(l->bell, l->own);
-	urxe_bell_wake(l->bell);
-}
-
-static void post_rx(struct fabric_link *l, unsigned slot, struct fabric_rx *rx)
-{
-	struct fabric_mail *m = &l->peer[slot].mail;
-
-	urxe_spin_lock(&l->lock);
-	if (!m->rx)
-		m->rx_tail = &m->rx;
-	*m->rx_tail = rx;
-	m->rx_tail = &rx->next;
-	urxe_spin_unlock(&l->lock);
-	post(l, slot);
-}
-
-/* What a ring takes of the memory that is there for those that have grown. */
-static uint32_t grown_by(uint32_t size)
-{
-	return size > URXE_RING_FIRST ? size : 0;
-}
-
-/*
- * May there be a larger ring? All may have one of that size: who writes to us is not served by when
- * it came. Where many do, each finds room in a small ring by the time the others have been read.
- */
-static bool may_grow(const struct fabric_link *l, uint32_t size) URXE_REQUIRES(l->lock)
-{
-	return grown_by(size) <= l->grown_most - l->grown &&
-	       (uint64_t)grown_by(size) * l->rings <= l->grown_most;
-}
-
-static int count_ring(struct fabric_link *l, unsigned slot, uint32_t size)
-{
-	struct fabric_mail *m = &l->peer[slot].mail;
-	int err = 0;
-
-	urxe_spin_lock(&l->lock);
-	if (m->rings >= MAX_RINGS) {
-		err = EAGAIN;
-	} else if (!may_grow(l, size)) {
-		err = ENOBUFS;
-	} else {
-		m->rings++;
-		l->rings++;
-		l->grown += grown_by(size);
-	}
-	urxe_spin_unlock(&l->lock);
-	return err;
-}
-
-static void uncount_ring(struct fabric_link *l, struct fabric_peer *p, uint32_t size)
-	URXE_REQUIRES(l->lock)
-{
-	p->mail.rings--;
-	l->rings--;
-	l->grown -= grown_by(size);
-}
-
-static int asked(void *arg, unsigned slot, uint32_t incarnation,
-		 const struct urxe_fabric_words *req, struct urxe_fabric_words *ans, bool *close_fd)
-{
-	struct fabric_link *l = arg;
-	struct fabric_rx *rx;
-	uint32_t size;
-	int err;
-
-	if (req->fd >= 0)
-		close(req->fd);
-	if (slot >= URXE_FABRIC_SLOTS || req->w[WORD_SIZE] > URXE_RING_LARGEST)
-		return EINVAL;
-	size = (uint32_t)req->w[WORD_SIZE];
-	err = count_ring(l, slot, size);
-	if (err)
-		return err;
-	rx = calloc(1, sizeof(*rx));
-	err = rx ? urxe_ring_create(&rx->ring, size, l->room, &ans->fd) : ENOMEM;
-	if (err) {
-		urxe_free(rx);
-		urxe_spin_lock(&l->lock);
-		uncount_ring(l, &l->peer[slot], size);
-		urxe_spin_unlock(&l->lock);
-		return err;
-	}
-	*close_fd = true;
-	rx->slot = slot;
-	rx->incarnation = incarnation;
-	rx->writer = urxe_fabric_bell(l->fabric, slot);
-	ans->w[WORD_SIZE] = size;
-	ans->w[WORD_MAX] = l->room;
-	post_rx(l, slot, rx);
-	return 0;
-}
-
-static void answered(void *arg, unsigned slot, uint32_t incarnation, int err,
-		     const struct urxe_fabric_words *ans)
-{
-	struct fabric_link *l = arg;
-	struct fabric_mail *m;
-	struct urxe_ring_tx tx = {.mem = NULL};
-	uint8_t *old = NULL;
-	uint32_t old_size = 0;
-
-	if (slot >= URXE_FABRIC_SLOTS)
-		return;
-	if (!err)
-		err = ans->w[WORD_SIZE] <= URXE_RING_LARGEST && ans->fd >= 0
-			      ? urxe_ring_map(&tx, (uint32_t)ans->w[WORD_SIZE], ans->fd)
-			      : EPROTO;
-	if (ans && ans->fd >= 0)
-		close(ans->fd);
-	m = &l->peer[slot].mail;
-	urxe_spin_lock(&l->lock);
-	if (m->answer) {
-		old = m->tx.mem;
-		old_size = m->tx.size;
-	}
-	m->answer = true;
-	m->err = err;
-	m->tx = tx;
-	m->incarnation = incarnation;
-	m->max = !err && ans->w[WORD_MAX] < 65536 ? (uint32_t)ans->w[WORD_MAX] : 0;
-	urxe_spin_unlock(&l->lock);
-	urxe_ring_unmap(old, old_size);
-	post(l, slot);
-}
-
-static void gone(void *arg, unsigned slot, uint32_t incarnation)
-{
-	struct fabric_link *l = arg;
-	struct fabric_mail *m;
-
-	if (slot >= URXE_FABRIC_SLOTS)
-		return;
-	m = &l->peer[slot].mail;
-	urxe_spin_lock(&l->lock);
-	m->gone[m->gone[0] != 0] = incarnation;
-	urxe_spin_unlock(&l->lock);
-	/* It writes no more: what it has sent is there. */
-	post(l, slot);
-	/* It may have been the gateway. */
-	urxe_fabric_call_at(l->fabric, 0);
-}
-
-const struct urxe_fabric_hooks urxe_fabric_link_hooks = {
-	.asked = asked, .answered = answered, .gone = gone, .later = fabric_steer_later};
 
 /* ---- whose rings are looked at ---- */
 
@@ -331,11 +169,56 @@ static void end_tx(struct fabric_link *l, struct fabric_peer *p)
 	drop_tx(p);
 }
 
+/* From now on we write to this one. */
+static void take_way(struct fabric_link *l, unsigned slot, const struct fabric_way *way)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	if (p->on && p->incarnation == way->incarnation)
+		end_tx(l, p);
+	else
+		drop_tx(p);
+	p->tx = way->tx;
+	p->tx.stage = &p->stage;
+	p->on = true;
+	p->used = true;
+	p->refused = 0;
+	p->incarnation = way->incarnation;
+	p->max = way->max;
+	p->bell = urxe_fabric_bell(l->fabric, slot);
+}
+
+/* One that we did not ask for. Where we have one, its reader is told that nothing comes by it. */
+static void take_offer(struct fabric_link *l, unsigned slot, struct fabric_way *way)
+{
+	struct fabric_peer *p = &l->peer[slot];
+
+	if (!way->tx.mem)
+		return;
+	if (!p->on || p->incarnation != way->incarnation) {
+		take_way(l, slot, way);
+		return;
+	}
+	urxe_ring_end(&way->tx);
+	urxe_bell_fence();
+	urxe_bell_ring(p->bell, l->own);
+	urxe_ring_unmap(way->tx.mem, way->tx.size);
+}
+
+/* What we offered is nobody's, and may go. */
+static void offer_over(struct fabric_peer *p)
+{
+	for (struct fabric_rx *rx = p->rx; rx; rx = rx->next)
+		rx->offered = false;
+}
+
 static void take_answer(struct fabric_link *l, unsigned slot, const struct fabric_mail *m)
 {
 	struct fabric_peer *p = &l->peer[slot];
 
 	p->asked = false;
+	if (m->offer_over)
+		offer_over(p);
 	if (m->err) {
 		/* Its memory for larger rings is used up: we ask more rarely. */
 		p->refused += m->err == ENOBUFS && p->refused < REFUSED_MOST;
@@ -347,30 +230,17 @@ static void take_answer(struct fabric_link *l, unsigned slot, const struct fabri
 			fabric_peer_gone(l, slot);
 		return;
 	}
-	if (p->on && p->incarnation == m->incarnation)
-		end_tx(l, p);
-	else
-		drop_tx(p);
-	p->tx = m->tx;
-	p->tx.stage = &p->stage;
-	p->on = true;
-	p->used = true;
-	p->refused = 0;
-	p->incarnation = m->incarnation;
-	p->max = m->max;
-	p->bell = urxe_fabric_bell(l->fabric, slot);
+	take_way(l, slot, &m->way);
 }
 
-/* Of a pair that begins to talk. What comes from outside cannot be told to wait. */
 static uint32_t first_size(const struct fabric_link *l, unsigned slot)
 {
-	return l->is_gate && !l->peer[slot].refused ? URXE_RING_FIRST * GROW_STEP : URXE_RING_FIRST;
+	return fabric_first_size(l->is_gate && !l->peer[slot].refused);
 }
 
 static int ask(struct fabric_link *l, unsigned slot, uint32_t size)
 {
-	struct urxe_fabric_words req = {.w = {[WORD_SIZE] = size}, .fd = -1};
-	int err = urxe_fabric_ask(l->fabric, slot, &req);
+	int err = fabric_mail_ask(l, slot, size);
 
 	l->peer[slot].asked = !err || err == EALREADY;
 	return l->peer[slot].asked ? 0 : EHOSTUNREACH;
@@ -384,7 +254,7 @@ static void free_rx(struct fabric_link *l, struct fabric_peer *p, struct fabric_
 	/* Nobody looks at it from here on. */
 	urxe_spin_lock(&l->lock);
 	atomic_store(&p->at, p->rx ? urxe_ring_at(&p->rx->ring) : NULL);
-	uncount_ring(l, p, rx->ring.size);
+	fabric_mail_uncount(l, p, rx->ring.size);
 	urxe_spin_unlock(&l->lock);
 	urxe_ring_unmap(rx->ring.mem, rx->ring.size);
 	urxe_free(rx);
@@ -419,7 +289,7 @@ static void drop_unused(struct fabric_link *l, struct fabric_peer *p)
 	struct fabric_rx **at = &p->rx, *rx;
 
 	while ((rx = *at)->next) {
-		if (rx->begun || atomic_load(urxe_ring_at(&rx->ring))) {
+		if (rx->begun || rx->offered || atomic_load(urxe_ring_at(&rx->ring))) {
 			at = &rx->next;
 			continue;
 		}
@@ -443,24 +313,25 @@ void fabric_peer_mail(struct fabric_link *l, unsigned slot)
 	urxe_spin_lock(&l->lock);
 	m = p->mail;
 	p->mail.rx = NULL;
-	p->mail.answer = false;
+	p->mail.answer = p->mail.offer_over = false;
+	p->mail.way.tx.mem = p->mail.offer.tx.mem = NULL;
 	p->mail.gone[0] = p->mail.gone[1] = 0;
 	urxe_spin_unlock(&l->lock);
 	while (*end)
 		end = &(*end)->next;
 	*end = m.rx;
-	if (m.rx) {
-		drop_unused(l, p);
-		fabric_peer_watch(l, slot);
-	}
-	fabric_peer_at(p);
+	take_offer(l, slot, &m.offer);
 	if (m.answer)
 		take_answer(l, slot, &m);
+	if (p->rx)
+		drop_unused(l, p);
+	if (m.rx)
+		fabric_peer_watch(l, slot);
+	fabric_peer_at(p);
 	take_gone(l, slot, m.gone[0]);
 	take_gone(l, slot, m.gone[1]);
 	/*
-	 * What comes is mostly answered: the way back is made meanwhile. A process that answers and
-	 * ends at once, as one that rejects a connection, would take the answer along.
+	 * What comes is mostly answered: the way back is made meanwhile, where none was offered.
 	 */
 	if (m.rx && !p->on && !p->asked)
 		ask(l, slot, first_size(l, slot));
@@ -555,7 +426,7 @@ void fabric_peer_full(struct fabric_link *l, unsigned slot)
 	p->stuck = true;
 	if (p->fulls >= GROW_AFTER << p->refused && !p->asked && p->tx.size < URXE_RING_LARGEST) {
 		p->fulls = 0;
-		ask(l, slot, p->tx.size * GROW_STEP);
+		ask(l, slot, p->tx.size * FABRIC_GROW);
 	}
 	urxe_ring_want(&p->tx);
 }

@@ -184,6 +184,7 @@ struct urxe_fpeer {
 	bool watching;	  /* pidfd is valid */
 	bool asking;	  /* an ask is under way */
 	bool connected;	  /* and has been sent by sock */
+	bool offers;	  /* req.fd is of the hook asking(), and ours to close */
 	int pidfd, sock;
 	uint32_t asked; /* incarnation */
 	uint64_t deadline, retry, delay;

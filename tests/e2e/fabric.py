@@ -227,6 +227,23 @@ def many(report, timeout):
         told(report, title, '%d of 50 failed' % len(bad) if bad else None, '\n'.join(bad))
 
 
+def last_ack(report, timeout):
+    """The receiver of a message ends at once: its sender gets the ACK."""
+    title = 'fabric: who receives a message and ends has acknowledged it'
+    if not report.wanted(title):
+        return
+    with Fabric() as fabric:
+        child = fabric.start('%s 20' % os.path.join(node.BUILD, 'tests', 'e2e', 'last_ack'), 's')
+        try:
+            child.wait(timeout)
+            problem = 'exit status %d' % child.returncode if child.returncode else None
+        except subprocess.TimeoutExpired:
+            problem = 'it hangs'
+        if not problem and fabric.reports():
+            problem = 'a sanitizer reports'
+        told(report, title, problem, fabric.said('s'))
+
+
 def killed(report, timeout):
     """The server is killed: its client learns of it at once, its port is free, and nothing is left."""
     title = 'fabric: kill -9'
@@ -295,4 +312,4 @@ def parts(report, kind, seconds, sanitized, *tests):
 
 
 def fabric(report, kind, _why_not):
-    parts(report, kind, 40, 120, pairs, xsrq, many, killed, loopback_alone)
+    parts(report, kind, 40, 120, pairs, xsrq, many, last_ack, killed, loopback_alone)

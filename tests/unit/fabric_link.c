@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -182,8 +183,8 @@ static void attach(struct end *from, struct end *to)
 	CU_ASSERT_EQUAL_FATAL(err, 0);
 	flush(from);
 	CU_ASSERT_EQUAL(drain(to, 1), 1);
-	/* The way back is there, or is being made. */
-	CU_ASSERT(inside(to)->peer[from->slot].on || inside(to)->peer[from->slot].asked);
+	/* The way back came with the question. */
+	CU_ASSERT(inside(to)->peer[from->slot].on);
 }
 
 /* As many as fit. */
@@ -465,6 +466,75 @@ static void test_late_answers(void)
 	stop_all();
 }
 
+/* Who answers the first frame that it has ever received need not wait, nor live on. */
+static void test_first_answer(void)
+{
+	start_all(true);
+	attach(&e[0], &e[1]);
+	CU_ASSERT(!inside(&e[1])->peer[e[0].slot].asked);
+	CU_ASSERT_EQUAL(place(&e[1], &e[0], LEN_MIN), 0);
+	flush(&e[1]);
+	stop(&e[1]);
+	CU_ASSERT_EQUAL(drain(&e[0], 1), 1);
+	CU_ASSERT_EQUAL(e[0].wrong, 0);
+	stop_all();
+}
+
+/* Both begin at once: of the two rings that each makes one is left, and no frame is overtaken. */
+static void test_both_ask(void)
+{
+	for (unsigned round = 0; round < 50; round++) {
+		unsigned placed[2] = {0}, got[2] = {0};
+
+		start_all(true);
+		while (placed[0] < 40 || placed[1] < 40) {
+			for (unsigned i = 0; i < 2; i++) {
+				placed[i] += placed[i] < 40 && !place(&e[i], &e[!i], LEN_MIN);
+				flush(&e[i]);
+				got[!i] += poll_end(&e[!i]);
+			}
+		}
+		for (unsigned i = 0; i < 2; i++) {
+			struct fabric_peer *p = &inside(&e[i])->peer[e[!i].slot];
+
+			while (got[i] < 40 || p->asked || p->mail.rings > 1) {
+				got[i] += poll_end(&e[i]);
+				poll_end(&e[!i]);
+				sched_yield();
+			}
+			CU_ASSERT_EQUAL(got[i], 40);
+			CU_ASSERT_EQUAL(e[i].wrong, 0);
+			CU_ASSERT_PTR_NULL(p->rx->next);
+		}
+		stop_all();
+	}
+}
+
+/* A descriptor that is no ring is not taken; the one who offered it has room for another. */
+static void test_bad_offer(void)
+{
+	struct urxe_fabric_words req = {.w = {URXE_RING_FIRST, 0, URXE_RING_FIRST, 4000}};
+	struct urxe_fabric_words ans = {.fd = -1};
+	struct fabric_link *l;
+	bool close_fd = false;
+
+	start_all(true);
+	l = inside(&e[1]);
+	req.fd = dup(STDIN_FILENO);
+	CU_ASSERT_EQUAL(urxe_fabric_link_hooks.asked(l, e[0].slot,
+						     urxe_fabric_incarnation(l->fabric, e[0].slot),
+						     &req, &ans, &close_fd),
+			0);
+	CU_ASSERT_EQUAL(ans.w[2], 0);
+	CU_ASSERT_TRUE(close_fd);
+	close(ans.fd);
+	CU_ASSERT_EQUAL(fcntl(req.fd, F_GETFD), -1);
+	attach(&e[0], &e[1]);
+	attach(&e[1], &e[0]);
+	CU_ASSERT_EQUAL(e[0].wrong + e[1].wrong, 0);
+	stop_all();
+}
+
 /* What was published is read after its sender has gone; then nobody can be reached there. */
 static void test_gone(void)
 {
@@ -698,5 +768,6 @@ static void test_fork(void)
 
 URXE_TEST_MAIN("fabric_link", T(test_frames), T(test_nobody), T(test_burst), T(test_full),
 	       T(test_growth), T(test_growth_bound), T(test_growth_share), T(test_request_again),
-	       T(test_idle), T(test_late_answers), T(test_gone), T(test_own_frames), T(test_sleep),
-	       T(test_rubbish), T(test_group), T(test_resolve), T(test_fork))
+	       T(test_idle), T(test_late_answers), T(test_first_answer), T(test_both_ask),
+	       T(test_bad_offer), T(test_gone), T(test_own_frames), T(test_sleep), T(test_rubbish),
+	       T(test_group), T(test_resolve), T(test_fork))
