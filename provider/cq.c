@@ -15,10 +15,6 @@
 #include "trace.h"
 #include "rcu.h"
 
-/* After so many empty polls in a row a spinning caller yields: its peer may share the core. Where
- * there is but one processor it does so at once: nothing can have come meanwhile. */
-#define CQ_YIELD_AFTER 32
-
 static uint32_t cq_round_up(uint32_t n)
 {
 	uint32_t size = 16;
@@ -357,7 +353,8 @@ static void cq_after(struct urxe_cq *cq, bool got)
 	/* Several threads may poll it: what they lose of the count does not matter. */
 	uint32_t empty = got ? 0 : atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 
-	if (empty >= CQ_YIELD_AFTER || (empty && cq->dev->one_cpu)) {
+	/* Its peer may share the core. */
+	if (empty >= atomic_load_explicit(&cq->dev->yield_after, memory_order_relaxed)) {
 		empty = 0;
 		let_in(cq->dev);
 	}

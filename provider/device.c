@@ -88,6 +88,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	dev->threaded = threaded;
 	dev->cc = urxe_cc_table[URXE_CC_WINDOW];
 	dev->one_cpu = one_processor();
+	atomic_init(&dev->yield_after, urxe_pause_yield_after(0, dev->one_cpu));
 	dev->service.running = !threaded; /* nothing to start then */
 	CDS_INIT_LIST_HEAD(&dev->contexts);
 	CDS_INIT_LIST_HEAD(&dev->xrcds);

@@ -47,9 +47,28 @@
 #define MISSES		   2		 /* frames that ended no pause, until we look ourselves */
 #define UNSURE_NS	   4000000000ull /* for that time, and each next time for twice that */
 #define UNSURE_MOST	   64000000000ull
-#define VAIN_NS		   200000ull /* a frame would have come */
-#define VAIN_NAP_NS	   1000ull   /* and what the kernel adds, some 50 us */
+#define ALONE_POLLS	   32	      /* in vain, until a caller lets others in */
+#define SHARED_POLLS	   4	      /* with others on its processor that do the same */
+#define SHARED_NS	   2000ull    /* a switch to another process and back takes longer */
+#define SHARED_MOST_NS	   1000000ull /* less than the time slice of who does not yield */
+#define VAIN_NS		   200000ull  /* a frame would have come */
+#define VAIN_NAP_NS	   1000ull    /* and what the kernel adds, some 50 us */
 #define LATE_NS		   200000ull /* who wakes up later may have met a frame that came meanwhile */
+
+/* ---- callers that let others in ---- */
+
+/*
+ * Where others have had the processor meanwhile and gave it back soon, they poll as well, and who
+ * finds nothing may let them in at once: what it waits for is perhaps theirs to send. Who is away
+ * for longer is beside one that works, or spins without a yield: each time costs it a time slice,
+ * and it polls on for as long as it does where it is alone, a round trip or two.
+ */
+unsigned urxe_pause_yield_after(uint64_t away, bool one_cpu)
+{
+	if (one_cpu)
+		return 1;
+	return away >= SHARED_NS && away < SHARED_MOST_NS ? SHARED_POLLS : ALONE_POLLS;
+}
 
 /* ---- callers beside an emulated processor's cards ---- */
 

@@ -111,6 +111,13 @@ static inline void urxe_pause_not_in_vain(struct urxe_pause_caller *c)
 		atomic_store_explicit(&c->since, 0, memory_order_relaxed);
 }
 
+/**
+ * urxe_pause_yield_after - after how many empty polls in a row a caller lets others in
+ * @away: how long its last such time took, ns; 0: there was none
+ * @one_cpu: nothing can have come while it polled
+ */
+unsigned urxe_pause_yield_after(uint64_t away, bool one_cpu);
+
 /** urxe_pause_init - of a thread that is about to start. */
 void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu);
 /** urxe_pause_next - how long to sleep now; 0: not at all, but p->yield. p->wanted: shall a frame

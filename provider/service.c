@@ -188,13 +188,16 @@ void urxe_service_caller(struct urxe_device *dev)
 void urxe_service_yield(struct urxe_device *dev)
 {
 	struct urxe_service_thread *s = &dev->service;
-	uint64_t from = urxe_port_now(dev->port);
+	uint64_t away = urxe_port_now(dev->port);
 
 	atomic_fetch_add_explicit(&s->yielding, 1, memory_order_relaxed);
 	sched_yield();
 	atomic_fetch_sub_explicit(&s->yielding, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->away, urxe_port_now(dev->port) - from, memory_order_relaxed);
+	away = urxe_port_now(dev->port) - away;
+	atomic_fetch_add_explicit(&s->away, away, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->yields, 1, memory_order_relaxed);
+	atomic_store_explicit(&dev->yield_after, urxe_pause_yield_after(away, dev->one_cpu),
+			      memory_order_relaxed);
 }
 
 /* What a caller that we know of has had of a processor, ns; 0: it is no more. */

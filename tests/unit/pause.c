@@ -298,6 +298,21 @@ static void callers_in_a_crowd(void)
 	CU_ASSERT_EQUAL(urxe_pause_patience(&r.p), 0);
 }
 
+/* Who lets others in, that do the same, does so sooner; who is alone, or beside one that works,
+ * later. */
+static void lets_in(void)
+{
+	static const struct {
+		uint64_t away;
+		unsigned polls;
+	} t[] = {{0, 32}, {1 * US, 32}, {3 * US, 4}, {200 * US, 4}, {400 * US, 4}, {1400 * US, 32}};
+
+	for (unsigned i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		CU_ASSERT_EQUAL(urxe_pause_yield_after(t[i].away, false), t[i].polls);
+		CU_ASSERT_EQUAL(urxe_pause_yield_after(t[i].away, true), 1);
+	}
+}
+
 /* Who polls now and then, and is back from a yield at once, is in none. */
 static void callers_alone(void)
 {
@@ -545,4 +560,4 @@ URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
 	       T(callers_wait_for_a_processor), T(callers_in_a_crowd), T(callers_alone), T(lapses),
 	       T(partway), T(without_interrupts), T(interrupts_that_do_not_come), T(gathers),
-	       T(nudges), T(in_vain), {NULL, NULL})
+	       T(nudges), T(in_vain), T(lets_in), {NULL, NULL})
