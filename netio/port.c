@@ -18,7 +18,8 @@
 #include "netio/identity.h"
 #include "urxe/log.h"
 
-#define LARGE_L3 2200 /* bytes of an IP packet: of path MTU 2048 are none */
+#define LARGE_L3 2200		   /* bytes of an IP packet: of path MTU 2048 are none */
+#define WAY_NS	 (200 * URXE_MSEC) /* what the widest way takes may be so old */
 
 /* ---- clock, randomness, sleep ---- */
 
@@ -162,11 +163,21 @@ void urxe_port_wake(struct urxe_port *port)
 
 /* ---- queries ---- */
 
+/* The kernel's interfaces are looked through for that: not for each query. */
+static uint32_t widest_way(struct urxe_port *port)
+{
+	uint64_t now = urxe_port_now(port), asked = atomic_load(&port->way_asked);
+
+	if (!asked || now - asked >= WAY_NS) {
+		atomic_store(&port->way_l3, port->ops->way_mtu(&port->cfg, NULL, NULL));
+		atomic_store(&port->way_asked, now ? now : 1);
+	}
+	return atomic_load(&port->way_l3);
+}
+
 uint32_t urxe_port_far_l3(struct urxe_port *port)
 {
-	if (port->ops->way_mtu)
-		return port->ops->way_mtu(&port->cfg, NULL, NULL);
-	return atomic_load(&port->far_l3);
+	return port->ops->way_mtu ? widest_way(port) : atomic_load(&port->far_l3);
 }
 
 void urxe_port_query(struct urxe_port *port, struct urxe_port_info *info)

@@ -390,6 +390,8 @@ struct urxe_port {
 	unsigned num_host_addrs;
 	struct urxe_gate_info *gate; /* the last gateway of the fabric that was seen; NULL: none */
 	uint32_t gate_version;	     /* urxe_fabric_addrs_version() when it was looked for */
+	_Atomic uint32_t way_l3;     /* way_mtu() of no destination, as it was at way_asked */
+	_Atomic uint64_t way_asked;  /* 0: not yet */
 	_Atomic uint32_t far_l3;     /* bytes of IP packet it takes; 0: there was none */
 	urxe_gone_fn *gone_fn;	     /* set before start */
 	void *gone_arg;

@@ -49,6 +49,50 @@ static void gids(void)
 	urxe_port_destroy(port);
 }
 
+/* The kernel is not asked for each query what its widest interface takes. */
+static struct {
+	uint64_t now;
+	unsigned asked;
+	uint32_t mtu;
+} kernel;
+
+static uint64_t kernel_now(void *arg)
+{
+	return kernel.now;
+}
+
+static uint32_t kernel_mtu(const struct urxe_port_config *cfg, const uint8_t *src,
+			   const uint8_t *dst)
+{
+	kernel.asked++;
+	return kernel.mtu;
+}
+
+static void widest_way(void)
+{
+	struct urxe_port_config cfg = {.mtu = 4096, .vlan = URXE_NO_VLAN};
+	struct urxe_link_ops ops = urxe_link_loop_ops;
+	struct urxe_port_info info;
+	struct urxe_port *port;
+
+	cfg_add(&cfg, "10.0.0.1", 24);
+	ops.now = kernel_now;
+	ops.way_mtu = kernel_mtu;
+	kernel.now = URXE_SEC;
+	kernel.mtu = 1500;
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &ops, NULL), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		urxe_port_query(port, &info);
+		CU_ASSERT(info.path_mtu == 4096 && info.far_mtu == 1024);
+	}
+	CU_ASSERT_EQUAL(kernel.asked, 1);
+	kernel.now += 200 * URXE_MSEC;
+	kernel.mtu = 600;
+	urxe_port_query(port, &info);
+	CU_ASSERT_EQUAL(info.far_mtu, 256);
+	urxe_port_destroy(port);
+}
+
 static void bad_configs(void)
 {
 	struct urxe_port_config cfg = {.mtu = 300, .vlan = URXE_NO_VLAN};
@@ -541,6 +585,6 @@ static void random_after_fork(void)
 	close(fds[1]);
 }
 
-URXE_TEST_MAIN("netio_port", T(gids), T(bad_configs), T(routes), T(bad_paths), T(loopback), T(ecn),
-	       T(loop_backpressure), T(too_long), T(golden), T(path_fields), T(slow_link),
-	       T(late_link), T(wake), T(random_after_fork))
+URXE_TEST_MAIN("netio_port", T(gids), T(widest_way), T(bad_configs), T(routes), T(bad_paths),
+	       T(loopback), T(ecn), T(loop_backpressure), T(too_long), T(golden), T(path_fields),
+	       T(slow_link), T(late_link), T(wake), T(random_after_fork))
