@@ -79,6 +79,10 @@ struct ethdev {
  * ethdev_plug(). */
 int ethdev_probe(struct ethdev *e, char *err, size_t errlen);
 
+/** ethdev_pool_create - a pool of @n buffers with @room bytes for data and headroom (rte_mbuf.h).
+ * NULL: no memory. To be freed by rte_mempool_free(). */
+struct rte_mempool *ethdev_pool_create(const char *name, unsigned n, uint16_t room);
+
 /** ethdev_plug - probe, configure and start the port; control thread. 0, or errno and a line in
  * @err, and nothing is left of it; ENOTCONN: the peer is not there, later may do. */
 int ethdev_plug(struct ethdev *e, char *err, size_t errlen);

@@ -262,10 +262,8 @@ static int make_resources(struct ethdev *e, char *err, size_t errlen)
 	if (ret)
 		return ret;
 	snprintf(name, sizeof(name), "urxe_pool%u", serial++);
-	/* Last in, first out: what was used last is in the processor's cache. */
-	e->pool = rte_pktmbuf_pool_create_by_ops(name, URXE_LANE_BUFS * e->lanes - 1, 256, 0,
-						 (uint16_t)(room + RTE_PKTMBUF_HEADROOM),
-						 SOCKET_ID_ANY, "stack");
+	e->pool = ethdev_pool_create(name, URXE_LANE_BUFS * e->lanes - 1,
+				     (uint16_t)(room + RTE_PKTMBUF_HEADROOM));
 	if (!e->pool) {
 		snprintf(err, errlen, "no memory for %u frames of %u bytes",
 			 URXE_LANE_BUFS * e->lanes, room);

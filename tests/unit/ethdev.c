@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,8 +22,10 @@
 #include <unistd.h>
 
 #include <rte_ethdev.h>
+#include <rte_mempool.h>
 
 #include "netio/eal.h"
+#include "netio/ethdev.h"
 
 static void exchange(struct end *a, struct end *b)
 {
@@ -90,6 +93,41 @@ static void clock_is_monotonic(void)
 	mono = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	t = now();
 	CU_ASSERT_TRUE(t + 10000000 > mono && mono + 10000000 > t);
+}
+
+static void count_absent(struct rte_mempool *mp, void *arg, struct rte_mempool_memhdr *hdr,
+			 unsigned idx)
+{
+	uintptr_t first = (uintptr_t)hdr->addr & ~(uintptr_t)4095;
+	size_t pages = ((uintptr_t)hdr->addr + hdr->len - first + 4095) / 4096;
+	unsigned char there[pages];
+
+	CU_ASSERT_EQUAL(
+		mincore((char *)hdr->addr - ((uintptr_t)hdr->addr - first), pages * 4096, there),
+		0);
+	for (size_t i = 0; i < pages; i++)
+		*(unsigned *)arg += !(there[i] & 1);
+}
+
+/* The memory of buffers is made at once, not page by page: that of a port, and then some more, with
+ * pages that a new pool does not touch. */
+static void pool(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool populates = !madvise(page, 4096, 23 /* MADV_POPULATE_WRITE: Linux 5.14 */);
+	struct rte_mempool *mp;
+	unsigned absent = 0;
+	struct end e;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_ring9", 1500), 0);
+	mp = ethdev_pool_create("there", 500, 12000);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mp);
+	CU_ASSERT_EQUAL(rte_mempool_avail_count(mp), 500);
+	rte_mempool_mem_iter(mp, count_absent, &absent);
+	CU_ASSERT(!populates || !absent);
+	rte_mempool_free(mp);
+	end_close(&e);
+	munmap(page, 4096);
 }
 
 static void vhost(void)
@@ -478,7 +516,7 @@ static void setup(void)
 	urxe_log_set_level(URXE_LOG_NONE);
 }
 
-URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(vhost), T(ring_lengths),
-	       T(virtio_user_first), T(too_long), T(memif), T(bad_ports), T(strange_folders),
-	       T(strange_listeners), T(buffers_run_out), T(wait_and_wake), T(removed),
-	       T(forked_child), T(ends_cleanup))
+URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(pool), T(vhost),
+	       T(ring_lengths), T(virtio_user_first), T(too_long), T(memif), T(bad_ports),
+	       T(strange_folders), T(strange_listeners), T(buffers_run_out), T(wait_and_wake),
+	       T(removed), T(forked_child), T(ends_cleanup))
