@@ -356,20 +356,27 @@ static bool link_up(void *link)
 	return true;
 }
 
+/* A family that has been silent is asked each time again once the kernel has something of it. */
 static void link_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
 {
 	struct udp_link *u = link;
 	struct pollfd fds[3] = {{.fd = wake_fd, .events = POLLIN}};
 	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
+	struct udp_sock *sock[3];
 	nfds_t n = 1;
 
 	for (unsigned i = 0; *interrupt && i < 2; i++) {
-		atomic_store_explicit(&u->sock[i].idle, 0, memory_order_relaxed);
-		if (u->sock[i].fd >= 0)
-			fds[n++] = (struct pollfd){.fd = u->sock[i].fd, .events = POLLIN};
+		if (u->sock[i].fd < 0)
+			continue;
+		sock[n] = &u->sock[i];
+		fds[n++] = (struct pollfd){.fd = u->sock[i].fd, .events = POLLIN};
 	}
 	*interrupt = n > 1;
 	ppoll(fds, n, ns == URXE_NEVER ? NULL : &ts, NULL);
+	for (nfds_t i = 1; i < n; i++) {
+		if (fds[i].revents)
+			atomic_store_explicit(&sock[i]->idle, 0, memory_order_relaxed);
+	}
 }
 
 /* Whoever is not here is behind the kernel, which knows more. */
