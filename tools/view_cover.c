@@ -44,20 +44,48 @@ static int bind_again(const char *from, const char *to, const struct stat *st)
 	return mount(from, to, NULL, MS_BIND | MS_REC, NULL);
 }
 
+/* A link into a clone of /dev, which is made for the first one. */
+static int link_clone(const char *to)
+{
+	const char *name = strrchr(to, '/') + 1;
+	char path[ROOM];
+
+	snprintf(path, sizeof(path), "%.*s/.urxe", (int)(name - 1 - to), to);
+	if (!mkdir(path, 0755)) {
+		if (mount("/dev", path, NULL, MS_BIND | MS_REC, NULL))
+			return -1;
+	} else if (errno != EEXIST) {
+		return -1;
+	}
+	snprintf(path, sizeof(path), ".urxe/%s", name);
+	return symlink(path, to);
+}
+
 /*
  * It finds its devpts by the folder that it lies in, which of a bound file is another one. The one
- * in the devpts is nobody's to open on most machines: then a clone of the folder has it.
+ * in the devpts is nobody's to open on most machines.
  */
 static int link_ptmx(const char *to)
 {
-	char clone[ROOM];
+	return access("/dev/pts/ptmx", R_OK | W_OK) ? link_clone(to) : symlink("pts/ptmx", to);
+}
 
-	if (!access("/dev/pts/ptmx", R_OK | W_OK))
-		return symlink("pts/ptmx", to);
-	snprintf(clone, sizeof(clone), "%.*s/.urxe", (int)(strrchr(to, '/') - to), to);
-	if (mkdir(clone, 0755) || mount("/dev", clone, NULL, MS_BIND | MS_REC, NULL))
-		return -1;
-	return symlink(".urxe/ptmx", to);
+/* One of the consoles and empty disks of which every machine has dozens: a mount of its own for
+ * each would take most of a view's time. */
+static bool is_of_many(const char *name, mode_t mode)
+{
+	static const char *const many[] = {"tty", "ttyS", "vcs", "vcsa", "vcsu", "loop", "ram"};
+
+	if (!S_ISCHR(mode) && !S_ISBLK(mode))
+		return false;
+	for (unsigned i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		size_t len = strlen(many[i]);
+
+		if (!strncmp(name, many[i], len) && name[len] &&
+		    !name[len + strspn(name + len, "0123456789")])
+			return true;
+	}
+	return false;
 }
 
 static int copy(const char *from, const char *to)
@@ -71,6 +99,8 @@ static int copy(const char *from, const char *to)
 		return link_again(from, to);
 	if (!strcmp(from, "/dev/ptmx"))
 		return link_ptmx(to);
+	if (!strncmp(from, "/dev/", 5) && is_of_many(from + 5, st.st_mode))
+		return link_clone(to);
 	return bind_again(from, to, &st);
 }
 

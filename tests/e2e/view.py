@@ -34,6 +34,8 @@ READERS = [
     ('a walk as NCCL\'s', 'python3', NCCL, r'/sys/class/infiniband/urxe0/device -1 False'),
     ('/dev', 'sh', 'for f in urxe0 uverbs0 rdma_cm; do test -c /dev/infiniband/$f && : </dev/infiniband/$f || exit; done; echo all',
      r'^all$'),
+    ('numbered devices', 'sh', 'for f in /dev/tty[0-9] /dev/loop[0-9]; do test -e $f && stat -L -c "%t ${f%?}" $f; done | sort -u; echo end',
+     r'^(4 /dev/tty\n)?(7 /dev/loop\n)?end$'),
     ('a terminal', 'python3', 'import os; print(os.ttyname(os.openpty()[1]))', r'^/dev/(\.urxe/)?pts/\d+$'),
     ('a view in a view', 'sh', fabric.TOOL + ' run -- ls /sys/class/infiniband /sys/class/infiniband_verbs',
      r'urxe0\n\n/sys/class/infiniband_verbs:\nabi_version\nuverbs0$'),
