@@ -26,16 +26,22 @@ enum {
 	WORD_OFFER_MAX, /* request: as WORD_MAX */
 };
 
-/* Something is in the mail of @slot: whoever waits, or polls, will look. */
-static void post(struct fabric_link *l, unsigned slot)
+/* Something is in the mail of @slot: who looks next will find it. */
+static void leave(struct fabric_link *l, unsigned slot)
 {
 	atomic_fetch_or(&l->mailed[slot / 64], 1ull << slot % 64);
 	/* Our own bit: there is no ring to watch. */
 	urxe_bell_set(l->bell, l->own);
+}
+
+/* The same, and who sleeps looks now. */
+static void post(struct fabric_link *l, unsigned slot)
+{
+	leave(l, slot);
 	urxe_bell_wake(l->bell);
 }
 
-static void post_rx(struct fabric_link *l, unsigned slot, struct fabric_rx *rx)
+static void add_rx(struct fabric_link *l, unsigned slot, struct fabric_rx *rx)
 {
 	struct fabric_mail *m = &l->peer[slot].mail;
 
@@ -45,7 +51,8 @@ static void post_rx(struct fabric_link *l, unsigned slot, struct fabric_rx *rx)
 	*m->rx_tail = rx;
 	m->rx_tail = &rx->next;
 	urxe_spin_unlock(&l->lock);
-	post(l, slot);
+	/* Nothing is in it yet: who writes to it rings. */
+	leave(l, slot);
 }
 
 /* ---- rings of ours, that a peer writes to ---- */
@@ -115,7 +122,7 @@ static int make_rx(struct fabric_link *l, unsigned slot, uint32_t incarnation, u
 	rx->incarnation = incarnation;
 	rx->writer = urxe_fabric_bell(l->fabric, slot);
 	rx->offered = offered;
-	post_rx(l, slot, rx);
+	add_rx(l, slot, rx);
 	return 0;
 }
 
@@ -171,7 +178,6 @@ static bool take_offer(struct fabric_link *l, unsigned slot, uint32_t incarnatio
 	m->offer = way;
 	urxe_spin_unlock(&l->lock);
 	end_way(&old);
-	post(l, slot);
 	return true;
 }
 
@@ -197,6 +203,8 @@ static int asked(void *arg, unsigned slot, uint32_t incarnation,
 	}
 	ans->w[WORD_OFFER] = take_offer(l, slot, incarnation, req);
 	err = make_rx(l, slot, incarnation, (uint32_t)req->w[WORD_SIZE], false, &ans->fd);
+	/* Once for both: a sleeper would be woken, and put us aside, before there is an answer. */
+	post(l, slot);
 	if (err)
 		return err;
 	*close_fd = true;
