@@ -368,14 +368,16 @@ int urxe_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
 	int got = urxe_cq_empty(cq) ? 0 : cq_pop(cq, n, wc);
 
-	if (got || n <= 0)
-		return got;
-	if (!cq_drive(cq)) {
-		errno = EIO;
-		return -1;
+	if (!got && n > 0) {
+		if (!cq_drive(cq)) {
+			errno = EIO;
+			return -1;
+		}
+		got = urxe_cq_empty(cq) ? 0 : cq_pop(cq, n, wc);
+		cq_after(cq, got);
 	}
-	got = urxe_cq_empty(cq) ? 0 : cq_pop(cq, n, wc);
-	cq_after(cq, got);
+	if (got)
+		urxe_service_acked(cq->dev);
 	return got;
 }
 
@@ -401,13 +403,16 @@ int urxe_cq_take(struct urxe_cq *cq, bool drive)
 {
 	bool got = cq_take(cq);
 
-	if (got || !drive)
-		return got ? 0 : ENOENT;
-	if (!cq_drive(cq))
-		return EIO;
-	got = cq_take(cq);
-	cq_after(cq, got);
-	return got ? 0 : ENOENT;
+	if (!got && drive) {
+		if (!cq_drive(cq))
+			return EIO;
+		got = cq_take(cq);
+		cq_after(cq, got);
+	}
+	if (!got)
+		return ENOENT;
+	urxe_service_acked(cq->dev);
+	return 0;
 }
 
 void urxe_cq_clean(struct urxe_cq *cq, uint32_t qpn, bool keep_good)

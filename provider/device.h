@@ -107,6 +107,7 @@ struct urxe_service_thread {
 	atomic_bool asleep;	   /* in a long wait, or about to */
 	_Atomic uint64_t until;	   /* when it takes a turn by itself; valid while asleep */
 	_Atomic uint64_t polls;	   /* lane turns by callers: they drive */
+	_Atomic uint32_t turns;	   /* that it began, and that it ended: odd while it takes one */
 	atomic_uint yielding;	   /* callers that have let others in, and will poll again */
 	_Atomic uint64_t yields;   /* how often one did, and was back */
 	_Atomic uint64_t away;	   /* ns, till then */

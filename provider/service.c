@@ -19,9 +19,11 @@
 #include "wake.h"
 #include "urxe/thread.h"
 
-#define SLEEP_FULL_NS 100000ull /* while QPs wait for room to send */
-#define SLACK_NS      10000ull	/* between two looks at the clock */
-#define SLICE_NS      100000ull /* of a processor, at a time */
+#define SLEEP_FULL_NS 100000ull	 /* while QPs wait for room to send */
+#define SLACK_NS      10000ull	 /* between two looks at the clock */
+#define SLICE_NS      100000ull	 /* of a processor, at a time */
+#define TURN_NS	      5000000ull /* for so long a turn without a processor is waited for */
+#define TURN_LOOKS    64
 #define PASS_NS	      50000ull	/* callers hand over once in that time */
 #define DUE_NS	      1000ull	/* when a timer is due */
 #define RESOLVE_NS    200000ull /* while a neighbour is being resolved */
@@ -183,6 +185,36 @@ void urxe_service_caller(struct urxe_device *dev)
 
 	atomic_store_explicit(&s->who, false, memory_order_relaxed);
 	atomic_store_explicit(&s->caller, (int)syscall(SYS_gettid), memory_order_relaxed);
+}
+
+void urxe_service_turn_end(struct urxe_device *dev)
+{
+	_Atomic uint32_t *turns = &dev->service.turns;
+	uint32_t which = atomic_load_explicit(turns, memory_order_acquire);
+	uint64_t until = urxe_port_now(dev->port) + TURN_NS;
+
+	for (unsigned i = 1;
+	     which & 1 && which == atomic_load_explicit(turns, memory_order_acquire); i++) {
+		if (i % TURN_LOOKS)
+			continue;
+		if (urxe_port_now(dev->port) >= until)
+			return;
+		sched_yield();
+	}
+}
+
+/* A turn of ours, which callers see. */
+static int take_turn(struct urxe_device *dev)
+{
+	_Atomic uint32_t *turns = &dev->service.turns;
+	uint32_t n = atomic_load_explicit(turns, memory_order_relaxed);
+	int found;
+
+	/* Before any completion of this turn: who sees that sees this. */
+	atomic_store_explicit(turns, n + 1, memory_order_relaxed);
+	found = urxe_progress_turn(dev);
+	atomic_store_explicit(turns, n + 2, memory_order_release);
+	return found;
 }
 
 void urxe_service_yield(struct urxe_device *dev)
@@ -359,7 +391,7 @@ static void *service_main(void *arg)
 			dev->one_cpu);
 	prctl(PR_SET_TIMERSLACK, 1000ul);
 	while (!atomic_load_explicit(&dev->service.stop, memory_order_relaxed)) {
-		int n = urxe_progress_turn(dev);
+		int n = take_turn(dev);
 		uint64_t now = urxe_port_now(dev->port), ns;
 
 		urxe_service_run_gsi(dev, now, true);

@@ -21,6 +21,16 @@ static inline uint64_t urxe_service_patience(const struct urxe_device *dev)
 {
 	return atomic_load_explicit(&dev->service.patience, memory_order_relaxed);
 }
+/** urxe_service_turn_end - wait until the turn that the thread takes, if it does, is over: what it
+ * received is acknowledged then. For a short while, where the thread has no processor. */
+void urxe_service_turn_end(struct urxe_device *dev);
+/** urxe_service_acked - a caller has got completions: who may end at once, with its ACKs sent. */
+static inline void urxe_service_acked(struct urxe_device *dev)
+{
+	if (__builtin_expect(atomic_load_explicit(&dev->service.turns, memory_order_relaxed) & 1,
+			     0))
+		urxe_service_turn_end(dev);
+}
 /** urxe_service_pass - a caller has got what it polled for, and may go to watch memory. */
 void urxe_service_pass(struct urxe_device *dev);
 /** urxe_service_by - wake the thread if it sleeps beyond @when. */
