@@ -202,8 +202,10 @@ def run(pairs, timeout):
 
 
 def told(report, title, problem, two, said=''):
-    if not problem and two.reports():
-        problem, said = 'a sanitizer reports', ''.join(two.reports())
+    reports = two.reports()
+    if reports:
+        problem = problem or 'a sanitizer reports'
+        print(''.join('     %s\n' % l for r in reports for l in r.splitlines()[:60]), end='', flush=True)
     fabric.told(report, title, problem, two.said()[-900:] + said)
 
 
