@@ -9,10 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "urxe/free.h"
-#include "urxe/log.h"
 
 #define GROW_AFTER   32u /* times that a ring was full, and read since */
 #define REFUSED_MOST 10	 /* times that the wait for the next try is doubled */
@@ -160,12 +158,17 @@ static void drop_tx(struct fabric_peer *p)
 	p->tx.mem = NULL;
 }
 
-/* No more comes this way: its reader frees it, when it has read all. */
-static void end_tx(struct fabric_link *l, struct fabric_peer *p)
+/* No more comes by this ring: its reader frees it, when it has read all. */
+static void end_ring(struct fabric_link *l, struct fabric_peer *p, struct urxe_ring_tx *tx)
 {
-	urxe_ring_end(&p->tx);
+	urxe_ring_end(tx);
 	urxe_bell_fence();
 	urxe_bell_ring(p->bell, l->own);
+}
+
+static void end_tx(struct fabric_link *l, struct fabric_peer *p)
+{
+	end_ring(l, p, &p->tx);
 	drop_tx(p);
 }
 
@@ -199,9 +202,7 @@ static void take_offer(struct fabric_link *l, unsigned slot, struct fabric_way *
 		take_way(l, slot, way);
 		return;
 	}
-	urxe_ring_end(&way->tx);
-	urxe_bell_fence();
-	urxe_bell_ring(p->bell, l->own);
+	end_ring(l, p, &way->tx);
 	urxe_ring_unmap(way->tx.mem, way->tx.size);
 }
 

@@ -7,16 +7,11 @@
 #include "netio/ethdev.h"
 
 #include <rte_mbuf.h>
-#include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 #include <rte_memzone.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
 
 #define CACHE 256
 /* Last in, first out: what was used last is in the processor's cache. */
@@ -27,7 +22,7 @@ static void free_zone(struct rte_mempool_memhdr *hdr, void *zone)
 	rte_memzone_free(zone);
 }
 
-/* An older kernel does not know it: then the pages are made one by one. */
+/* A kernel before Linux 5.14 does not know it: then the pages are made one by one. */
 static void make_pages(const struct rte_memzone *mz)
 {
 	size_t before = (uintptr_t)mz->addr & ((size_t)sysconf(_SC_PAGESIZE) - 1);

@@ -7,7 +7,7 @@ import os
 import subprocess
 
 import node
-from fabric import Fabric, TOOL, told
+from fabric import Fabric, TOOL, show, told
 
 CROWD = os.path.join(node.BUILD, 'tests', 'e2e', 'crowd')
 
@@ -39,14 +39,14 @@ def crowd(report, title, options, timeout):
         if not problem and fabric.reports():
             problem = 'a sanitizer reports'
             reports = ''.join(node.read('%s/%s' % (fabric.folder, f)) for f in fabric.reports())
-            print(''.join('     %s\n' % l for l in reports.splitlines()[:60]), end='', flush=True)
+            show(reports.splitlines()[:60])
         if not problem and child.returncode:
             problem = 'exit status %d' % child.returncode
         if not problem and left + mine:
             problem = 'left: %s' % ' '.join(left + mine)
         told(report, title, problem, said)
         if not problem:
-            print(''.join('     %s\n' % l for l in said.splitlines()), end='', flush=True)
+            show(said.splitlines())
 
 
 def crowds(report, kind, _why_not):

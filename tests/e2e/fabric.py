@@ -86,6 +86,11 @@ class Fabric:
         return [f for at, _, files in os.walk(self.folder + '/urxe') for f in files if f != 'members']
 
 
+def show(lines):
+    """Below a test's line"""
+    print(''.join('     %s\n' % l for l in lines), end='', flush=True)
+
+
 def listens(port):
     """Does anybody listen at this TCP port?"""
     want = ':%04X ' % port

@@ -205,7 +205,7 @@ def told(report, title, problem, two, said=''):
     reports = two.reports()
     if reports:
         problem = problem or 'a sanitizer reports'
-        print(''.join('     %s\n' % l for r in reports for l in r.splitlines()[:60]), end='', flush=True)
+        fabric.show(l for r in reports for l in r.splitlines()[:60])
     fabric.told(report, title, problem, two.said()[-900:] + said)
 
 

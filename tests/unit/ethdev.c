@@ -114,7 +114,7 @@ static void count_absent(struct rte_mempool *mp, void *arg, struct rte_mempool_m
 static void pool(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	bool populates = !madvise(page, 4096, 23 /* MADV_POPULATE_WRITE: Linux 5.14 */);
+	bool populates = !madvise(page, 4096, MADV_POPULATE_WRITE);
 	struct rte_mempool *mp;
 	unsigned absent = 0;
 	struct end e;
