@@ -203,17 +203,25 @@ void urxe_service_turn_end(struct urxe_device *dev)
 	}
 }
 
-/* A turn of ours, which callers see. */
+/*
+ * A turn of ours, which callers see. It is over before those are woken that have got something: who
+ * takes our processor would wait for us.
+ */
 static int take_turn(struct urxe_device *dev)
 {
 	_Atomic uint32_t *turns = &dev->service.turns;
 	uint32_t n = atomic_load_explicit(turns, memory_order_relaxed);
+	struct urxe_wakes wakes;
+	bool held = atomic_load_explicit(&dev->num_event_cq, memory_order_relaxed) &&
+		    urxe_wakes_hold(&wakes);
 	int found;
 
 	/* Before any completion of this turn: who sees that sees this. */
 	atomic_store_explicit(turns, n + 1, memory_order_relaxed);
 	found = urxe_progress_turn(dev);
 	atomic_store_explicit(turns, n + 2, memory_order_release);
+	if (held)
+		urxe_wakes_send(&wakes);
 	return found;
 }
 
