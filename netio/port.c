@@ -61,15 +61,18 @@ static bool frames_wait(struct urxe_port *port)
 }
 
 /*
- * The descriptor is read whether we were woken or not: who wakes us may have been put aside by us,
- * between its two steps.
+ * Who wakes us may have been put aside by us, between its two steps: the descriptor is read until
+ * what it wrote is there.
  */
 static void wake_consume(struct urxe_port *port)
 {
 	uint64_t v;
 
-	atomic_store(&port->woken, false);
-	(void)!read(port->wake_fd, &v, sizeof(v));
+	if (atomic_load(&port->woken) && atomic_exchange(&port->woken, false))
+		atomic_fetch_add(&port->wakes, 1);
+	if (atomic_load_explicit(&port->wakes, memory_order_relaxed) &&
+	    read(port->wake_fd, &v, sizeof(v)) == sizeof(v))
+		atomic_fetch_sub(&port->wakes, (unsigned)v);
 }
 
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
@@ -314,6 +317,7 @@ static void renew_wake_fd(struct urxe_port *port)
 	if (fd >= 0)
 		close(fd);
 	atomic_store(&port->woken, false);
+	atomic_store(&port->wakes, 0);
 }
 
 void urxe_port_inherit(struct urxe_port *port)

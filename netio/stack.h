@@ -376,6 +376,7 @@ struct urxe_port {
 
 	int wake_fd;
 	atomic_bool woken;
+	atomic_uint wakes;		/* written to wake_fd, or about to be, and not read */
 	atomic_bool was_ever_up;	/* written under neigh.lock */
 	_Atomic uint64_t carrier_until; /* what waits for a carrier is dropped from then on; 0: no
 					 * sender has missed one since it last came or went */
