@@ -15,6 +15,8 @@
 #include "trace.h"
 #include "rcu.h"
 
+#define LOOKS 4 /* in vain, of who has asked for an event, until it is taken for one that polls */
+
 static uint32_t cq_round_up(uint32_t n)
 {
 	uint32_t size = 16;
@@ -321,27 +323,54 @@ int urxe_cq_pop(struct urxe_cq *cq, int n, struct ibv_wc *wc)
 	return urxe_cq_empty(cq) ? 0 : cq_pop(cq, n, wc);
 }
 
+/*
+ * Who has asked for an event looks once more, and then sleeps. Who has asked and polls on is no
+ * other than who has not.
+ */
+static bool leaves(const struct urxe_cq *cq, uint32_t empty)
+{
+	return atomic_load_explicit(&cq->armed, memory_order_relaxed) != URXE_CQ_UNARMED &&
+	       empty < LOOKS;
+}
+
+static __attribute__((noinline)) void cq_drive_armed(const struct urxe_cq *cq)
+{
+	if (leaves(cq, atomic_load_explicit(&cq->empty_polls, memory_order_relaxed)))
+		urxe_progress_glance(cq->dev);
+	else
+		urxe_progress_poll(cq->dev);
+}
+
 /* The CQ was empty: a turn for the device. False: this process may not. */
 static bool cq_drive(struct urxe_cq *cq)
 {
 	if (urxe_device_check(cq->dev))
 		return false;
-	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
+	if (!atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
+		return true;
+	if (__builtin_expect(
+		    atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED, 1))
 		urxe_progress_poll(cq->dev);
+	else
+		cq_drive_armed(cq);
 	return true;
 }
 
-/* Others get the processor. */
-static __attribute__((noinline)) void let_in(struct urxe_device *dev)
+/* Others get the processor. Who has asked for an event is about to sleep anyway. Returns @empty. */
+static __attribute__((noinline)) uint32_t let_in(const struct urxe_cq *cq, uint32_t empty)
 {
+	struct urxe_device *dev = cq->dev;
 	struct timespec ts = {0};
 
+	if (leaves(cq, empty))
+		return empty;
 	if (atomic_load_explicit(&dev->emulated, memory_order_relaxed))
 		ts.tv_nsec = (long)urxe_pause_in_vain(&dev->in_vain, urxe_port_now(dev->port));
 	if (ts.tv_nsec)
 		nanosleep(&ts, NULL);
 	else
 		urxe_service_yield(dev);
+	return 0;
 }
 
 /*
@@ -354,10 +383,8 @@ static void cq_after(struct urxe_cq *cq, bool got)
 	uint32_t empty = got ? 0 : atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 
 	/* Its peer may share the core. */
-	if (empty >= atomic_load_explicit(&cq->dev->yield_after, memory_order_relaxed)) {
-		empty = 0;
-		let_in(cq->dev);
-	}
+	if (empty >= atomic_load_explicit(&cq->dev->yield_after, memory_order_relaxed))
+		empty = let_in(cq, empty);
 	atomic_store_explicit(&cq->empty_polls, empty, memory_order_relaxed);
 	if (got && atomic_load_explicit(&cq->dev->service.watched, memory_order_relaxed))
 		urxe_service_pass(cq->dev);

@@ -125,6 +125,6 @@ int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	urxe_spin_unlock(&cq->lock);
 	/* From now on the caller may sleep: somebody else must drive. */
 	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
-		urxe_service_nudge(cq->dev);
+		urxe_service_leave(cq->dev);
 	return 0;
 }

@@ -105,7 +105,9 @@ struct urxe_service_thread {
 	bool running;
 	atomic_bool stop;
 	atomic_bool asleep;	   /* in a long wait, or about to */
+	atomic_bool alert;	   /* and a frame ends it; valid while asleep */
 	_Atomic uint64_t until;	   /* when it takes a turn by itself; valid while asleep */
+	_Atomic uint64_t soon;	   /* it was woken last for what was due after that time, ns */
 	_Atomic uint64_t polls;	   /* lane turns by callers: they drive */
 	_Atomic uint32_t turns;	   /* that it began, and that it ended: odd while it takes one */
 	atomic_uint yielding;	   /* callers that have let others in, and will poll again */

@@ -394,6 +394,11 @@ void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool in
 		p->no_interrupt = true;
 }
 
+bool urxe_pause_alert(const struct urxe_pause *p)
+{
+	return p->wanted && (p->prompt || p->proved);
+}
+
 enum urxe_pause_policy urxe_pause_policy(const struct urxe_pause *p)
 {
 	if (may_lapse(p))

@@ -126,6 +126,8 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l);
 /** urxe_pause_patience - for how much longer than usual callers may leave something, ns: they are
  * in a crowd, and will be back. */
 uint64_t urxe_pause_patience(const struct urxe_pause *p);
+/** urxe_pause_alert - is the pause that follows ended by a frame, as is known of this link? */
+bool urxe_pause_alert(const struct urxe_pause *p);
 /** urxe_pause_policy - as what the scheduler is to take the thread now. */
 enum urxe_pause_policy urxe_pause_policy(const struct urxe_pause *p);
 /** urxe_pause_ended - a pause of @ns, or less, took @slept. @interrupt: a frame would have ended

@@ -488,10 +488,17 @@ int urxe_progress_turn(struct urxe_device *dev)
 	return any_turn(dev);
 }
 
+/* The caller may not come back, and an ACK left for the next turn is waited for. */
+static inline void see_leftovers(struct urxe_device *dev)
+{
+	if (atomic_load_explicit(&dev->sched.npending, memory_order_relaxed) &&
+	    atomic_load_explicit(&dev->service.asleep, memory_order_relaxed))
+		urxe_service_by(dev, leftover_due(dev));
+}
+
 int urxe_progress_poll(struct urxe_device *dev)
 {
 	_Atomic uint64_t *polls = &dev->service.polls;
-
 	int n;
 
 	atomic_store_explicit(polls, atomic_load_explicit(polls, memory_order_relaxed) + 1,
@@ -499,10 +506,15 @@ int urxe_progress_poll(struct urxe_device *dev)
 	if (atomic_load_explicit(&dev->service.who, memory_order_relaxed))
 		urxe_service_caller(dev);
 	n = any_turn(dev);
-	/* The caller may not come back, and an ACK left for the next turn is waited for. */
-	if (atomic_load_explicit(&dev->sched.npending, memory_order_relaxed) &&
-	    atomic_load_explicit(&dev->service.asleep, memory_order_relaxed))
-		urxe_service_by(dev, leftover_due(dev));
+	see_leftovers(dev);
+	return n;
+}
+
+int urxe_progress_glance(struct urxe_device *dev)
+{
+	int n = urxe_progress_turn(dev);
+
+	see_leftovers(dev);
 	return n;
 }
 
@@ -607,7 +619,7 @@ void urxe_progress_kick(struct urxe_qp *qp)
 		leave_over(qp);
 	/* Who waits for an event will not drive. All others poll. */
 	if (sleeps_for_events(qp))
-		urxe_service_nudge(dev);
+		urxe_service_leave(dev);
 }
 
 /*

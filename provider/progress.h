@@ -27,6 +27,9 @@ void urxe_progress_defer(struct urxe_qp *qp) URXE_EXCLUDES(qp->dev->sched.lock);
  * Returns packets and timers handled, or -1 when others hold the lanes. No lock held.
  */
 int urxe_progress_poll(struct urxe_device *dev);
+/** urxe_progress_glance - the same for a caller that is about to sleep: it does not count as one
+ * that drives. */
+int urxe_progress_glance(struct urxe_device *dev);
 /** urxe_progress_turn - the same for the service thread: it does not count as a caller. */
 int urxe_progress_turn(struct urxe_device *dev);
 /** urxe_progress_timer - have a turn run the timers of the QP by @when. */

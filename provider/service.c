@@ -26,6 +26,7 @@
 #define TURN_LOOKS    64
 #define PASS_NS	      50000ull	/* callers hand over once in that time */
 #define DUE_NS	      1000ull	/* when a timer is due */
+#define SOON_NS	      200000ull /* a pause that is shorter costs more than a wake-up */
 #define RESOLVE_NS    200000ull /* while a neighbour is being resolved */
 
 void urxe_service_nudge(struct urxe_device *dev)
@@ -39,6 +40,17 @@ void urxe_service_nudge(struct urxe_device *dev)
 	if (!atomic_load_explicit(&s->nudged, memory_order_relaxed))
 		atomic_store(&s->nudged, true);
 	if (atomic_load(&s->asleep))
+		urxe_wakes_service(dev);
+}
+
+void urxe_service_leave(struct urxe_device *dev)
+{
+	struct urxe_service_thread *s = &dev->service;
+
+	/* As urxe_service_nudge(); alert is written before asleep. */
+	if (!atomic_load_explicit(&s->nudged, memory_order_relaxed))
+		atomic_store(&s->nudged, true);
+	if (atomic_load(&s->asleep) && !atomic_load(&s->alert))
 		urxe_wakes_service(dev);
 }
 
@@ -63,8 +75,12 @@ void urxe_service_by(struct urxe_device *dev, uint64_t when)
 	struct urxe_service_thread *s = &dev->service;
 
 	/* Pairs as in urxe_service_nudge(), with next_timer or svc->next as what was asked. */
-	if (atomic_load(&s->asleep) && when < atomic_load(&s->until))
+	if (atomic_load(&s->asleep) && when < atomic_load(&s->until)) {
+		uint64_t now = urxe_port_now(dev->port);
+
+		atomic_store_explicit(&s->soon, when > now ? when - now : 0, memory_order_relaxed);
 		urxe_wakes_service(dev);
+	}
 }
 
 void urxe_service_gsi(struct urxe_device *dev)
@@ -160,6 +176,18 @@ static uint64_t pause_timer(struct urxe_device *dev, const struct service_state 
 	return pause_until(st, l, next == URXE_NEVER ? next : next + st->slack);
 }
 
+/*
+ * Soon after a frame the next message is posted, with a timer that is due before a long pause is
+ * over. Who ends its pause by then need not be woken for each, and a frame mostly ends it before.
+ */
+static uint64_t pause_soon(struct urxe_device *dev, const struct service_state *st,
+			   const struct urxe_pause_look *l)
+{
+	uint64_t soon = atomic_load_explicit(&dev->service.soon, memory_order_relaxed);
+
+	return soon >= SOON_NS && l->now - st->pause.since < soon ? soon : URXE_NEVER;
+}
+
 static uint64_t pause_tick(struct urxe_device *dev, const struct service_state *st,
 			   const struct urxe_pause_look *l)
 {
@@ -176,7 +204,7 @@ typedef uint64_t pause_reason(struct urxe_device *dev, const struct service_stat
 			      const struct urxe_pause_look *l);
 
 static pause_reason *const pause_reasons[] = {
-	pause_full, pause_resolving, pause_timer, pause_tick, pause_gsi,
+	pause_full, pause_resolving, pause_timer, pause_soon, pause_tick, pause_gsi,
 };
 
 void urxe_service_caller(struct urxe_device *dev)
@@ -304,6 +332,7 @@ static void service_sleep(struct urxe_device *dev, struct service_state *st, uin
 	bool interrupt = st->pause.wanted;
 
 	atomic_store(&s->until, until);
+	atomic_store(&s->alert, urxe_pause_alert(&st->pause));
 	atomic_store(&s->asleep, true);
 	/* Who asked before it could see that we sleep (urxe_service_nudge()). */
 	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop) &&

@@ -11,6 +11,9 @@ int urxe_service_start(struct urxe_device *dev);
 void urxe_service_stop(struct urxe_device *dev);
 /** urxe_service_nudge - wake the thread if it sleeps; cheap if not. */
 void urxe_service_nudge(struct urxe_device *dev);
+/** urxe_service_leave - a caller is about to sleep until there is an event, and drives no more. The
+ * thread is woken unless it sleeps until a frame comes anyway. */
+void urxe_service_leave(struct urxe_device *dev);
 /** urxe_service_caller - this thread is one of those who drive. */
 void urxe_service_caller(struct urxe_device *dev);
 /** urxe_service_yield - a caller that polls lets others have the processor. */
