@@ -29,28 +29,28 @@
 #define SOON_NS	      200000ull /* a pause that is shorter costs more than a wake-up */
 #define RESOLVE_NS    200000ull /* while a neighbour is being resolved */
 
-void urxe_service_nudge(struct urxe_device *dev)
+/*
+ * Does it sleep? Pairs with service_sleep(), which writes asleep and then reads nudged (until,
+ * gsi_due): in the one order of these seq_cst accesses it sees what we ask, or we see that it
+ * sleeps.
+ */
+static bool ask(struct urxe_service_thread *s)
 {
-	struct urxe_service_thread *s = &dev->service;
-
-	/*
-	 * Pairs with service_sleep(), which writes asleep and then reads nudged (until, gsi_due):
-	 * in the one order of these seq_cst accesses it sees what we ask, or we see that it sleeps.
-	 */
 	if (!atomic_load_explicit(&s->nudged, memory_order_relaxed))
 		atomic_store(&s->nudged, true);
-	if (atomic_load(&s->asleep))
+	return atomic_load(&s->asleep);
+}
+
+void urxe_service_nudge(struct urxe_device *dev)
+{
+	if (ask(&dev->service))
 		urxe_wakes_service(dev);
 }
 
 void urxe_service_leave(struct urxe_device *dev)
 {
-	struct urxe_service_thread *s = &dev->service;
-
-	/* As urxe_service_nudge(); alert is written before asleep. */
-	if (!atomic_load_explicit(&s->nudged, memory_order_relaxed))
-		atomic_store(&s->nudged, true);
-	if (atomic_load(&s->asleep) && !atomic_load(&s->alert))
+	/* It is written before asleep is. */
+	if (ask(&dev->service) && !atomic_load(&dev->service.alert))
 		urxe_wakes_service(dev);
 }
 

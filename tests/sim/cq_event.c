@@ -182,6 +182,37 @@ static void test_service(void)
 	close_pair();
 }
 
+/* Who waits for events does not wake a thread that waits for frames, and its polls do not count. */
+static void test_leaves(void)
+{
+	struct urxe_service_thread *s;
+	struct ibv_wc wc;
+
+	open_pair(IBV_QPT_RC);
+	pair_meet(&p);
+	s = &p.a.dev->service;
+	atomic_store(&s->until, URXE_NEVER);
+	atomic_store(&s->alert, true);
+	atomic_store(&s->asleep, true);
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(p.a.cq, 0), 0);
+	CU_ASSERT_TRUE(atomic_load(&s->nudged));
+	CU_ASSERT_EQUAL(woken, 0);
+	for (unsigned i = 0; i < 8; i++) {
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 0);
+		/* One that polls on is no such. */
+		CU_ASSERT_EQUAL(atomic_load(&s->polls), i < 4 ? 0 : i - 3);
+	}
+	/* For the timer: it ends its pauses by then itself, from now on. */
+	CU_ASSERT_EQUAL(pair_recv(&p.b, 1, 0x1000, 64), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 2, 0, 8, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	CU_ASSERT_EQUAL(woken, 1);
+	CU_ASSERT(atomic_load(&s->soon) > 0);
+	atomic_store(&s->asleep, false);
+	pair_settle(&p, 1000000);
+	CU_ASSERT_EQUAL(events(&p.a), 1);
+	close_pair();
+}
+
 /* No room: the CQ stays armed, as strongly as it was, and counts nothing that must be acked. */
 static void test_full(void)
 {
@@ -204,4 +235,5 @@ static void test_full(void)
 	close_pair();
 }
 
-URXE_TEST_MAIN("cq_event", T(test_turn), T(test_sender), T(test_service), T(test_full))
+URXE_TEST_MAIN("cq_event", T(test_turn), T(test_sender), T(test_service), T(test_leaves),
+	       T(test_full))

@@ -426,6 +426,7 @@ static void without_interrupts(void)
 	r.now += 300 * US;
 	ns = look(&r, 0, false);
 	CU_ASSERT_TRUE(r.p.wanted);
+	CU_ASSERT_FALSE(urxe_pause_alert(&r.p));
 	urxe_pause_ended(&r.p, ns, 4000 * US, false);
 	for (uint64_t want = 50 * US; want <= 3200 * US; want *= 2) {
 		CU_ASSERT_EQUAL(look(&r, 0, false), want);
@@ -509,6 +510,7 @@ static void interrupts_that_do_not_come(void)
 	urxe_pause_ended(&r.p, URXE_SLEEP_TRY_NS, 1000 * US, true);
 	look(&r, 1, false);
 	CU_ASSERT_EQUAL(asleep(&r), URXE_SLEEP_INTR_NS);
+	CU_ASSERT_TRUE(urxe_pause_alert(&r.p));
 	/* It came late, as did we. */
 	for (unsigned i = 0; i < 9; i++) {
 		urxe_pause_ended(&r.p, URXE_SLEEP_INTR_NS, URXE_SLEEP_INTR_NS + 1000 * US, true);
