@@ -333,14 +333,6 @@ static bool leaves(const struct urxe_cq *cq, uint32_t empty)
 	       empty < LOOKS;
 }
 
-static __attribute__((noinline)) void cq_drive_armed(const struct urxe_cq *cq)
-{
-	if (leaves(cq, atomic_load_explicit(&cq->empty_polls, memory_order_relaxed)))
-		urxe_progress_glance(cq->dev);
-	else
-		urxe_progress_poll(cq->dev);
-}
-
 /* The CQ was empty: a turn for the device. False: this process may not. */
 static bool cq_drive(struct urxe_cq *cq)
 {
@@ -348,11 +340,10 @@ static bool cq_drive(struct urxe_cq *cq)
 		return false;
 	if (!atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
 		return true;
-	if (__builtin_expect(
-		    atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED, 1))
-		urxe_progress_poll(cq->dev);
+	if (leaves(cq, atomic_load_explicit(&cq->empty_polls, memory_order_relaxed)))
+		urxe_progress_glance(cq->dev);
 	else
-		cq_drive_armed(cq);
+		urxe_progress_poll(cq->dev);
 	return true;
 }
 

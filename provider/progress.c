@@ -451,9 +451,7 @@ static int lane_turn(struct urxe_device *dev, unsigned at)
 
 	if (!urxe_lane_trylock(lane))
 		return -1;
-	/* Where nobody sleeps for events, nobody is woken in the middle of a turn. */
-	held = atomic_load_explicit(&dev->num_event_cq, memory_order_relaxed) &&
-	       urxe_wakes_hold(&wakes);
+	held = urxe_wakes_hold_turn(dev, &wakes);
 	n = turn(dev, lane, at);
 	if (atomic_load_explicit(&dev->sched.lanes[at].contended, memory_order_relaxed))
 		n += combine(dev, lane, at);

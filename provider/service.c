@@ -74,7 +74,7 @@ void urxe_service_by(struct urxe_device *dev, uint64_t when)
 {
 	struct urxe_service_thread *s = &dev->service;
 
-	/* Pairs as in urxe_service_nudge(), with next_timer or svc->next as what was asked. */
+	/* Pairs as in ask(), with next_timer or svc->next as what was asked. */
 	if (atomic_load(&s->asleep) && when < atomic_load(&s->until)) {
 		uint64_t now = urxe_port_now(dev->port);
 
@@ -240,8 +240,7 @@ static int take_turn(struct urxe_device *dev)
 	_Atomic uint32_t *turns = &dev->service.turns;
 	uint32_t n = atomic_load_explicit(turns, memory_order_relaxed);
 	struct urxe_wakes wakes;
-	bool held = atomic_load_explicit(&dev->num_event_cq, memory_order_relaxed) &&
-		    urxe_wakes_hold(&wakes);
+	bool held = urxe_wakes_hold_turn(dev, &wakes);
 	int found;
 
 	/* Before any completion of this turn: who sees that sees this. */
@@ -334,7 +333,7 @@ static void service_sleep(struct urxe_device *dev, struct service_state *st, uin
 	atomic_store(&s->until, until);
 	atomic_store(&s->alert, urxe_pause_alert(&st->pause));
 	atomic_store(&s->asleep, true);
-	/* Who asked before it could see that we sleep (urxe_service_nudge()). */
+	/* Who asked before it could see that we sleep (ask()). */
 	if (!atomic_load(&s->nudged) && !atomic_load(&s->gsi_due) && !atomic_load(&s->stop) &&
 	    (ns < 10 * SLACK_NS || st->others ||
 	     (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS - st->slack &&

@@ -34,6 +34,13 @@ static inline bool urxe_wakes_hold_for(const struct urxe_qp *qp, struct urxe_wak
 	       urxe_wakes_hold(w);
 }
 
+/** urxe_wakes_hold_turn - the same for a turn: none is woken in the middle of one. Where nobody
+ * sleeps for events there is nobody to hold back. */
+static inline bool urxe_wakes_hold_turn(const struct urxe_device *dev, struct urxe_wakes *w)
+{
+	return atomic_load_explicit(&dev->num_event_cq, memory_order_relaxed) && urxe_wakes_hold(w);
+}
+
 /** urxe_wakes_add - hold @cq's event back, for which it was armed so. False: send it now. */
 bool urxe_wakes_add(struct urxe_cq *cq, int armed) URXE_REQUIRES(cq->lock);
 /** urxe_wakes_service - wake the device's service thread, then or now. */
