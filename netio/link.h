@@ -106,6 +106,8 @@ struct urxe_link_ops {
 	/** wait: as urxe_port_wait(); wake_fd turns readable for urxe_port_wake(). NULL: no
 	 * interrupt. */
 	void (*wait)(void *link, uint64_t ns, int wake_fd, bool *interrupt);
+	/** nap: as urxe_port_nap(). NULL: no descriptor tells that a frame has come. */
+	void (*nap)(void *link, uint64_t ns);
 	/*
 	 * Frames that are written where their receiver reads them: a link has all three or none.
 	 */

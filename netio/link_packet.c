@@ -208,30 +208,50 @@ static void clear_error(int fd)
 	(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
 }
 
-static void packet_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+/* Sleeps until one of @fds is readable. @lanes of these are our sockets, and the last ones. */
+static int packet_sleep(struct pollfd *fds, nfds_t n, unsigned lanes, uint64_t ns)
 {
-	struct packet_link *p = link;
-	struct pollfd fds[2 + MAX_LANES] = {{.fd = wake_fd, .events = POLLIN}};
 	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000u),
 			      .tv_nsec = (long)(ns % 1000000000u)};
-	bool arm = *interrupt; /* a caller that drives would fetch what wakes us */
-	nfds_t n = 1;
-	uint64_t v;
+	int ready = ppoll(fds, n, ns == URXE_NEVER ? NULL : &ts, NULL);
 
-	if (!urxe_ctl_dead) {
-		fds[n++] = (struct pollfd){.fd = p->event_fd, .events = POLLIN};
-		for (unsigned i = 0; arm && i < p->lanes; i++)
-			fds[n++] = (struct pollfd){.fd = p->lane[i].ring.fd, .events = POLLIN};
-	}
-	*interrupt = n > 2;
-	if (ppoll(fds, n, ns == URXE_NEVER ? NULL : &ts, NULL) <= 0)
-		return;
-	if (n > 1 && fds[1].revents && read(p->event_fd, &v, sizeof(v)) < 0)
-		return;
-	for (nfds_t i = 2; i < n; i++) {
+	for (nfds_t i = n - lanes; ready > 0 && i < n; i++) {
 		if (fds[i].revents & POLLERR)
 			clear_error(fds[i].fd);
 	}
+	return ready;
+}
+
+static unsigned packet_fds(const struct packet_link *p, struct pollfd *fds)
+{
+	unsigned n = 0;
+
+	for (; n < p->lanes && !urxe_ctl_dead; n++)
+		fds[n] = (struct pollfd){.fd = p->lane[n].ring.fd, .events = POLLIN};
+	return n;
+}
+
+static void packet_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+{
+	struct packet_link *p = link;
+	struct pollfd fds[2 + MAX_LANES] = {
+		{.fd = wake_fd, .events = POLLIN},
+		{.fd = urxe_ctl_dead ? -1 : p->event_fd, .events = POLLIN}};
+	/* A caller that drives would fetch what wakes us. */
+	unsigned lanes = *interrupt ? packet_fds(p, fds + 2) : 0;
+	uint64_t v;
+
+	*interrupt = lanes;
+	if (packet_sleep(fds, 2 + lanes, lanes, ns) > 0 && fds[1].revents)
+		(void)!read(p->event_fd, &v, sizeof(v));
+}
+
+static void packet_nap(void *link, uint64_t ns)
+{
+	struct pollfd fds[MAX_LANES];
+	unsigned lanes = packet_fds(link, fds);
+
+	packet_sleep(fds, lanes, lanes, ns);
 }
 
 /* ---- what the interface lets in ---- */
@@ -575,5 +595,6 @@ const struct urxe_link_ops urxe_link_packet_ops = {
 	.everything = packet_everything,
 	.dropped = packet_dropped,
 	.wait = packet_wait,
+	.nap = packet_nap,
 	.now = urxe_clock_now,
 };

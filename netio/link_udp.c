@@ -356,27 +356,39 @@ static bool link_up(void *link)
 	return true;
 }
 
-/* A family that has been silent is asked each time again once the kernel has something of it. */
-static void link_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+/*
+ * Sleeps until @wake_fd or one of our sockets is readable; these, if @frames. True: there is one. A
+ * family that has been silent is asked each time again once the kernel has something of it.
+ */
+static bool link_sleep(struct udp_link *u, uint64_t ns, int wake_fd, bool frames)
 {
-	struct udp_link *u = link;
 	struct pollfd fds[3] = {{.fd = wake_fd, .events = POLLIN}};
 	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
 	struct udp_sock *sock[3];
 	nfds_t n = 1;
 
-	for (unsigned i = 0; *interrupt && i < 2; i++) {
+	for (unsigned i = 0; frames && i < 2; i++) {
 		if (u->sock[i].fd < 0)
 			continue;
 		sock[n] = &u->sock[i];
 		fds[n++] = (struct pollfd){.fd = u->sock[i].fd, .events = POLLIN};
 	}
-	*interrupt = n > 1;
 	ppoll(fds, n, ns == URXE_NEVER ? NULL : &ts, NULL);
 	for (nfds_t i = 1; i < n; i++) {
 		if (fds[i].revents)
 			atomic_store_explicit(&sock[i]->idle, 0, memory_order_relaxed);
 	}
+	return n > 1;
+}
+
+static void link_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+{
+	*interrupt = link_sleep(link, ns, wake_fd, *interrupt);
+}
+
+static void link_nap(void *link, uint64_t ns)
+{
+	link_sleep(link, ns, -1, true);
 }
 
 /* Whoever is not here is behind the kernel, which knows more. */
@@ -452,6 +464,7 @@ const struct urxe_link_ops urxe_link_udp_ops = {
 	.group = link_group,
 	.dropped = link_dropped,
 	.wait = link_wait,
+	.nap = link_nap,
 	.resolve = link_resolve,
 	.way_mtu = udp_way_mtu,
 	.now = urxe_clock_now,

@@ -100,6 +100,23 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
 	wake_consume(port);
 }
 
+bool urxe_port_naps(const struct urxe_port *port)
+{
+	return port->ops->nap;
+}
+
+void urxe_port_nap(struct urxe_port *port, uint64_t ns)
+{
+	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
+
+	if (frames_wait(port))
+		return;
+	if (port->ops->nap)
+		port->ops->nap(port->link, ns);
+	else
+		nanosleep(&ts, NULL);
+}
+
 bool urxe_port_prompt(const struct urxe_port *port)
 {
 	return port->ops->prompt;

@@ -202,6 +202,17 @@ uint64_t urxe_port_random(struct urxe_port *port);
  */
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt);
 
+/** urxe_port_naps - can urxe_port_nap() end by a frame? */
+bool urxe_port_naps(const struct urxe_port *port);
+
+/**
+ * urxe_port_nap - sleep until frames may have come, or @ns passed
+ *
+ * For threads other than the one of urxe_port_wait(), of which it takes no urxe_port_wake(). Any
+ * number of them, which hold no lane; the port is started. May return early.
+ */
+void urxe_port_nap(struct urxe_port *port, uint64_t ns);
+
 /**
  * urxe_port_prompt - can an arriving frame end a wait of any length, at no cost to its sender?
  */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "provider.h"
 #include "door.h"
@@ -14,6 +13,9 @@
 #include "service.h"
 #include "trace.h"
 #include "rcu.h"
+
+#define NAP_NS	     1000ull   /* and what the kernel adds, some 50 us */
+#define NAP_FRAME_NS 200000ull /* of one that a frame ends */
 
 #define LOOKS 4 /* in vain, of who has asked for an event, until it is taken for one that polls */
 
@@ -347,18 +349,24 @@ static bool cq_drive(struct urxe_cq *cq)
 	return true;
 }
 
+static bool in_vain(struct urxe_device *dev)
+{
+	uint64_t packets =
+		atomic_load_explicit(&dev->stats[URXE_STAT_RX_PACKETS], memory_order_relaxed) +
+		atomic_load_explicit(&dev->stats[URXE_STAT_TX_PACKETS], memory_order_relaxed);
+
+	return urxe_pause_in_vain(&dev->in_vain, urxe_port_now(dev->port), packets);
+}
+
 /* Others get the processor. Who has asked for an event is about to sleep anyway. Returns @empty. */
 static __attribute__((noinline)) uint32_t let_in(const struct urxe_cq *cq, uint32_t empty)
 {
 	struct urxe_device *dev = cq->dev;
-	struct timespec ts = {0};
 
 	if (leaves(cq, empty))
 		return empty;
-	if (atomic_load_explicit(&dev->emulated, memory_order_relaxed))
-		ts.tv_nsec = (long)urxe_pause_in_vain(&dev->in_vain, urxe_port_now(dev->port));
-	if (ts.tv_nsec)
-		nanosleep(&ts, NULL);
+	if (atomic_load_explicit(&dev->emulated, memory_order_relaxed) && in_vain(dev))
+		urxe_port_nap(dev->port, urxe_port_naps(dev->port) ? NAP_FRAME_NS : NAP_NS);
 	else
 		urxe_service_yield(dev);
 	return 0;

@@ -169,7 +169,8 @@ int urxe_device_start(struct urxe_device *dev)
 	dev->lanes = info.lanes;
 	/* Callers may poll already. */
 	atomic_store_explicit(&dev->emulated,
-			      dev->threaded && urxe_port_is_card(dev->port) && urxe_emulated(),
+			      dev->threaded && urxe_emulated() &&
+				      (urxe_port_is_card(dev->port) || urxe_port_naps(dev->port)),
 			      memory_order_relaxed);
 	err = urxe_service_start(dev);
 	if (!err) {

@@ -218,7 +218,7 @@ struct urxe_device {
 	unsigned rx_most;		  /* packets that a turn receives */
 	bool one_cpu;			  /* our threads have one processor between them */
 	atomic_uint yield_after;	  /* so many empty polls in a row a caller lets others in */
-	atomic_bool emulated;		  /* it is emulated, and so is our card */
+	atomic_bool emulated;		  /* it is emulated, and so are cards */
 	struct urxe_pause_caller in_vain; /* then: callers that poll */
 	const struct urxe_cc_ops *cc;	  /* congestion control of QPs that begin to send (cc.h) */
 

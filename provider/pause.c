@@ -52,7 +52,9 @@
 #define SHARED_NS	   2000ull    /* a switch to another process and back takes longer */
 #define SHARED_MOST_NS	   1000000ull /* less than the time slice of who does not yield */
 #define VAIN_NS		   200000ull  /* a frame would have come */
-#define VAIN_NAP_NS	   1000ull    /* and what the kernel adds, some 50 us */
+#define VAIN_FEW_NS	   3000000ull /* or the answer to one */
+#define VAIN_FEW	   12	      /* packets from wait to wait: messages one by one */
+#define VAIN_MANY	   48	      /* more count as so many */
 #define LATE_NS		   200000ull /* who wakes up later may have met a frame that came meanwhile */
 
 /* ---- callers that let others in ---- */
@@ -77,16 +79,27 @@ unsigned urxe_pause_yield_after(uint64_t away, bool one_cpu)
  * its processors. Who spins keeps one of these running, and on a host that is busy the cards get no
  * turn till its time is up. Who sleeps stops the processor. A frame's way through such a card is
  * some 100 us where nobody is in its way, so that this costs nothing where there is room for all.
+ *
+ * Where little is under way it costs much: the card has its turn at once, since the scheduler
+ * prefers who has slept, and two that exchange messages one by one make each other wait until they
+ * are awake, and so sleep. They poll on for longer than an answer takes.
  */
-uint64_t urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now)
+bool urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now, uint64_t packets)
 {
-	uint64_t since = atomic_load_explicit(&c->since, memory_order_relaxed);
+	uint64_t since = atomic_load(&c->since), n;
 
-	if (!since) {
-		atomic_store_explicit(&c->since, now ? now : 1, memory_order_relaxed);
-		return 0;
-	}
-	return now >= since + VAIN_NS ? VAIN_NAP_NS : 0;
+	if (since)
+		return since > 1 &&
+		       now >= since + atomic_load_explicit(&c->most, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong(&c->since, &since, 1))
+		return false;
+	n = packets - c->packets;
+	c->packets = packets;
+	c->eighths = c->eighths - c->eighths / 8 + (unsigned)(n < VAIN_MANY ? n : VAIN_MANY);
+	atomic_store_explicit(&c->most, c->eighths < VAIN_FEW * 8 ? VAIN_FEW_NS : VAIN_NS,
+			      memory_order_relaxed);
+	atomic_store(&c->since, now > 1 ? now : 2);
+	return false;
 }
 
 void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu)

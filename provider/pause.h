@@ -97,18 +97,26 @@ struct urxe_pause_look {
 	bool driven;	 /* out: callers drove since the last look */
 };
 
-/** A caller that polls in vain, beside an emulated processor's cards. */
+/** Callers that poll in vain, beside an emulated processor's cards. */
 struct urxe_pause_caller {
-	_Atomic uint64_t since; /* nothing has come since; 0: it has */
+	_Atomic uint64_t since; /* nothing has come since; 0: it has; 1: a thread writes the rest */
+	_Atomic uint64_t most;	/* it polls for so long, ns */
+	uint64_t packets;	/* that had come and gone then */
+	unsigned eighths;	/* of those from wait to wait, smoothed */
 };
 
-/** urxe_pause_in_vain - how long it sleeps now, ns; 0: not yet. Any thread. */
-uint64_t urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now);
+/**
+ * urxe_pause_in_vain - does it sleep now, until a frame comes? Any thread.
+ * @packets: all that have come and gone so far
+ */
+bool urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now, uint64_t packets);
 /** urxe_pause_not_in_vain - something has come. */
 static inline void urxe_pause_not_in_vain(struct urxe_pause_caller *c)
 {
-	if (atomic_load_explicit(&c->since, memory_order_relaxed))
-		atomic_store_explicit(&c->since, 0, memory_order_relaxed);
+	uint64_t since = atomic_load_explicit(&c->since, memory_order_relaxed);
+
+	if (since > 1)
+		atomic_compare_exchange_strong(&c->since, &since, 0);
 }
 
 /**

@@ -550,6 +550,11 @@ static void wake(void)
 		CU_ASSERT_TRUE(interrupt);
 	}
 	urxe_port_wait(port, 1, &interrupt);
+	/* A wake is for who waits alone. */
+	CU_ASSERT_FALSE(urxe_port_naps(port));
+	urxe_port_wake(port);
+	urxe_port_nap(port, 1);
+	urxe_port_wait(port, URXE_NEVER, &interrupt);
 	/* Who wakes it is put aside between its two steps: the second one counts when it comes, and
 	 * later is slept. */
 	for (unsigned i = 0; i < 2; i++) {

@@ -448,6 +448,13 @@ static void wait_and_wake(void)
 		} while (!get_one(&b, 64, 5));
 		CU_ASSERT_TRUE(now() - start < 10000000000u);
 	}
+	/* So does one that no wake ends. */
+	CU_ASSERT(send_one(&a, 64, 6));
+	start = now();
+	do
+		b.ops->nap(b.link, 20000000000u);
+	while (!get_one(&b, 64, 6));
+	CU_ASSERT_TRUE(now() - start < 10000000000u);
 	intr = false;
 	b.ops->wait(b.link, 1000, wake, &intr);
 	CU_ASSERT_FALSE(intr);
@@ -463,6 +470,10 @@ static void wait_and_wake(void)
 		(void)!read(wake, &one, 8);
 		b.ops->wait(b.link, 20000000, wake, &intr);
 	}
+	CU_ASSERT_TRUE(now() - start >= 20000000);
+	start = now();
+	b.ops->nap(b.link, 20000000);
+	b.ops->nap(b.link, 20000000);
 	CU_ASSERT_TRUE(now() - start >= 20000000);
 	close(wake);
 	ends_close(&a, &b);

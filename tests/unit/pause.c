@@ -542,18 +542,35 @@ static void nudges(void)
 	CU_ASSERT_FALSE(r.p.yield);
 }
 
-/* Who polls in vain for longer than a frame takes sleeps, until one has come. */
+/*
+ * Who polls in vain for longer than a frame takes sleeps, until one has come; who exchanges
+ * messages one by one, for longer than an answer takes.
+ */
 static void in_vain(void)
 {
+	static const struct {
+		unsigned packets, waits;
+		bool few;
+	} steps[] = {{4, 1, true}, {80, 20, false}, {4, 40, true}, {300, 0, true},
+		     {4, 9, true}, {14, 40, false}, {11, 40, true}};
 	struct urxe_pause_caller c = {0};
+	uint64_t now = 0, packets = 0, most;
 
-	for (unsigned i = 0; i < 3; i++) {
-		uint64_t now = 7000 * i * US;
-
-		CU_ASSERT_EQUAL(urxe_pause_in_vain(&c, now), 0);
-		CU_ASSERT_EQUAL(urxe_pause_in_vain(&c, now + 199 * US), 0);
-		CU_ASSERT(urxe_pause_in_vain(&c, now + 201 * US) > 0);
-		CU_ASSERT(urxe_pause_in_vain(&c, now + 6000 * US) > 0);
+	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		for (unsigned j = 0; j < steps[i].waits; j++) {
+			now += 7000 * US;
+			packets += steps[i].packets;
+			CU_ASSERT_FALSE(urxe_pause_in_vain(&c, now, packets));
+			urxe_pause_not_in_vain(&c);
+		}
+		most = steps[i].few ? 3000 * US : 200 * US;
+		now += 7000 * US;
+		packets += steps[i].packets;
+		CU_ASSERT_FALSE(urxe_pause_in_vain(&c, now, packets));
+		/* What is sent while it waits ends no wait. */
+		CU_ASSERT_FALSE(urxe_pause_in_vain(&c, now + most - US, packets + 90));
+		CU_ASSERT(urxe_pause_in_vain(&c, now + most + US, packets + 90));
+		CU_ASSERT(urxe_pause_in_vain(&c, now + 6000 * US, packets));
 		urxe_pause_not_in_vain(&c);
 	}
 }

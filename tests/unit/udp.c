@@ -4,7 +4,6 @@
  * and frames through real sockets on addresses of loopback's that this process alone uses.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -182,15 +181,13 @@ static void packet(const struct end *from, const struct end *to, uint32_t len, u
 /* The next frame, once it is there. */
 static struct urxe_frame receive(const struct end *e)
 {
-	struct udp_link *u = e->link;
-	struct pollfd fd = {.events = POLLIN};
 	struct urxe_frame f = {.len = 0};
 
-	if (!u)
-		abort();
-	fd.fd = u->sock[0].fd;
-	while (!ops->rx(e->link, 0, &f, 1))
-		CU_ASSERT_FATAL(poll(&fd, 1, 10000) == 1);
+	for (unsigned i = 0; !ops->rx(e->link, 0, &f, 1); i++) {
+		/* It may return early. */
+		CU_ASSERT_FATAL(i < 1000);
+		ops->nap(e->link, 10000000000u);
+	}
 	return f;
 }
 
