@@ -55,7 +55,8 @@
 #define VAIN_FEW_NS	   3000000ull /* or the answer to one */
 #define VAIN_FEW	   12	      /* packets from wait to wait: messages one by one */
 #define VAIN_MANY	   48	      /* more count as so many */
-#define LATE_NS		   200000ull /* who wakes up later may have met a frame that came meanwhile */
+#define LATE_NS		   200000ull  /* not more: who wakes up later is not asked */
+#define LATE_PART	   32	      /* or by such a part of the pause */
 
 /* ---- callers that let others in ---- */
 
@@ -394,11 +395,21 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 	return pause_alone(p, l);
 }
 
+/*
+ * Who wakes up by so much too late meets a frame that came when the time was up, rather than one
+ * that should have ended the pause. Of short pauses, as timers make them, that is most of what they
+ * meet.
+ */
+static uint64_t late(uint64_t ns)
+{
+	return ns / LATE_PART < LATE_NS ? ns / LATE_PART : LATE_NS;
+}
+
 void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool interrupt)
 {
 	if (p->wanted)
 		p->slept = slept;
-	if (interrupt && p->wanted && !p->prompt && slept >= NAP_NS && slept < ns + LATE_NS)
+	if (interrupt && p->wanted && !p->prompt && slept >= NAP_NS && slept < ns + late(ns))
 		p->end = slept < ns ? URXE_PAUSE_END_FRAME : URXE_PAUSE_END_TIME;
 	/* One that ended at once was not for frames to end. */
 	if (interrupt)

@@ -517,6 +517,12 @@ static void interrupts_that_do_not_come(void)
 		look(&r, 1, false);
 		CU_ASSERT_EQUAL(asleep(&r), URXE_SLEEP_INTR_NS);
 	}
+	/* A timer made the pause short. */
+	for (unsigned i = 0; i < 9; i++) {
+		urxe_pause_ended(&r.p, 150 * US, 220 * US, true);
+		look(&r, 1, false);
+		CU_ASSERT_EQUAL(asleep(&r), URXE_SLEEP_INTR_NS);
+	}
 	/* Twice is not: for a while it looks itself, and then tries again. */
 	for (uint64_t sec = 4; sec < 32; sec *= 2) {
 		uint64_t from;
