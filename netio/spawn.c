@@ -24,8 +24,10 @@
 #define KEEP  3	   /* the lock's descriptor in the new process */
 #define CPUS  8192 /* more than there are */
 
-/* In the child, and its: they are no threads of the program's that a sanitizer would follow. */
-#define BARE __attribute__((no_sanitize("thread")))
+/* In the child, and its: they are no threads of the program's that a sanitizer would follow. What
+ * one notes of their stacks would stay when they end by execve(2), for what is mapped there next.
+ */
+#define BARE __attribute__((no_sanitize("thread", "address")))
 
 /* clone() by its other name: that of ThreadSanitizer has the child turn its checks off, which are
  * those of the parent as well. */

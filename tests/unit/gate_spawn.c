@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "netio/fabric_priv.h"
@@ -467,6 +468,26 @@ static void unharmed(void)
 	signal(SIGUSR1, SIG_DFL);
 }
 
+/* What is mapped next is where its stacks were: a sanitizer is to know nothing of these. */
+static void memory_of_stacks(void)
+{
+	static const char *const argv[] = {"/bin/true", NULL};
+	const size_t size = 128u << 10; /* as both stacks have */
+	char *env[] = {NULL}, buf[16];
+	int said;
+
+	for (unsigned i = 0; i < 4; i++) {
+		uint8_t *p;
+
+		CU_ASSERT_EQUAL(urxe_spawn_process(argv, env, NULL, &said), 0);
+		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		CU_ASSERT_PTR_NOT_EQUAL_FATAL(p, MAP_FAILED);
+		memset(p, 1, size);
+		munmap(p, size);
+		read_all(said, buf, sizeof(buf));
+	}
+}
+
 /* A program that is pinned to a CPU: the gateway is not. */
 static void not_pinned(void)
 {
@@ -557,4 +578,4 @@ static void who_serves(void)
 
 URXE_TEST_MAIN("gate_spawn", T(who_may), T(privileged), T(on_demand), T(for_a_user),
 	       T(for_a_server), T(failing), T(missing), T(never_ready), T(crashing), T(only_one),
-	       T(clean), T(unharmed), T(not_pinned), T(who_serves))
+	       T(clean), T(unharmed), T(memory_of_stacks), T(not_pinned), T(who_serves))
