@@ -431,20 +431,30 @@ static void rounds(void)
 }
 
 #define GROWN_MOST (4u << 20) /* bytes a process, of rings that have grown */
-/* A page that the other end touches while one process is read after the other counts as more than
- * one: half of it for each, but all of it for the first. */
-#define RING_MOST (WATCH_RING + WATCH_RING / 16)
-#define OWN_FDS	  24 /* of a worker and its device; and one a member */
+#define OWN_FDS	   24	      /* of a worker and its device; and one a member */
 
 /* What netio/README.md says of members' memory and descriptors. */
 static void check_bounds(const struct usage *all, unsigned fds)
 {
 	if (all->grown / 2 > (uint64_t)g.n * GROWN_MOST)
 		fail("rings that have grown take %llu bytes", (unsigned long long)all->grown / 2);
-	if (all->ring_pss > all->grown / 2 + (uint64_t)all->rings / 2 * RING_MOST)
+	if (all->ring_pss > all->grown / 2 + (uint64_t)all->rings / 2 * WATCH_RING)
 		fail("rings take %llu bytes", (unsigned long long)all->ring_pss);
 	if (fds > OWN_FDS + g.n - 1)
 		fail("a process has %u descriptors", fds);
+}
+
+/* A page that one maps between two looks would count as more than one: nobody runs meanwhile. */
+static void hold_all(void)
+{
+	int status;
+
+	for (unsigned i = 0; i < g.n; i++)
+		kill(g.p[i].pid, SIGSTOP);
+	for (unsigned i = 0; i < g.n; i++) {
+		if (waitpid(g.p[i].pid, &status, WUNTRACED) != g.p[i].pid || !WIFSTOPPED(status))
+			fail("worker %u ended rather than stopped", i);
+	}
 }
 
 static void tell_memory(void)
@@ -452,6 +462,7 @@ static void tell_memory(void)
 	struct usage u, all = {0};
 	unsigned most = 0;
 
+	hold_all();
 	for (unsigned i = 0; i < g.n; i++) {
 		if (!watch_usage(g.p[i].pid, &u))
 			continue;
@@ -462,6 +473,8 @@ static void tell_memory(void)
 		all.grown += u.grown;
 		most = u.fds > most ? u.fds : most;
 	}
+	for (unsigned i = 0; i < g.n; i++)
+		kill(g.p[i].pid, SIGCONT);
 	printf("a process: %.1f MiB, %.1f of them its own; up to %u descriptors\n",
 	       (double)all.pss / g.n / (1 << 20), (double)all.anon / g.n / (1 << 20), most);
 	printf("rings: %u of %u pairs, %.1f MiB in all, %.1f KiB a pair\n", all.rings / 2,
