@@ -331,6 +331,13 @@ pid_t urxe_pci_holder(const struct urxe_pci_roots *r, const struct urxe_pci *p, 
 	return pid;
 }
 
+#define VENDOR_VIRTIO 0x1af4
+
+bool urxe_pci_is_virtio(const struct urxe_pci *p)
+{
+	return p->vendor == VENDOR_VIRTIO;
+}
+
 unsigned long urxe_pci_hugepages(const struct urxe_pci_roots *r)
 {
 	char path[PATH_MAX];

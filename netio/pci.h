@@ -96,6 +96,15 @@ void urxe_pci_group_rest(const struct urxe_pci_roots *r, const struct urxe_pci *
 pid_t urxe_pci_holder(const struct urxe_pci_roots *r, const struct urxe_pci *p, char *comm,
 		      size_t len);
 
+/**
+ * urxe_pci_is_virtio - a card of virtio (Virtio 1.2, 4.1.2): the other end reads our memory itself
+ *
+ * Behind an IOMMU that end asks for the addresses of our buffers, a page at a time. DPDK's vhost
+ * (22.11 and later) takes the first page's for all of a buffer, and so reads, and writes, whatever
+ * lies behind that page where the next one lies elsewhere. In hugepages no buffer has two.
+ */
+bool urxe_pci_is_virtio(const struct urxe_pci *p);
+
 /** urxe_pci_hugepages - pages of the default size that the kernel has set aside. */
 unsigned long urxe_pci_hugepages(const struct urxe_pci_roots *r);
 

@@ -210,11 +210,24 @@ static int uio_ready(const struct urxe_pci_roots *r, const struct urxe_pci *p, c
 	return openable(r, p, p->node[0] ? p->node : "uio0", w);
 }
 
+/* A failure's line would come too late: what goes wrong without them are the guest's own pages. */
+static int virtio_ready(const struct urxe_pci_roots *r, const struct urxe_pci *p,
+			const struct why *w)
+{
+	if (!urxe_pci_is_virtio(p) || urxe_pci_hugepages(r))
+		return 0;
+	return fail(
+		w, ENOMEM,
+		"%s is a card of virtio behind an IOMMU, and needs hugepages (urxe-ports(7) has "
+		"the reason): run 'echo 64 > %s/sys/vm/nr_hugepages'",
+		p->addr, r->proc);
+}
+
 static int vfio_ready(const struct urxe_pci_roots *r, const struct urxe_pci *p, unsigned mb,
 		      const struct why *w)
 {
 	char rest[160];
-	int ret = p->noiommu ? physical_ready(r, p, w) : 0;
+	int ret = p->noiommu ? physical_ready(r, p, w) : virtio_ready(r, p, w);
 
 	if (ret)
 		return ret;

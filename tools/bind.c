@@ -22,7 +22,8 @@ const char tool_bind_usage[] =
 	"  --json         as JSON\n"
 	"  --driver D     vfio-pci where the card has an IOMMU, else uio_pci_generic\n"
 	"  --force        also the card of the default route, and with others in its IOMMU group\n"
-	"  --hugepages N  have at least N hugepages (64 for uio_pci_generic, none for vfio-pci)\n";
+	"  --hugepages N  have at least N hugepages (64 for uio_pci_generic and for cards of\n"
+	"                 virtio, none for others on vfio-pci)\n";
 
 const char tool_unbind_usage[] = "usage: urxe unbind PCI...\n"
 				 "\n"

@@ -335,17 +335,18 @@ static int plan_all(const struct work *w, unsigned n, struct urxe_pci *cards, co
 
 static int bind_all(const struct work *w, unsigned n, struct urxe_pci *cards, const char **drivers)
 {
-	bool physical = false;
+	bool needs_hugepages = false;
 	char comm[32];
 	int ret = 0;
 
 	for (unsigned i = 0; i < n && !ret; i++) {
-		physical |= drivers[i] && !strcmp(drivers[i], UIO);
+		needs_hugepages |=
+			drivers[i] && (!strcmp(drivers[i], UIO) || urxe_pci_is_virtio(&cards[i]));
 		if (drivers[i])
 			ret = load_driver(w, drivers[i]);
 	}
 	if (!ret)
-		ret = reserve_hugepages(w, physical);
+		ret = reserve_hugepages(w, needs_hugepages);
 	for (unsigned i = 0; i < n && !ret; i++) {
 		if (drivers[i])
 			ret = bind_one(w, &cards[i], drivers[i]);

@@ -263,6 +263,29 @@ static void vfio(void)
 	machine_remove(&m);
 }
 
+/* Behind an IOMMU the other end of such a card may take two pages of ours for one. */
+static void virtio(void)
+{
+	machine_make(&m);
+	vfio_card("12");
+	machine_file(&m, "sys/bus/pci/devices/" A "/vendor", "0x1af4\n");
+	CU_ASSERT_EQUAL(ready(), ENOMEM);
+	says(A " is a card of virtio behind an IOMMU, and needs hugepages");
+	says("run 'echo 64 > ");
+	machine_file(&m, "proc/sys/vm/nr_hugepages", "64\n");
+	CU_ASSERT_EQUAL(ready(), 0);
+	machine_remove(&m);
+
+	machine_make(&m);
+	machine_card(&m, A, NIC, "virtio-pci", "eth1", "12");
+	machine_file(&m, "sys/bus/pci/devices/" A "/vendor", "0x1af4\n");
+	CU_ASSERT_EQUAL(bind_a(), 0);
+	told("reserved 64 hugepages");
+	told(A ": bound to vfio-pci, was virtio-pci");
+	CU_ASSERT_EQUAL(ready(), 0);
+	machine_remove(&m);
+}
+
 static void vfio_permission(void)
 {
 	char path[128];
@@ -549,5 +572,6 @@ static void unbind_fails(void)
 }
 
 URXE_TEST_MAIN("pci", T(inspect), T(mac_known), T(port_has_it), T(not_bound), T(uio), T(vfio),
-	       T(vfio_permission), T(list), T(refuses), T(default_route), T(there_and_back),
-	       T(hugepages), T(group), T(roll_back), T(interrupts), T(unbind_fails))
+	       T(virtio), T(vfio_permission), T(list), T(refuses), T(default_route),
+	       T(there_and_back), T(hugepages), T(group), T(roll_back), T(interrupts),
+	       T(unbind_fails))
