@@ -210,17 +210,17 @@ static int uio_ready(const struct urxe_pci_roots *r, const struct urxe_pci *p, c
 	return openable(r, p, p->node[0] ? p->node : "uio0", w);
 }
 
-/* A failure's line would come too late: what goes wrong without them are the guest's own pages. */
+/* Without hugepages such a card starts and works, until its other end overwrites pages that are not
+ * the port's: see urxe_pci_is_virtio(). So it is refused. */
 static int virtio_ready(const struct urxe_pci_roots *r, const struct urxe_pci *p,
 			const struct why *w)
 {
 	if (!urxe_pci_is_virtio(p) || urxe_pci_hugepages(r))
 		return 0;
-	return fail(
-		w, ENOMEM,
-		"%s is a card of virtio behind an IOMMU, and needs hugepages (urxe-ports(7) has "
-		"the reason): run 'echo 64 > %s/sys/vm/nr_hugepages'",
-		p->addr, r->proc);
+	return fail(w, ENOMEM,
+		    "%s is a card of virtio behind an IOMMU, and needs hugepages (see "
+		    "urxe-ports(7)): run 'echo 64 > %s/sys/vm/nr_hugepages'",
+		    p->addr, r->proc);
 }
 
 static int vfio_ready(const struct urxe_pci_roots *r, const struct urxe_pci *p, unsigned mb,

@@ -218,7 +218,8 @@ static void hugepages(struct finding *f)
 	long n = number_after("/proc/meminfo", "HugePages_Free:");
 
 	find(f, n > 0 ? OK : NOTE, "sysctl vm.nr_hugepages=64",
-	     n > 0 ? "%ld free" : "none (%ld): for cards by uio only", n > 0 ? n : 0);
+	     n > 0 ? "%ld free" : "none (%ld): for cards by uio, and of virtio by vfio",
+	     n > 0 ? n : 0);
 }
 
 static void cards(struct finding *f)
