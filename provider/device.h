@@ -59,6 +59,7 @@ enum urxe_timer_kind {
 struct urxe_waiting {
 	struct cds_list_head qps; /* under sched.lock */
 	atomic_uint n;		  /* of them; written under it */
+	_Atomic uint64_t patient; /* all of them may wait until then, ns; likewise */
 	atomic_bool contended;	  /* a sender found the lane taken by another sender */
 };
 

@@ -7,9 +7,12 @@
 #include "progress.h"
 #include "service.h"
 
-/* Under sched.lock. */
-static void pending_add(struct urxe_qp *qp, struct urxe_waiting *w)
+/* Under sched.lock. @until: it may wait so long. */
+static void pending_add(struct urxe_qp *qp, struct urxe_waiting *w, uint64_t until)
 {
+	if (!atomic_load_explicit(&w->n, memory_order_relaxed) ||
+	    until < atomic_load_explicit(&w->patient, memory_order_relaxed))
+		atomic_store_explicit(&w->patient, until, memory_order_relaxed);
 	qp->pending = true;
 	cds_list_add_tail(&qp->pending_node, &w->qps);
 	atomic_store_explicit(&w->n, atomic_load_explicit(&w->n, memory_order_relaxed) + 1,
@@ -27,14 +30,22 @@ static void pending_del(struct urxe_qp *qp, struct urxe_waiting *w)
 	atomic_fetch_sub(&qp->dev->sched.npending, 1);
 }
 
-void urxe_progress_defer(struct urxe_qp *qp)
+void urxe_progress_defer_until(struct urxe_qp *qp, uint64_t until)
 {
 	struct urxe_sched *s = &qp->dev->sched;
+	struct urxe_waiting *w = urxe_pending_of(qp);
 
 	urxe_spin_lock(&s->lock);
 	if (!qp->pending && !qp->destroyed)
-		pending_add(qp, urxe_pending_of(qp));
+		pending_add(qp, w, until);
+	else if (until < atomic_load_explicit(&w->patient, memory_order_relaxed))
+		atomic_store_explicit(&w->patient, until, memory_order_relaxed);
 	urxe_spin_unlock(&s->lock);
+}
+
+void urxe_progress_defer(struct urxe_qp *qp)
+{
+	urxe_progress_defer_until(qp, 0);
 }
 
 void urxe_progress_timer(struct urxe_qp *qp, uint64_t when)
@@ -76,7 +87,7 @@ void urxe_pending_move(struct urxe_qp *qp, unsigned at)
 		pending_del(qp, urxe_pending_of(qp));
 	qp->lane = (uint8_t)at;
 	if (waits)
-		pending_add(qp, urxe_pending_of(qp));
+		pending_add(qp, urxe_pending_of(qp), 0);
 	urxe_spin_unlock(&s->lock);
 }
 

@@ -31,6 +31,7 @@
 #define GATHER_LEAST	    16 /* packets under way */
 #define GATHER_MOST	    16 /* work requests that wait for a poll */
 #define GATHER_PATIENCE	    48 /* work requests since the caller polled last */
+#define ACK_PATIENCE_NS	    50000u     /* for a message that an ACK can go with */
 #define LEFTOVER_NS	    1000000ull /* how long what a caller left undone may wait */
 #define LEFTOVER_ONE_CPU_NS 4000000ull /* where who looks after it puts the caller aside */
 
@@ -232,6 +233,21 @@ static bool is_last_word(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 }
 
 /*
+ * Until when may an ACK wait for the message that it goes with? Who sends one message, gets the
+ * answer, and has no ACK of its own message yet, posts the next one when that comes, which is soon.
+ * Where a program plays the processor a frame takes so long that the ACK is better sent meanwhile.
+ */
+static uint64_t ack_patience(const struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
+{
+	uint64_t ns = atomic_load_explicit(&qp->req.rtt.srtt, memory_order_relaxed) / 2;
+
+	if (!qp->got || !qp->replies || qp->sq.post - qp->sq.done != 1 ||
+	    atomic_load_explicit(&qp->dev->emulated, memory_order_relaxed))
+		return 0;
+	return now + (ns < ACK_PATIENCE_NS ? ns : ACK_PATIENCE_NS);
+}
+
+/*
  * One answer for all that a QP received in the burst. Where the application answers each message,
  * a plain ACK waits for the next turn: by then there may be something that it can go with. What
  * came by another lane than that of the QP is answered by that one.
@@ -239,6 +255,7 @@ static bool is_last_word(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at, uint64_t now)
 	URXE_REQUIRES(lane)
 {
+	uint64_t until = 0;
 	bool more;
 
 	urxe_spin_lock(&qp->lock);
@@ -249,11 +266,14 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at,
 	}
 	if (qp->peer)
 		urxe_peer_heard(qp->peer, now);
-	more = qp->lane != at || serve(qp, lane, now, is_last_word(qp)).more ||
-	       urxe_responder_acks(qp);
+	more = qp->lane != at || serve(qp, lane, now, is_last_word(qp)).more;
+	if (!more && urxe_responder_acks(qp)) {
+		more = true;
+		until = ack_patience(qp, now);
+	}
 	urxe_spin_unlock(&qp->lock);
 	if (more)
-		urxe_progress_defer(qp);
+		urxe_progress_defer_until(qp, until);
 }
 
 /* The service thread waits otherwise for the rest of a message than for another one (pause.c). */
@@ -391,9 +411,12 @@ static bool take_lane(const struct urxe_qp *qp, struct urxe_lane **lane)
 	return urxe_lane_trylock(*lane);
 }
 
-static bool has_pending(const struct urxe_sched *s, unsigned at)
+static bool has_pending(const struct urxe_sched *s, unsigned at, uint64_t now)
 {
-	return atomic_load_explicit(&s->lanes[at].n, memory_order_relaxed);
+	const struct urxe_waiting *w = &s->lanes[at];
+
+	return atomic_load_explicit(&w->n, memory_order_relaxed) &&
+	       now >= atomic_load_explicit(&w->patient, memory_order_relaxed);
 }
 
 static bool timer_due(const struct urxe_sched *s, uint64_t now)
@@ -409,7 +432,7 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane, unsigned a
 	uint64_t now = urxe_port_now(dev->port);
 	unsigned n = 0, got;
 
-	if (has_pending(s, at)) {
+	if (has_pending(s, at, now)) {
 		urxe_rcu_read_lock();
 		n = run_pending(dev, lane, at, now);
 		urxe_rcu_read_unlock();

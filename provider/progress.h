@@ -22,6 +22,10 @@ void urxe_progress_finish(struct urxe_device *dev);
 /** urxe_progress_defer - let the next turn of its lane serve @qp. Any lock but sched.lock may be
  * held. */
 void urxe_progress_defer(struct urxe_qp *qp) URXE_EXCLUDES(qp->dev->sched.lock);
+/** urxe_progress_defer_until - the same, and if all that wait there may, the first turn after
+ * @until (ns, of the port's clock) does. */
+void urxe_progress_defer_until(struct urxe_qp *qp, uint64_t until)
+	URXE_EXCLUDES(qp->dev->sched.lock);
 /**
  * urxe_progress_poll - one turn of a lane, if one is free; of several, till one has something
  * Returns packets and timers handled, or -1 when others hold the lanes. No lock held.

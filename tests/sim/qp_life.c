@@ -313,6 +313,71 @@ static void test_ack_in_turn(void)
 	pair_close(&p);
 }
 
+/* A ping from a, which b takes in one turn; how many packets b has sent in that. */
+static uint64_t ping(struct pair *p, uint64_t id)
+{
+	uint64_t before = pair_stat(&p->b, URXE_STAT_TX_PACKETS);
+	struct ibv_wc wc;
+
+	pair_recv(&p->b, id, 0, 8);
+	CU_ASSERT_EQUAL(pair_post(&p->a, IBV_WR_SEND, id, 0, 8, NULL, 0, 0), 0);
+	urxe_sim_advance(p->sim, urxe_sim_now(p->sim) + 10000);
+	CU_ASSERT_EQUAL(ibv_poll_cq(p->b.cq, 1, &wc), 1);
+	return pair_stat(&p->b, URXE_STAT_TX_PACKETS) - before;
+}
+
+/* b's next turn, @ns later; what it sends. */
+static uint64_t turn_after(struct pair *p, uint64_t ns)
+{
+	uint64_t before = pair_stat(&p->b, URXE_STAT_TX_PACKETS);
+	struct ibv_wc wc;
+
+	urxe_sim_advance(p->sim, urxe_sim_now(p->sim) + ns);
+	CU_ASSERT_EQUAL(ibv_poll_cq(p->b.cq, 1, &wc), 0);
+	return pair_stat(&p->b, URXE_STAT_TX_PACKETS) - before;
+}
+
+static void pong(struct pair *p, uint64_t id)
+{
+	pair_recv(&p->a, id, 64, 8);
+	CU_ASSERT_EQUAL(pair_post(&p->b, IBV_WR_SEND, id, 0, 8, NULL, 0, 0), 0);
+}
+
+/*
+ * Who answers each message, and whose own last one is not acknowledged yet, is given time: its ACK
+ * comes, and the answer is posted. The ACK goes with that, or when the time is over.
+ */
+static void test_ack_patience(void)
+{
+	uint64_t before;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_RC);
+	pair_meet(&p);
+	for (unsigned i = 0; i < 3; i++) {
+		ping(&p, i);
+		pong(&p, i);
+		turns_of(&p, &p.a);
+		turns_of(&p, &p.b);
+	}
+	/* All that b has sent is acknowledged: it is about to answer, or never. */
+	CU_ASSERT_EQUAL(ping(&p, 3), 0);
+	CU_ASSERT_EQUAL(turn_after(&p, 0), 1);
+	pong(&p, 3);
+	/* a sends on, and has not taken that answer. */
+	CU_ASSERT_EQUAL(ping(&p, 4), 0);
+	CU_ASSERT_EQUAL(turn_after(&p, 0), 0);
+	before = pair_stat(&p.b, URXE_STAT_TX_PACKETS);
+	turns_of(&p, &p.a);
+	pong(&p, 4);
+	CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_TX_PACKETS) - before, 2);
+	CU_ASSERT_EQUAL(turn_after(&p, 0), 0);
+	CU_ASSERT_EQUAL(ping(&p, 5), 0);
+	CU_ASSERT_EQUAL(turn_after(&p, 0), 0);
+	CU_ASSERT_EQUAL(turn_after(&p, 50000), 1);
+	pair_close(&p);
+}
+
 /* ---- draining ---- */
 
 static int to_sqd(struct ibv_qp *qp, bool notify)
@@ -717,6 +782,6 @@ static void test_full_link(void)
 URXE_TEST_MAIN("qp_life", T(test_flush_order), T(test_post_in_early_states), T(test_local_errors),
 	       T(test_dereg_under_write), T(test_no_rd_atomic), T(test_reset_and_return),
 	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_ack_in_turn),
-	       T(test_drain), T(test_change_dest_rd_atomic), T(test_comm_est),
+	       T(test_ack_patience), T(test_drain), T(test_change_dest_rd_atomic), T(test_comm_est),
 	       T(test_unread_events), T(test_srq), T(test_cq_resize), T(test_cq_overrun),
 	       T(test_full_link), T(test_cq_overrun_destroy), T(test_notify))
