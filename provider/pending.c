@@ -5,7 +5,11 @@
 #include "provider.h"
 #include "pending.h"
 #include "progress.h"
+#include "rcu.h"
+#include "responder.h"
 #include "service.h"
+
+#define IDLE_TIMERS 8 /* taken off at once: others want the processor, too */
 
 /* Under sched.lock. @until: it may wait so long. */
 static void pending_add(struct urxe_qp *qp, struct urxe_waiting *w, uint64_t until)
@@ -104,6 +108,65 @@ struct urxe_qp *urxe_pending_pop(struct urxe_sched *s, struct urxe_waiting *w)
 	return qp;
 }
 
+/* Under sched.lock. */
+static void note_first(struct urxe_sched *s)
+{
+	const struct urxe_timer *t = urxe_timer_first(&s->timers);
+
+	atomic_store_explicit(&s->next_timer, t ? t->when : URXE_NEVER, memory_order_relaxed);
+}
+
+/* Would it find nothing to do? (run_qp_timer()) */
+static bool timer_is_idle(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	return urxe_qp_acked(qp) && qp->req.deadline == URXE_NEVER && !qp->resp.nak_at &&
+	       qp->sq.cur == qp->sq.post && !urxe_responder_due(qp);
+}
+
+static void timer_forget(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_sched *s = &qp->dev->sched;
+
+	qp->timer_at = 0;
+	urxe_spin_lock(&s->lock);
+	urxe_timer_cancel(&s->timers, &qp->timer);
+	note_first(s);
+	urxe_spin_unlock(&s->lock);
+}
+
+/* True: the one that was next is gone. RCU. */
+static bool drop_first(struct urxe_device *dev)
+{
+	struct urxe_sched *s = &dev->sched;
+	struct urxe_timer *t;
+	struct urxe_qp *qp;
+	bool idle;
+
+	urxe_spin_lock(&s->lock);
+	t = urxe_timer_first(&s->timers);
+	urxe_spin_unlock(&s->lock);
+	if (!t || t->kind == URXE_TIMER_CQ)
+		return false;
+	qp = urxe_container_of(t, struct urxe_qp, timer);
+	if (!urxe_spin_trylock(&qp->lock))
+		return false; /* it is in use */
+	idle = !qp->destroyed && timer_is_idle(qp);
+	if (idle)
+		timer_forget(qp);
+	urxe_spin_unlock(&qp->lock);
+	return idle;
+}
+
+void urxe_pending_idle_timers(struct urxe_device *dev)
+{
+	unsigned n = 0;
+
+	urxe_rcu_read_lock();
+	while (n < IDLE_TIMERS && drop_first(dev))
+		n++;
+	urxe_rcu_read_unlock();
+}
+
 unsigned urxe_pending_timers(struct urxe_sched *s, uint64_t now, struct urxe_timer **due,
 			     unsigned most)
 {
@@ -115,8 +178,7 @@ unsigned urxe_pending_timers(struct urxe_sched *s, uint64_t now, struct urxe_tim
 		urxe_timer_cancel(&s->timers, t);
 		due[n++] = t;
 	}
-	t = urxe_timer_first(&s->timers);
-	atomic_store_explicit(&s->next_timer, t ? t->when : URXE_NEVER, memory_order_relaxed);
+	note_first(s);
 	urxe_spin_unlock(&s->lock);
 	return n;
 }

@@ -14,6 +14,7 @@
 
 #include "provider.h"
 #include "pause.h"
+#include "pending.h"
 #include "progress.h"
 #include "service.h"
 #include "wake.h"
@@ -315,6 +316,9 @@ static uint64_t service_pause(struct urxe_device *dev, struct service_state *st,
 	st->slack = (l.driven || patience ? URXE_TIMER_SLACK : 0) + patience;
 	if (patience != urxe_service_patience(dev))
 		atomic_store_explicit(&s->patience, patience, memory_order_relaxed);
+	if (ns > SOON_NS && st->pause.callers == URXE_CALLERS_NONE &&
+	    atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed) < now + ns)
+		urxe_pending_idle_timers(dev);
 	for (unsigned i = 0; ns && i < sizeof(pause_reasons) / sizeof(pause_reasons[0]); i++) {
 		uint64_t most = pause_reasons[i](dev, st, &l);
 

@@ -11,6 +11,7 @@
 #include "harness.h"
 #include "forge.h"
 #include "provider/pause.h"
+#include "provider/pending.h"
 #include "provider/service.h"
 
 static atomic_uint frames[2], sleepers; /* frames to a, to b */
@@ -134,4 +135,34 @@ static void test_gsi_service(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes), T(test_gsi_service))
+/* Who goes to sleep has no timers of queue pairs that wait for nothing; all others stay. */
+static void test_idle_timers(void)
+{
+	static const struct pair_params pp = {.seed = 4, .link = {.latency = 1000}};
+	_Atomic uint64_t *next;
+	struct ibv_wc wc;
+	struct pair p;
+
+	pair_open(&p, &pp, IBV_QPT_RC);
+	pair_meet(&p);
+	next = &p.a.dev->sched.next_timer;
+	urxe_pending_idle_timers(p.a.dev);
+	CU_ASSERT_EQUAL(atomic_load(next), URXE_NEVER);
+	pair_post(&p.a, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
+	CU_ASSERT_NOT_EQUAL(atomic_load(next), URXE_NEVER);
+	/* It waits for an ACK. */
+	urxe_pending_idle_timers(p.a.dev);
+	CU_ASSERT_NOT_EQUAL(atomic_load(next), URXE_NEVER);
+	CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	CU_ASSERT_NOT_EQUAL(atomic_load(next), URXE_NEVER);
+	urxe_pending_idle_timers(p.a.dev);
+	CU_ASSERT_EQUAL(atomic_load(next), URXE_NEVER);
+	/* The next one has its timer again. */
+	pair_post(&p.a, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.b, 0, IBV_SEND_SIGNALED);
+	CU_ASSERT_NOT_EQUAL(atomic_load(next), URXE_NEVER);
+	CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes), T(test_gsi_service),
+	       T(test_idle_timers))
