@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "netio/clock.h"
 #include "netio/ctl.h"
 #include "urxe/lock.h"
 #include "urxe/thread.h"
@@ -70,8 +71,7 @@ static void *run(void *unused)
 			if (next == UINT64_MAX) {
 				urxe_mutex_wait(&ctl.lock, &ctl.work);
 			} else {
-				struct timespec ts = {.tv_sec = (time_t)(next / 1000000000u),
-						      .tv_nsec = (long)(next % 1000000000u)};
+				struct timespec ts = urxe_clock_span(next);
 
 				urxe_mutex_timedwait(&ctl.lock, &ctl.work, &ts);
 			}

@@ -2,6 +2,7 @@
 /*
  * Rings and bells of a local fabric (fabric_ring.h).
  */
+#include "netio/clock.h"
 #include "netio/fabric_ring.h"
 
 #include <errno.h>
@@ -326,8 +327,7 @@ uint32_t urxe_bell_doze(struct urxe_fabric_bell *bell)
 
 void urxe_bell_sleep(struct urxe_fabric_bell *bell, uint32_t futex, uint64_t ns)
 {
-	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000u),
-			      .tv_nsec = (long)(ns % 1000000000u)};
+	struct timespec ts = urxe_clock_span(ns);
 
 	syscall(SYS_futex, &bell->futex, FUTEX_WAIT, futex, ns == UINT64_MAX ? NULL : &ts, NULL, 0);
 }

@@ -15,6 +15,7 @@
 
 #include <rte_ethdev.h>
 
+#include "netio/clock.h"
 #include "netio/ethdev.h"
 
 #define ARM_MIN_NS 1500000u /* shorter waits just sleep: callers drive */
@@ -80,8 +81,7 @@ void ethdev_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
 	struct ethdev *e = link;
 	struct epoll_event ev[ETHDEV_MAX_LANES];
 	struct pollfd fds[3] = {{.fd = wake_fd, .events = POLLIN}};
-	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000u),
-			      .tv_nsec = (long)(ns % 1000000000u)};
+	struct timespec ts = urxe_clock_span(ns);
 	enum arm state = ARM_NONE;
 	nfds_t n = 1;
 	uint64_t v;

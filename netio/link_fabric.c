@@ -435,7 +435,7 @@ static void fabric_wake(void *link)
 static void fabric_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
 {
 	struct fabric_link *l = link;
-	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
+	struct timespec ts = urxe_clock_span(ns);
 	bool arm = *interrupt; /* a caller that drives would fetch what wakes us */
 	uint32_t futex;
 

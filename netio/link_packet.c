@@ -211,8 +211,7 @@ static void clear_error(int fd)
 /* Sleeps until one of @fds is readable. @lanes of these are our sockets, and the last ones. */
 static int packet_sleep(struct pollfd *fds, nfds_t n, unsigned lanes, uint64_t ns)
 {
-	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000u),
-			      .tv_nsec = (long)(ns % 1000000000u)};
+	struct timespec ts = urxe_clock_span(ns);
 	int ready = ppoll(fds, n, ns == URXE_NEVER ? NULL : &ts, NULL);
 
 	for (nfds_t i = n - lanes; ready > 0 && i < n; i++) {

@@ -363,7 +363,7 @@ static bool link_up(void *link)
 static bool link_sleep(struct udp_link *u, uint64_t ns, int wake_fd, bool frames)
 {
 	struct pollfd fds[3] = {{.fd = wake_fd, .events = POLLIN}};
-	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
+	struct timespec ts = urxe_clock_span(ns);
 	struct udp_sock *sock[3];
 	nfds_t n = 1;
 

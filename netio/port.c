@@ -3,6 +3,7 @@
  * Ports: a link with its addresses (addr.c). Read here first: how the link is brought up and slept
  * on.
  */
+#include "netio/clock.h"
 #include "netio/stack.h"
 
 #include <fcntl.h>
@@ -78,7 +79,7 @@ static void wake_consume(struct urxe_port *port)
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
 {
 	struct pollfd pfd = {.fd = port->wake_fd, .events = POLLIN};
-	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
+	struct timespec ts = urxe_clock_span(ns);
 	/* Pairs with start_locked(), as all acquires of it. */
 	bool started = atomic_load_explicit(&port->started, memory_order_acquire), none = false;
 	bool *wanted = interrupt ? interrupt : &none, prompt = *wanted;
@@ -107,7 +108,7 @@ bool urxe_port_naps(const struct urxe_port *port)
 
 void urxe_port_nap(struct urxe_port *port, uint64_t ns)
 {
-	struct timespec ts = {(time_t)(ns / URXE_SEC), (long)(ns % URXE_SEC)};
+	struct timespec ts = urxe_clock_span(ns);
 
 	if (frames_wait(port))
 		return;
