@@ -175,6 +175,16 @@ static int load_driver(const struct work *w, const char *driver)
 	return 0;
 }
 
+/* Does a port on this card, with that driver, want them? @driver NULL: the one that it has. */
+static bool wants_hugepages(const struct urxe_pci *p, const char *driver)
+{
+	if (!driver && p->kind != URXE_PCI_VFIO && p->kind != URXE_PCI_UIO)
+		return false;
+	/* Without an IOMMU a card has physical addresses, which are known of hugepages alone. */
+	return !strcmp(driver ? driver : p->driver, UIO) || urxe_pci_is_virtio(p) || !p->group[0] ||
+	       p->noiommu;
+}
+
 static int reserve_hugepages(const struct work *w, bool needed)
 {
 	unsigned long have = urxe_pci_hugepages(w->h->roots), got;
@@ -340,8 +350,7 @@ static int bind_all(const struct work *w, unsigned n, struct urxe_pci *cards, co
 	int ret = 0;
 
 	for (unsigned i = 0; i < n && !ret; i++) {
-		needs_hugepages |=
-			drivers[i] && (!strcmp(drivers[i], UIO) || urxe_pci_is_virtio(&cards[i]));
+		needs_hugepages |= wants_hugepages(&cards[i], drivers[i]);
 		if (drivers[i])
 			ret = load_driver(w, drivers[i]);
 	}

@@ -486,6 +486,11 @@ static void hugepages(void)
 	CU_ASSERT_EQUAL(bind(&(struct nic_request){.addrs = (char *[]){A, NULL}, .hugepages = 99}),
 			0);
 	CU_ASSERT_EQUAL(urxe_pci_hugepages(&m.roots), 99);
+	/* A card that is bound already wants them, too. */
+	machine_file(&m, "proc/sys/vm/nr_hugepages", "0\n");
+	CU_ASSERT_EQUAL(bind_a(), 0);
+	told("is bound to uio_pci_generic already");
+	CU_ASSERT_EQUAL(urxe_pci_hugepages(&m.roots), 64);
 	machine_remove(&m);
 }
 
