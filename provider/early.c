@@ -111,6 +111,16 @@ uint32_t urxe_early_missing(const struct urxe_qp *qp)
 	return n;
 }
 
+uint32_t urxe_early_first(const struct urxe_qp *qp, uint32_t psn, uint32_t last)
+{
+	const struct urxe_requester *r = &qp->req;
+
+	while (r->nearly && urxe_psn_diff(psn, last) <= 0 &&
+	       urxe_psn_diff(psn, r->una) < (int32_t)EARLY_PSNS && is_noted(r->early, psn))
+		psn = urxe_psn_add(psn, 1);
+	return psn;
+}
+
 void urxe_early_forget(struct urxe_qp *qp)
 {
 	struct urxe_requester *r = &qp->req;

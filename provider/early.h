@@ -21,6 +21,10 @@ void urxe_early_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint
 bool urxe_early_take(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_early_missing - how many PSNs from the oldest on are to be asked for: of one request. */
 uint32_t urxe_early_missing(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+/** urxe_early_first - the first from @psn to @last, behind the oldest, whose response has not come;
+ * one more than @last: all have. */
+uint32_t urxe_early_first(const struct urxe_qp *qp, uint32_t psn, uint32_t last)
+	URXE_REQUIRES(qp->lock);
 /** urxe_early_forget - nothing is noted any more. */
 void urxe_early_forget(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 

@@ -65,13 +65,38 @@ static uint32_t span(const struct urxe_qp *qp, uint32_t psn, uint32_t n) URXE_RE
 	return sum;
 }
 
-/* The newest, if it is not among the @n packets from @psn on. */
-static void newest(struct urxe_requester *r, uint32_t psn, uint32_t n)
+/*
+ * The request that PSN @last is of. Of a READ its first packet that has not come, for what is
+ * before that could not be had any more (quirks.md: read-from): one that begins there was perhaps
+ * not executed, and is wanted in whole.
+ */
+static void last_request(struct urxe_qp *qp, uint32_t last) URXE_REQUIRES(qp->lock)
 {
+	struct urxe_requester *r = &qp->req;
+	uint32_t first = urxe_requester_first(qp, last), psn;
+
+	if (first == last) {
+		again(r, last, 1, true);
+		return;
+	}
+	/* What is missing of it is asked for as the oldest. */
+	if (urxe_psn_diff(r->una, first) >= 0)
+		return;
+	psn = urxe_early_first(qp, first, last);
+	if (psn == first)
+		again(r, first, urxe_requester_span(qp, first), false);
+	else if (urxe_psn_diff(psn, last) <= 0)
+		again(r, psn, 1, true);
+}
+
+/* The newest, if it is not among the @n packets from @psn on. */
+static void newest(struct urxe_qp *qp, uint32_t psn, uint32_t n) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_requester *r = &qp->req;
 	uint32_t last = urxe_psn_add(r->max_psn, URXE_PSN_MASK);
 
 	if (((last - psn) & URXE_PSN_MASK) >= n)
-		again(r, last, 1, true); /* no READ begins there that was not executed */
+		last_request(qp, last);
 	/* If that is lost, another one asks. */
 	r->ack_psn = urxe_psn_add(r->psn, URXE_PSN_MASK + 1 - URXE_ACK_EVERY);
 }
@@ -137,7 +162,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	g->when = now;
 	urxe_trace_resend(qp, psn, g->count);
 	again(r, psn, g->count, false);
-	newest(r, psn, g->count);
+	newest(qp, psn, g->count);
 }
 
 void urxe_recover_also(struct urxe_qp *qp, uint32_t psn)
@@ -147,7 +172,7 @@ void urxe_recover_also(struct urxe_qp *qp, uint32_t psn)
 	if (r->psn != r->max_psn || !r->again.left)
 		return;
 	again(r, psn, 1, false);
-	newest(r, psn, 1);
+	newest(qp, psn, 1);
 }
 
 void urxe_recover_hole(struct urxe_qp *qp, uint64_t now)
@@ -184,7 +209,7 @@ bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now)
 		r->rtt_since = 0;
 	urxe_recover_stop(r);
 	again(r, r->una, n, r->nearly);
-	newest(r, r->una, n);
+	newest(qp, r->una, n);
 	return true;
 }
 

@@ -548,6 +548,15 @@ uint32_t urxe_requester_span(const struct urxe_qp *qp, uint32_t psn)
 	return rq.npsn;
 }
 
+uint32_t urxe_requester_first(const struct urxe_qp *qp, uint32_t psn)
+{
+	const struct urxe_swqe *wqe = urxe_requester_find(qp, psn);
+
+	if (!wqe || wqe->opcode != IBV_WR_RDMA_READ)
+		return psn;
+	return urxe_psn_add(psn, URXE_PSN_MASK + 1 - ((psn - wqe->psn) & URXE_PSN_MASK) % RD_CHUNK);
+}
+
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn)
 {
 	uint32_t i;

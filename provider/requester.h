@@ -16,6 +16,9 @@ struct urxe_swqe *urxe_requester_find(const struct urxe_qp *qp, uint32_t psn)
 	URXE_REQUIRES(qp->lock);
 /** urxe_requester_span - how many PSNs the request at PSN @psn takes, from there on. */
 uint32_t urxe_requester_span(const struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
+/** urxe_requester_first - the PSN of the request that PSN @psn is of: of a READ each of its
+ * response packets has one. */
+uint32_t urxe_requester_first(const struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
 /** urxe_requester_go_back - begin again at a PSN that was sent before. */
 void urxe_requester_go_back(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
 /** urxe_requester_complete - complete the oldest WQE. */

@@ -82,7 +82,8 @@ static void rig_open(struct rig *r, const struct pair_params *params)
 	struct pair_params pp = *params;
 
 	memset(r, 0, sizeof(*r));
-	pp.seed = 5;
+	if (!pp.seed)
+		pp.seed = 5;
 	pp.link.latency = LATENCY;
 	if (!pp.timeout)
 		pp.timeout = TIMEOUT;
@@ -490,6 +491,59 @@ static void test_talking_crowd(void)
 	crowd_close(&c);
 }
 
+/* ---- a peer that answers no part of a READ before one that it was asked for again ---- */
+
+#define READS	  16
+#define READ_PSNS 8
+
+static struct {
+	uint32_t first;	      /* PSN of the first READ */
+	uint32_t from[READS]; /* parts of each that begin before are not answered any more */
+	unsigned refused;
+} reads;
+
+/* quirks.md: read-from */
+static bool answers_from(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len)
+{
+	struct rig *r = arg;
+	struct urxe_frame f = {.data = (uint8_t *)(uintptr_t)data, .len = len};
+	uint32_t at = urxe_frame_roce(&f), psn, i;
+
+	if (!at || from != r->p.a.end || data[at] != (URXE_SVC_RC | URXE_OP_READ_REQUEST))
+		return true;
+	psn = (urxe_bth_psn(data + at) - reads.first) & URXE_PSN_MASK;
+	i = psn / READ_PSNS;
+	if (i >= READS || psn < reads.from[i]) {
+		reads.refused += i < READS;
+		return i >= READS;
+	}
+	reads.from[i] = psn;
+	return true;
+}
+
+static void test_reads_again(void)
+{
+	struct urxe_sim_params lossy = {.latency = LATENCY, .loss = 0.1};
+	struct rig r;
+
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct pair_params pp = {.rd_atomic = 8, .seed = seed};
+
+		rig_open(&r, &pp);
+		warm_up(&r);
+		memset(&reads, 0, sizeof(reads));
+		reads.first = r.psn;
+		urxe_sim_filter(r.p.sim, answers_from, &r);
+		urxe_sim_end_params(r.p.b.end, &lossy);
+		for (unsigned i = 0; i < READS; i++)
+			CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_READ, i, READ_PSNS * 1024), 0);
+		for (unsigned i = 0; i < READS; i++)
+			CU_ASSERT(done(&r, i, IBV_WC_SUCCESS));
+		CU_ASSERT_EQUAL(reads.refused, 0);
+		rig_close(&r);
+	}
+}
+
 URXE_TEST_MAIN("rc_silence", T(test_lost), T(test_rnr), T(test_dead_peer), T(test_late_answer),
 	       T(test_late_answers), T(test_away), T(test_far), T(test_window), T(test_lossy_crowd),
-	       T(test_silent_crowd), T(test_talking_crowd))
+	       T(test_silent_crowd), T(test_talking_crowd), T(test_reads_again))
