@@ -5,6 +5,8 @@
  *
  *	bare -s				serve until killed, or until a client says -e
  *	bare -c PEER lat SIZE ROUNDS	half of a round trip, median: us
+ *	bare -c PEER acked SIZE ROUNDS	the same, each packet with one behind it, as a message with
+ *					the ACK of the one before: it is over when both have come
  *	bare -c PEER rate SIZE COUNT	packets one way: M/s
  *	bare -c PEER bw SIZE COUNT	the same: Gb/s of payload
  *	bare -c PEER end		end the server
@@ -41,7 +43,9 @@ enum {
 	DATA,
 	ACK,
 	BEGIN,
-	END
+	END,
+	ACKED_PING, /* answered when what is behind it has come */
+	BEHIND,
 };
 
 static struct urxe_port *port;
@@ -52,6 +56,7 @@ static uint32_t high; /* bits of the peer's QPNs, where these say which process 
 static uint8_t *cold;
 static size_t cold_at;
 static uint64_t received; /* DATA since BEGIN */
+static uint32_t pinged;	  /* bytes of the last ACKED_PING */
 
 static void need(int err, const char *what)
 {
@@ -119,7 +124,7 @@ static void idle(unsigned *spins)
 	urxe_lane_lock(lane);
 }
 
-static void send_now(unsigned kind, uint64_t value, uint32_t len)
+static void send_held(unsigned kind, uint64_t value, uint32_t len)
 {
 	unsigned spins = 0;
 	struct urxe_packet p[BURST];
@@ -129,7 +134,18 @@ static void send_now(unsigned kind, uint64_t value, uint32_t len)
 		urxe_lane_release(lane, p, urxe_lane_rx(lane, p, BURST));
 		idle(&spins);
 	}
+}
+
+static void send_now(unsigned kind, uint64_t value, uint32_t len)
+{
+	send_held(kind, value, len);
 	urxe_lane_flush(lane);
+}
+
+static void send_acked(unsigned kind, uint64_t value, uint32_t len)
+{
+	send_held(kind, value, len);
+	send_now(BEHIND, value, MIN_PAYLOAD);
 }
 
 static unsigned kind_of(const struct urxe_packet *p)
@@ -203,6 +219,12 @@ static bool serve_one(const struct urxe_packet *p)
 	switch (kind_of(p)) {
 	case PING:
 		send_now(PONG, value_of(p), p->len - HEAD);
+		break;
+	case ACKED_PING:
+		pinged = p->len - HEAD;
+		break;
+	case BEHIND:
+		send_acked(PONG, value_of(p), pinged);
 		break;
 	case BEGIN:
 		received = 0;
@@ -280,15 +302,18 @@ static void ask(unsigned kind)
 	need(ETIMEDOUT, "peer");
 }
 
-static int lat(uint32_t size, uint64_t rounds)
+static int lat(uint32_t size, uint64_t rounds, bool acked)
 {
 	uint64_t *t = calloc(rounds, sizeof(*t)), start, v, lost = 0;
 
 	need(t ? 0 : ENOMEM, "memory");
 	for (uint64_t i = 0; i < rounds;) {
 		start = now();
-		send_now(PING, i, size);
-		if (await(PONG, &v, 200000000) && v == i)
+		if (acked)
+			send_acked(ACKED_PING, i, size);
+		else
+			send_now(PING, i, size);
+		if (await(acked ? BEHIND : PONG, &v, 200000000) && v == i)
 			t[i++] = now() - start;
 		else if (++lost > 100)
 			need(ETIMEDOUT, "ping");
@@ -381,8 +406,8 @@ static int client(const char *what, uint32_t size, uint64_t count)
 		return 0;
 	}
 	ask(BEGIN); /* resolves the neighbour, and waits for the peer */
-	if (!strcmp(what, "lat"))
-		return lat(size, count);
+	if (!strcmp(what, "lat") || !strcmp(what, "acked"))
+		return lat(size, count, !strcmp(what, "acked"));
 	if (!strcmp(what, "rate"))
 		printf("%.3f\n", blast(size, count) * 1e3);
 	else
@@ -393,8 +418,19 @@ static int client(const char *what, uint32_t size, uint64_t count)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: bare -s | bare -c PEER lat|rate|bw SIZE COUNT | bare -c PEER end\n");
+		"usage: bare -s | bare -c PEER lat|acked|rate|bw SIZE COUNT | bare -c PEER end\n");
 	return 2;
+}
+
+static bool known(const char *what)
+{
+	static const char *const all[] = {"lat", "acked", "rate", "bw"};
+
+	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (!strcmp(what, all[i]))
+			return true;
+	}
+	return false;
 }
 
 int main(int argc, char **argv)
@@ -407,9 +443,7 @@ int main(int argc, char **argv)
 	FILE *f;
 	int ret;
 
-	if (!server && !(argc == 4 && !strcmp(argv[3], "end")) &&
-	    !(argc == 6 &&
-	      (!strcmp(argv[3], "lat") || !strcmp(argv[3], "rate") || !strcmp(argv[3], "bw"))))
+	if (!server && !(argc == 4 && !strcmp(argv[3], "end")) && !(argc == 6 && known(argv[3])))
 		return usage();
 	if (size < 1 || size > 4096 || !count)
 		return usage();

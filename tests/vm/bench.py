@@ -13,6 +13,9 @@ import lab as L
 from vm import Failed, image, overlay
 
 
+BARE = '/urxe/tests/bench/bare'
+
+
 def perftest(program, args, column):
     """Measure: a column (from 0) of the last row of perftest's table at the client"""
     command = '%s -F -d {d} -x {g} %s' % (program, args)
@@ -62,14 +65,35 @@ def pings(server, client):
     return 1000 / ((at[2] - at[1]) - (at[1] - at[0]))
 
 
-# title, unit, measure(server end, client end), whether more is better
+def bare(args, factor=1):
+    """What its link alone carries: tests/bench/bare.c"""
+    def measure(server, client):
+        out = together(server, client, BARE + ' -s', '%s -c {t} %s' % (BARE, args % {'mtu': client.mtu}), 'cm', True)
+        found = re.search(r'(?m)^[\d.]+$', out)
+        if not found:
+            raise Failed('bare: no figure\n' + out[-300:])
+        return float(found.group(0)) * factor
+    return measure
+
+
+class BareEnd(L.GuestEnd):
+    """The port alone, without verbs: it has its peer's address on that port."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.tcp = self.address
+
+
+# title, unit, measure(server end, client end), whether more is better, what a bare link does of it
 ROWS = [
-    ('ib_send_lat, 16 B', 'us', perftest('ib_send_lat', '-s 16 -n 1000', 4), False),
-    ('ib_write_bw, 64 KiB', 'MB/s', perftest('ib_write_bw', '-s 65536 -n 300', 3), True),
-    ('ib_read_bw, 64 KiB', 'MB/s', perftest('ib_read_bw', '-s 65536 -n 300', 3), True),
-    ('ib_send_bw, 64 B', 'M/s', perftest('ib_send_bw', '-s 64 -n 5000', 4), True),
-    ('cmtime, connect', '/s', connections, True),
-    ('rping', '/s', pings, True),
+    ('ib_send_lat, 16 B', 'us', perftest('ib_send_lat', '-s 16 -n 1000', 4), False, bare('acked 16 1000')),
+    # perftest's MB are MiB, and it has Gb/s.
+    ('ib_write_bw, 64 KiB', 'MB/s', perftest('ib_write_bw', '-s 65536 -n 300', 3), True,
+     bare('bw %(mtu)d 5000', 1e9 / 8 / 2**20)),
+    ('ib_read_bw, 64 KiB', 'MB/s', perftest('ib_read_bw', '-s 65536 -n 300', 3), True, None),
+    ('ib_send_bw, 64 B', 'M/s', perftest('ib_send_bw', '-s 64 -n 5000', 4), True, bare('rate 64 10000')),
+    ('cmtime, connect', '/s', connections, True, None),
+    ('rping', '/s', pings, True, None),
 ]
 
 
@@ -80,11 +104,15 @@ def measure(runs, ways, mtu):
         for end in ends:
             end.mtu = mtu
     for number in range(runs):
-        for title, _, function, _ in ROWS:
+        for title, _, function, _, link in ROWS:
             for way, server, client in ways:
+                work = link if isinstance(server, BareEnd) else function
+                if not work:
+                    continue
+                got = samples.setdefault((title, way), [])
                 print('     run %d of %d: %s: %s' % (number + 1, runs, title, way), file=sys.stderr, flush=True)
                 try:
-                    samples.setdefault((title, way), []).append(function(server, client))
+                    got.append(work(server, client))
                 except Failed as e:
                     print('failed: %s, %s: %s' % (title, way, e), flush=True)
     return samples
@@ -95,12 +123,12 @@ def show(where, mtu, runs, ways):
     samples = measure(runs, ways, mtu)
     names = [w[0] for w in ways]
     print('\n%s; path MTU %d\n%-22s %s' % (where, mtu, '', ' '.join('%-24s' % n for n in names)))
-    for title, unit, _, more in ROWS:
+    for title, unit, _, more, _ in ROWS:
         cells, base = [], samples.get((title, names[0]))
         for name in names:
             got = samples.get((title, name))
             if not got:
-                cells.append('failed')
+                cells.append('-' if got is None else 'failed')
                 continue
             value = statistics.median(got)
             ratio = ''
@@ -108,6 +136,11 @@ def show(where, mtu, runs, ways):
                 ratio = ' x %.2f' % (value / statistics.median(base) if more else statistics.median(base) / value)
             cells.append('%.5g %s%s' % (value, unit, ratio))
         print('%-22s %s' % (title, ' '.join('%-24s' % c for c in cells)))
+
+
+def packet_ways(*ends):
+    """af_packet, and what it could be at best: two packets each way of a message that is acknowledged"""
+    return (('urxe, af_packet', *(L.GuestEnd(*e) for e in ends)), ('its bare link', *(BareEnd(*e) for e in ends)))
 
 
 def one_guest(lab, runs, mtu):
@@ -125,8 +158,8 @@ def one_guest(lab, runs, mtu):
         rxe = L.RxeEnd(g, 1)
         local = L.GuestEnd(g, 1, None, '10.9.0.1')
         ways = [('Soft-RoCE', rxe, rxe), ('urxe, fabric', local, local),
-                ('urxe, af_packet', *(L.GuestEnd(g, 1, 'net_af_packet0,iface=' + i, '10.9.2.%d' % n)
-                                      for n, i in ((1, 'va'), (2, 'vb')))),
+                *packet_ways(*((g, 1, 'net_af_packet0,iface=' + i, '10.9.2.%d' % n)
+                               for n, i in ((1, 'va'), (2, 'vb')))),
                 ('urxe, udp', *(L.SocketEnd(g, n, i, '10.9.3.%d' % n) for n, i in ((1, 'vc'), (2, 'vd')))),
                 ('urxe, virtio-net', *(L.GuestEnd(g, 1, c.pci, '10.9.1.%d' % n)
                                        for n, c in enumerate(cards, 1)))]
@@ -154,8 +187,7 @@ def two_guests(lab, runs, mtu):
             L.bind(g, card)
         ports = ['net_af_packet0,iface=' + kernel_interface(g, c) for g, c in zip(guests, kept)]
         ways = [('Soft-RoCE', *(L.RxeEnd(g, n) for n, g in enumerate(guests, 1))),
-                ('urxe, af_packet', *(L.GuestEnd(g, n, ports[n - 1], '10.9.2.%d' % n)
-                                      for n, g in enumerate(guests, 1))),
+                *packet_ways(*((g, n, ports[n - 1], '10.9.2.%d' % n) for n, g in enumerate(guests, 1))),
                 ('urxe, udp', *(L.SocketEnd(g, n, kernel_interface(g, c), '10.9.3.%d' % n)
                                 for n, (g, c) in enumerate(zip(guests, plain), 1))),
                 ('urxe, virtio-net', *(L.GuestEnd(g, n, bound[n - 1].pci, '10.9.1.%d' % n)
@@ -180,6 +212,8 @@ def main():
         img = image.load(*args.dpdk)
         lab = L.Lab(args.folder, args.build, img, image.load(*args.rdma))
         lab.overlay = overlay.urxe(args.build, img)
+        lab.overlay += [p for p in overlay.program(os.path.join(args.build, 'tests/bench/bare'), BARE, img)
+                        if p not in lab.overlay]
         print('medians of %d runs, load of the host %.1f; x: of Soft-RoCE, more is better' % (
             args.runs, os.getloadavg()[0]))
         if args.only != 'two':
