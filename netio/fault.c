@@ -81,14 +81,24 @@ static void count(struct urxe_lane *lane, struct urxe_fault_dir *d, enum urxe_fa
 	urxe_trace_fault(c, bth);
 }
 
+/*
+ * Whoever sleeps until the next timer does not know of this one, if it is the first. Who was woken
+ * for the one before looks again when the time of that is over, also when its frame has gone: to
+ * wake it each time would disturb those who are tested.
+ */
 static void hold(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct urxe_frame *f)
 {
+	uint64_t now = urxe_port_now(lane->port);
+	bool known = now < d->deadline;
+
 	d->held = *f;
 	d->holding = true;
 	d->countdown = 1 + (unsigned)(urxe_random_step(&d->prng) >> 32) % HOLD_MAX_FRAMES;
-	d->deadline = urxe_port_now(lane->port) + HOLD_MAX_TIME;
-	/* Whoever sleeps till the next timer does not know of this one, if it is the first. */
-	if (d->deadline < atomic_load_explicit(&lane->tick, memory_order_relaxed))
+	d->deadline = now + HOLD_MAX_TIME;
+	if (d->deadline >= atomic_load_explicit(&lane->tick, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&lane->tick, d->deadline, memory_order_relaxed);
+	if (!known)
 		urxe_port_wake(lane->port);
 }
 

@@ -268,9 +268,10 @@ static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(l
 	if (atomic_load_explicit(&lane->pend_count, memory_order_relaxed) < RX_PENDING &&
 	    urxe_fault_due(&x->rx, now, &f))
 		pend_add(lane, &f);
-	if (x->tx.holding)
+	/* Of a frame that has gone, too: another one may be held by then (hold()). */
+	if (x->tx.holding || now < x->tx.deadline)
 		next = x->tx.deadline;
-	if (x->rx.holding && x->rx.deadline < next)
+	if ((x->rx.holding || now < x->rx.deadline) && x->rx.deadline < next)
 		next = x->rx.deadline;
 	return next;
 }
@@ -293,13 +294,16 @@ uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
 {
 	const struct urxe_neigh_table *t = &lane->port->neigh;
 	uint64_t next = atomic_load_explicit(&t->next_due, memory_order_relaxed);
+	uint64_t own = URXE_NEVER;
 
+	if (lane->faults.on)
+		own = atomic_load_explicit(&lane->tick, memory_order_relaxed);
 	/* What there was to be sent has been sent, and nothing is due. */
 	if (now >= next || !atomic_load_explicit(&t->was_up, memory_order_relaxed) ||
-	    lane->tx_count || lane->placed || lane->faults.on)
+	    lane->tx_count || lane->placed || now >= own)
 		return tick(lane, now);
-	atomic_store_explicit(&lane->tick, URXE_NEVER, memory_order_relaxed);
-	return next;
+	atomic_store_explicit(&lane->tick, own, memory_order_relaxed);
+	return own < next ? own : next;
 }
 
 uint64_t urxe_port_next_tick(struct urxe_port *port)

@@ -217,6 +217,52 @@ static void looped(void)
 	urxe_sim_destroy(sim);
 }
 
+/* @count frames to ourselves, 10 us apart; how many of them have woken who sleeps. */
+static unsigned wakes(struct node *n, struct urxe_path *path, unsigned count)
+{
+	uint8_t bth[64] = {0};
+	struct urxe_packet p[RX_BURST];
+	unsigned woken = 0;
+
+	urxe_lane_lock(n->lane);
+	for (unsigned i = 0; i < count; i++) {
+		CU_ASSERT_EQUAL(send_bytes(n->lane, path, bth, sizeof(bth)), 0);
+		woken += atomic_exchange(&n->port->woken, false);
+		urxe_sim_advance(sim, urxe_sim_now(sim) + 10000);
+		urxe_lane_release(n->lane, p, urxe_lane_rx(n->lane, p, RX_BURST));
+		urxe_lane_tick(n->lane, urxe_sim_now(sim));
+	}
+	urxe_lane_unlock(n->lane);
+	return woken;
+}
+
+/* Who sleeps is woken for the first frame that is held, and knows of the next ones. */
+static void one_wake(void)
+{
+	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_path *path;
+	struct node n;
+
+	cfg.fault[URXE_FAULT_REORDER][URXE_FAULT_TX] = (struct urxe_fault_rate){true, 1};
+	cfg.seed = 3;
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	node_start(&n, sim, NULL, &cfg);
+	path = path_to(n.port, "10.9.0.1", 0xc000);
+	wakes(&n, path, 1);
+	for (unsigned i = 0; i < 5; i++) {
+		CU_ASSERT_EQUAL(wakes(&n, path, 50), 0);
+		CU_ASSERT(urxe_port_next_tick(n.port) <= urxe_sim_now(sim) + URXE_MSEC);
+	}
+	CU_ASSERT(counter(n.port, "fault_tx_reorder") > 50);
+	urxe_sim_advance(sim, urxe_sim_now(sim) + 2 * URXE_MSEC);
+	node_tick(&n);
+	CU_ASSERT(urxe_port_next_tick(n.port) > urxe_sim_now(sim) + URXE_MSEC);
+	CU_ASSERT_EQUAL(wakes(&n, path, 50), 1);
+	urxe_path_destroy(path);
+	urxe_port_destroy(n.port);
+	urxe_sim_destroy(sim);
+}
+
 /* Two ports that know nothing of each other, on a wire that loses a third of everything,
  * ARP and ND too: resolution gets through, and every packet that arrives is a good one. */
 static void resolve_one(const char *to, uint64_t seed)
@@ -379,4 +425,4 @@ static void threads(void)
 }
 
 URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(one_direction), T(same_seed_same_run),
-	       T(looped), T(resolve_under_loss), T(threads))
+	       T(looped), T(one_wake), T(resolve_under_loss), T(threads))
