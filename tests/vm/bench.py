@@ -138,9 +138,10 @@ def show(where, mtu, runs, ways):
         print('%-22s %s' % (title, ' '.join('%-24s' % c for c in cells)))
 
 
-def packet_ways(*ends):
-    """af_packet, and what it could be at best: two packets each way of a message that is acknowledged"""
-    return (('urxe, af_packet', *(L.GuestEnd(*e) for e in ends)), ('its bare link', *(BareEnd(*e) for e in ends)))
+def with_link(name, *ends):
+    """urxe on two ports, and what these could carry at best: of a message that is acknowledged two packets each
+    way"""
+    return (('urxe, ' + name, *(L.GuestEnd(*e) for e in ends)), (name + ', bare', *(BareEnd(*e) for e in ends)))
 
 
 def one_guest(lab, runs, mtu):
@@ -158,11 +159,11 @@ def one_guest(lab, runs, mtu):
         rxe = L.RxeEnd(g, 1)
         local = L.GuestEnd(g, 1, None, '10.9.0.1')
         ways = [('Soft-RoCE', rxe, rxe), ('urxe, fabric', local, local),
-                *packet_ways(*((g, 1, 'net_af_packet0,iface=' + i, '10.9.2.%d' % n)
-                               for n, i in ((1, 'va'), (2, 'vb')))),
+                *with_link('af_packet', *((g, 1, 'net_af_packet0,iface=' + i, '10.9.2.%d' % n)
+                                          for n, i in ((1, 'va'), (2, 'vb')))),
                 ('urxe, udp', *(L.SocketEnd(g, n, i, '10.9.3.%d' % n) for n, i in ((1, 'vc'), (2, 'vd')))),
-                ('urxe, virtio-net', *(L.GuestEnd(g, 1, c.pci, '10.9.1.%d' % n)
-                                       for n, c in enumerate(cards, 1)))]
+                *with_link('virtio-net', *((g, 1, c.pci, '10.9.1.%d' % n)
+                                           for n, c in enumerate(cards, 1)))]
         show('one guest of 2 CPUs; Soft-RoCE and the fabric in memory, urxe on veth pairs and two cards',
              mtu, runs, ways)
 
@@ -187,11 +188,12 @@ def two_guests(lab, runs, mtu):
             L.bind(g, card)
         ports = ['net_af_packet0,iface=' + kernel_interface(g, c) for g, c in zip(guests, kept)]
         ways = [('Soft-RoCE', *(L.RxeEnd(g, n) for n, g in enumerate(guests, 1))),
-                *packet_ways(*((g, n, ports[n - 1], '10.9.2.%d' % n) for n, g in enumerate(guests, 1))),
+                *with_link('af_packet', *((g, n, ports[n - 1], '10.9.2.%d' % n)
+                                          for n, g in enumerate(guests, 1))),
                 ('urxe, udp', *(L.SocketEnd(g, n, kernel_interface(g, c), '10.9.3.%d' % n)
                                 for n, (g, c) in enumerate(zip(guests, plain), 1))),
-                ('urxe, virtio-net', *(L.GuestEnd(g, n, bound[n - 1].pci, '10.9.1.%d' % n)
-                                       for n, g in enumerate(guests, 1)))]
+                *with_link('virtio-net', *((g, n, bound[n - 1].pci, '10.9.1.%d' % n)
+                                           for n, g in enumerate(guests, 1)))]
         show('two guests of 1 CPU, a bridge between them', mtu, runs, ways)
 
 
