@@ -294,16 +294,13 @@ uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
 {
 	const struct urxe_neigh_table *t = &lane->port->neigh;
 	uint64_t next = atomic_load_explicit(&t->next_due, memory_order_relaxed);
-	uint64_t own = URXE_NEVER;
 
-	if (lane->faults.on)
-		own = atomic_load_explicit(&lane->tick, memory_order_relaxed);
 	/* What there was to be sent has been sent, and nothing is due. */
 	if (now >= next || !atomic_load_explicit(&t->was_up, memory_order_relaxed) ||
-	    lane->tx_count || lane->placed || now >= own)
+	    lane->tx_count || lane->placed || lane->faults.on)
 		return tick(lane, now);
-	atomic_store_explicit(&lane->tick, own, memory_order_relaxed);
-	return own < next ? own : next;
+	atomic_store_explicit(&lane->tick, URXE_NEVER, memory_order_relaxed);
+	return next;
 }
 
 uint64_t urxe_port_next_tick(struct urxe_port *port)
