@@ -274,6 +274,25 @@ static void turns_of(struct pair *p, struct side *s)
 	}
 }
 
+/* A ping from a, which b takes in one turn; how many packets b has sent in that. */
+static uint64_t ping(struct pair *p, uint64_t id)
+{
+	uint64_t before = pair_stat(&p->b, URXE_STAT_TX_PACKETS);
+	struct ibv_wc wc;
+
+	pair_recv(&p->b, id, 0, 8);
+	CU_ASSERT_EQUAL(pair_post(&p->a, IBV_WR_SEND, id, 0, 8, NULL, 0, 0), 0);
+	urxe_sim_advance(p->sim, urxe_sim_now(p->sim) + 10000);
+	CU_ASSERT_EQUAL(ibv_poll_cq(p->b.cq, 1, &wc), 1);
+	return pair_stat(&p->b, URXE_STAT_TX_PACKETS) - before;
+}
+
+static void pong(struct pair *p, uint64_t id)
+{
+	pair_recv(&p->a, id, 64, 8);
+	CU_ASSERT_EQUAL(pair_post(&p->b, IBV_WR_SEND, id, 0, 8, NULL, 0, 0), 0);
+}
+
 /*
  * A message to an application that has nothing to say is acknowledged in the turn that received it:
  * the next one may be long in coming. To one that answers each message the ACK goes with the
@@ -297,33 +316,15 @@ static void test_ack_in_turn(void)
 		CU_ASSERT(ibv_poll_cq(p.a.cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	}
 	for (unsigned i = 0; i < 4; i++) {
-		pair_recv(&p.b, i, 0, 8);
-		pair_recv(&p.a, i, 64, 8);
-		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
-		urxe_sim_advance(p.sim, urxe_sim_now(p.sim) + 10000);
 		before = pair_stat(&p.b, URXE_STAT_TX_PACKETS);
-		CU_ASSERT_EQUAL(ibv_poll_cq(p.b.cq, 1, &wc), 1);
-		CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_TX_PACKETS) - before, !i);
-		CU_ASSERT_EQUAL(pair_post(&p.b, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
+		CU_ASSERT_EQUAL(ping(&p, i), !i);
+		pong(&p, i);
 		CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_TX_PACKETS) - before, 2);
 		turns_of(&p, &p.a);
 		turns_of(&p, &p.b);
 		CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 1);
 	}
 	pair_close(&p);
-}
-
-/* A ping from a, which b takes in one turn; how many packets b has sent in that. */
-static uint64_t ping(struct pair *p, uint64_t id)
-{
-	uint64_t before = pair_stat(&p->b, URXE_STAT_TX_PACKETS);
-	struct ibv_wc wc;
-
-	pair_recv(&p->b, id, 0, 8);
-	CU_ASSERT_EQUAL(pair_post(&p->a, IBV_WR_SEND, id, 0, 8, NULL, 0, 0), 0);
-	urxe_sim_advance(p->sim, urxe_sim_now(p->sim) + 10000);
-	CU_ASSERT_EQUAL(ibv_poll_cq(p->b.cq, 1, &wc), 1);
-	return pair_stat(&p->b, URXE_STAT_TX_PACKETS) - before;
 }
 
 /* b's next turn, @ns later; what it sends. */
@@ -335,12 +336,6 @@ static uint64_t turn_after(struct pair *p, uint64_t ns)
 	urxe_sim_advance(p->sim, urxe_sim_now(p->sim) + ns);
 	CU_ASSERT_EQUAL(ibv_poll_cq(p->b.cq, 1, &wc), 0);
 	return pair_stat(&p->b, URXE_STAT_TX_PACKETS) - before;
-}
-
-static void pong(struct pair *p, uint64_t id)
-{
-	pair_recv(&p->a, id, 64, 8);
-	CU_ASSERT_EQUAL(pair_post(&p->b, IBV_WR_SEND, id, 0, 8, NULL, 0, 0), 0);
 }
 
 /*
