@@ -2,7 +2,6 @@
 /*
  * Rings and bells of a local fabric (fabric_ring.h).
  */
-#include "netio/clock.h"
 #include "netio/fabric_ring.h"
 
 #include <errno.h>
@@ -15,6 +14,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "netio/clock.h"
 
 #define SEALS	   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define FRAME_MIN  14u /* an Ethernet header */

@@ -3,7 +3,6 @@
  * Ports: a link with its addresses (addr.c). Read here first: how the link is brought up and slept
  * on.
  */
-#include "netio/clock.h"
 #include "netio/stack.h"
 
 #include <fcntl.h>
@@ -15,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "netio/clock.h"
 #include "netio/fabric.h"
 #include "netio/identity.h"
 #include "urxe/log.h"
