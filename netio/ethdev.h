@@ -114,6 +114,6 @@ void ethdev_peer_hang_up(const struct ethdev *e);
 bool ethdev_peer_connected(const struct ethdev *e);
 
 /** ethdev_wait - as in netio/link.h. */
-void ethdev_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt);
+void ethdev_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how);
 
 #endif

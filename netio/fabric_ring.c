@@ -326,9 +326,8 @@ uint32_t urxe_bell_doze(struct urxe_fabric_bell *bell)
 	return futex;
 }
 
-void urxe_bell_sleep(struct urxe_fabric_bell *bell, uint32_t futex, uint64_t ns)
+void urxe_bell_sleep(struct urxe_fabric_bell *bell, uint32_t futex, uint64_t ns,
+		     struct urxe_sleep *how)
 {
-	struct timespec ts = urxe_clock_span(ns);
-
-	syscall(SYS_futex, &bell->futex, FUTEX_WAIT, futex, ns == UINT64_MAX ? NULL : &ts, NULL, 0);
+	urxe_sleep_futex(how, &bell->futex, futex, ns);
 }

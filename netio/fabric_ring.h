@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "netio/fabric.h"
+#include "netio/sleep.h"
 
 /* ThreadSanitizer knows no fences. */
 #ifdef __has_feature
@@ -247,7 +248,8 @@ static inline void urxe_bell_clear(struct urxe_fabric_bell *bell, unsigned slot)
  */
 uint32_t urxe_bell_doze(struct urxe_fabric_bell *bell);
 /** urxe_bell_sleep - until somebody wakes the owner, or @ns passed. */
-void urxe_bell_sleep(struct urxe_fabric_bell *bell, uint32_t futex, uint64_t ns);
+void urxe_bell_sleep(struct urxe_fabric_bell *bell, uint32_t futex, uint64_t ns,
+		     struct urxe_sleep *how);
 /** urxe_bell_up - the owner is awake. */
 static inline void urxe_bell_up(struct urxe_fabric_bell *bell)
 {

@@ -75,13 +75,13 @@ static void *bell(void *arg)
 	struct urxe_gate *g = arg;
 
 	for (;;) {
-		bool interrupt = true;
+		struct urxe_sleep how = {.interrupt = true};
 
 		while (sem_wait(&g->arm))
 			;
 		if (atomic_load(&g->stop))
 			return NULL;
-		INNER->wait(g->link, URXE_SEC, -1, &interrupt);
+		INNER->wait(g->link, URXE_SEC, -1, &how);
 		atomic_store(&g->armed, false);
 		urxe_port_wake(g->port);
 	}
@@ -92,7 +92,7 @@ static void doze(struct urxe_gate *g, uint64_t idle)
 {
 	uint64_t now = urxe_port_now(g->port), next = urxe_port_next_tick(g->port);
 	uint64_t ns = SLEEP_NS;
-	bool interrupt = true;
+	struct urxe_sleep how = {.interrupt = true};
 
 	if (next <= now)
 		return;
@@ -107,8 +107,8 @@ static void doze(struct urxe_gate *g, uint64_t idle)
 		ns = next - now;
 	if (!atomic_exchange(&g->armed, true))
 		sem_post(&g->arm);
-	urxe_port_wait(g->port, ns, &interrupt);
-	g->blind = !interrupt;
+	urxe_port_wait(g->port, ns, &how);
+	g->blind = !how.interrupt;
 }
 
 static void address(void *arg, bool add, const uint8_t gid[16], unsigned prefix_len)

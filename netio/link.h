@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "netio/sleep.h"
+
 struct urxe_fabric;
 struct urxe_port_config;
 
@@ -105,7 +107,7 @@ struct urxe_link_ops {
 	uint64_t (*dropped)(void *link);
 	/** wait: as urxe_port_wait(); wake_fd turns readable for urxe_port_wake(). NULL: no
 	 * interrupt. */
-	void (*wait)(void *link, uint64_t ns, int wake_fd, bool *interrupt);
+	void (*wait)(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how);
 	/** nap: as urxe_port_nap(). NULL: no descriptor tells that a frame has come. */
 	void (*nap)(void *link, uint64_t ns);
 	/*

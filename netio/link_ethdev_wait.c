@@ -76,26 +76,25 @@ static enum arm arm(struct ethdev *e, bool arms)
 	return state;
 }
 
-void ethdev_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+void ethdev_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
 	struct ethdev *e = link;
 	struct epoll_event ev[ETHDEV_MAX_LANES];
 	struct pollfd fds[3] = {{.fd = wake_fd, .events = POLLIN}};
-	struct timespec ts = urxe_clock_span(ns);
 	enum arm state = ARM_NONE;
 	nfds_t n = 1;
 	uint64_t v;
 
 	if (!urxe_ctl_dead) {
-		state = arm(e, ns >= ARM_MIN_NS || *interrupt);
+		state = arm(e, ns >= ARM_MIN_NS || how->interrupt);
 		fds[n++] = (struct pollfd){.fd = e->event_fd, .events = POLLIN};
 		if (state != ARM_NONE)
 			fds[n++] = (struct pollfd){.fd = e->epfd, .events = POLLIN};
 	}
-	*interrupt = state != ARM_NONE;
+	how->interrupt = state != ARM_NONE;
 	if (state == ARM_NEW)
 		return;
-	if (ppoll(fds, n, ns == UINT64_MAX ? NULL : &ts, NULL) <= 0)
+	if (urxe_sleep_poll(how, fds, n, ns) <= 0)
 		return;
 	if (n > 1 && fds[1].revents && read(e->event_fd, &v, sizeof(v)) < 0)
 		return;

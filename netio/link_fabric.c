@@ -432,16 +432,15 @@ static void fabric_wake(void *link)
 		urxe_bell_wake(l->bell);
 }
 
-static void fabric_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+static void fabric_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
 	struct fabric_link *l = link;
-	struct timespec ts = urxe_clock_span(ns);
-	bool arm = *interrupt; /* a caller that drives would fetch what wakes us */
+	bool arm = how->interrupt; /* a caller that drives would fetch what wakes us */
 	uint32_t futex;
 
 	if (!ours(l)) {
-		*interrupt = false;
-		nanosleep(&ts, NULL);
+		how->interrupt = false;
+		urxe_sleep_poll(how, NULL, 0, ns);
 		return;
 	}
 	futex = atomic_load(&l->bell->futex);
@@ -452,7 +451,7 @@ static void fabric_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
 			atomic_store(&l->kicked, true);
 	}
 	if (!atomic_load(&l->kicked))
-		urxe_bell_sleep(l->bell, futex, ns);
+		urxe_bell_sleep(l->bell, futex, ns, how);
 	if (arm)
 		urxe_bell_up(l->bell);
 	atomic_store(&l->waiting, false);

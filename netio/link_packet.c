@@ -209,10 +209,10 @@ static void clear_error(int fd)
 }
 
 /* Sleeps until one of @fds is readable. @lanes of these are our sockets, and the last ones. */
-static int packet_sleep(struct pollfd *fds, nfds_t n, unsigned lanes, uint64_t ns)
+static int packet_sleep(struct urxe_sleep *how, struct pollfd *fds, nfds_t n, unsigned lanes,
+			uint64_t ns)
 {
-	struct timespec ts = urxe_clock_span(ns);
-	int ready = ppoll(fds, n, ns == URXE_NEVER ? NULL : &ts, NULL);
+	int ready = urxe_sleep_poll(how, fds, n, ns);
 
 	for (nfds_t i = n - lanes; ready > 0 && i < n; i++) {
 		if (fds[i].revents & POLLERR)
@@ -230,27 +230,28 @@ static unsigned packet_fds(const struct packet_link *p, struct pollfd *fds)
 	return n;
 }
 
-static void packet_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+static void packet_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
 	struct packet_link *p = link;
 	struct pollfd fds[2 + MAX_LANES] = {
 		{.fd = wake_fd, .events = POLLIN},
 		{.fd = urxe_ctl_dead ? -1 : p->event_fd, .events = POLLIN}};
 	/* A caller that drives would fetch what wakes us. */
-	unsigned lanes = *interrupt ? packet_fds(p, fds + 2) : 0;
+	unsigned lanes = how->interrupt ? packet_fds(p, fds + 2) : 0;
 	uint64_t v;
 
-	*interrupt = lanes;
-	if (packet_sleep(fds, 2 + lanes, lanes, ns) > 0 && fds[1].revents)
+	how->interrupt = lanes;
+	if (packet_sleep(how, fds, 2 + lanes, lanes, ns) > 0 && fds[1].revents)
 		(void)!read(p->event_fd, &v, sizeof(v));
 }
 
 static void packet_nap(void *link, uint64_t ns)
 {
+	struct urxe_sleep how = {.interrupt = true};
 	struct pollfd fds[MAX_LANES];
 	unsigned lanes = packet_fds(link, fds);
 
-	packet_sleep(fds, lanes, lanes, ns);
+	packet_sleep(&how, fds, lanes, lanes, ns);
 }
 
 /* ---- what the interface lets in ---- */

@@ -357,38 +357,39 @@ static bool link_up(void *link)
 }
 
 /*
- * Sleeps until @wake_fd or one of our sockets is readable; these, if @frames. True: there is one. A
+ * Sleeps until @wake_fd or one of our sockets is readable; these, if frames are to end it. A
  * family that has been silent is asked each time again once the kernel has something of it.
  */
-static bool link_sleep(struct udp_link *u, uint64_t ns, int wake_fd, bool frames)
+static void link_sleep(struct udp_link *u, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
 	struct pollfd fds[3] = {{.fd = wake_fd, .events = POLLIN}};
-	struct timespec ts = urxe_clock_span(ns);
 	struct udp_sock *sock[3];
 	nfds_t n = 1;
 
-	for (unsigned i = 0; frames && i < 2; i++) {
+	for (unsigned i = 0; how->interrupt && i < 2; i++) {
 		if (u->sock[i].fd < 0)
 			continue;
 		sock[n] = &u->sock[i];
 		fds[n++] = (struct pollfd){.fd = u->sock[i].fd, .events = POLLIN};
 	}
-	ppoll(fds, n, ns == URXE_NEVER ? NULL : &ts, NULL);
+	urxe_sleep_poll(how, fds, n, ns);
 	for (nfds_t i = 1; i < n; i++) {
 		if (fds[i].revents)
 			atomic_store_explicit(&sock[i]->idle, 0, memory_order_relaxed);
 	}
-	return n > 1;
+	how->interrupt = n > 1;
 }
 
-static void link_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+static void link_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
-	*interrupt = link_sleep(link, ns, wake_fd, *interrupt);
+	link_sleep(link, ns, wake_fd, how);
 }
 
 static void link_nap(void *link, uint64_t ns)
 {
-	link_sleep(link, ns, -1, true);
+	struct urxe_sleep how = {.interrupt = true};
+
+	link_sleep(link, ns, -1, &how);
 }
 
 /* Whoever is not here is behind the kernel, which knows more. */

@@ -76,17 +76,16 @@ static void wake_consume(struct urxe_port *port)
 		atomic_fetch_sub(&port->wakes, (unsigned)v);
 }
 
-void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
+void urxe_port_wait(struct urxe_port *port, uint64_t ns, struct urxe_sleep *how)
 {
 	struct pollfd pfd = {.fd = port->wake_fd, .events = POLLIN};
-	struct timespec ts = urxe_clock_span(ns);
 	/* Pairs with start_locked(), as all acquires of it. */
-	bool started = atomic_load_explicit(&port->started, memory_order_acquire), none = false;
-	bool *wanted = interrupt ? interrupt : &none, prompt = *wanted;
+	bool started = atomic_load_explicit(&port->started, memory_order_acquire);
+	bool wanted = how->interrupt;
 
-	interrupt = wanted;
+	how->signal = false;
 	/* Nothing arrives on a wire that is not there. */
-	*interrupt = !started || port->ops->no_wire;
+	how->interrupt = !started || port->ops->no_wire;
 	if (atomic_load(&port->woken)) {
 		wake_consume(port);
 		return;
@@ -94,10 +93,10 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt)
 	if (started && frames_wait(port))
 		return;
 	if (started && port->ops->wait) {
-		*interrupt = prompt;
-		port->ops->wait(port->link, ns, port->wake_fd, interrupt);
+		how->interrupt = wanted;
+		port->ops->wait(port->link, ns, port->wake_fd, how);
 	} else
-		ppoll(&pfd, 1, ns == URXE_NEVER ? NULL : &ts, NULL);
+		urxe_sleep_poll(how, &pfd, 1, ns);
 	wake_consume(port);
 }
 

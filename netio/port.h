@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "netio/sleep.h"
 #include "urxe/thread_safety.h"
 
 struct urxe_port;
@@ -195,12 +196,12 @@ uint64_t urxe_port_random(struct urxe_port *port);
 /**
  * urxe_port_wait - sleep until frames may have come, urxe_port_wake() or @ns passed
  *
- * Called by one thread, which holds no lane. May return early. Where the link has no
+ * Called by one thread at a time, which holds no lane. May return early. Where the link has no
  * interrupt to wait for, a link with traffic expected must be waited for in short steps:
- * *@interrupt, out: does an arriving frame end the wait? In: should it, however short the wait is?
- * A link that is prompt does that.
+ * @how->interrupt, out: does an arriving frame end the wait? In: should it, however short the wait
+ * is? A link that is prompt does that.
  */
-void urxe_port_wait(struct urxe_port *port, uint64_t ns, bool *interrupt);
+void urxe_port_wait(struct urxe_port *port, uint64_t ns, struct urxe_sleep *how);
 
 /** urxe_port_naps - can urxe_port_nap() end by a frame? */
 bool urxe_port_naps(const struct urxe_port *port);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "provider.h"
+#include "duty.h"
 
 static struct urxe_channel *to_urxe_channel(struct ibv_comp_channel *ch)
 {
@@ -53,6 +54,7 @@ int urxe_channel_destroy(struct ibv_comp_channel *channel)
 	pthread_mutex_unlock(&ctx->mutex);
 	if (busy)
 		return EBUSY;
+	urxe_duty_evict(to_urxe_dev(ctx), ch);
 	urxe_pipe_close(&ch->pipe, false);
 	urxe_mutex_fini(&ch->lock);
 	free(ch);
@@ -74,12 +76,16 @@ static bool put_event(struct urxe_channel *ch, uint64_t handle)
 bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 {
 	struct urxe_channel *ch = to_urxe_channel(channel);
+	struct urxe_device *dev = to_urxe_dev(channel->context);
 	int err = errno;
 	bool ok;
 
 	urxe_mutex_lock(&ch->lock);
 	ok = put_event(ch, (uintptr_t)cq);
 	urxe_mutex_unlock(&ch->lock);
+	atomic_fetch_add(&ch->events, 1);
+	if (urxe_duty_sleeps(dev, ch))
+		urxe_port_wake(dev->port);
 	errno = err;
 	return ok;
 }

@@ -13,6 +13,7 @@ struct urxe_channel {
 	struct ibv_comp_channel channel; /* fd is the read end */
 	struct urxe_pipe pipe;
 	struct urxe_mutex lock; /* writers and the purge */
+	atomic_uint events;	/* written so far */
 };
 
 struct urxe_cqe {
@@ -90,6 +91,9 @@ struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx);
 int urxe_channel_destroy(struct ibv_comp_channel *ch);
 /** urxe_channel_notify - one completion event for @cq; false when the channel is full. */
 bool urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
+/** urxe_channel_await - until it has an event, as the blocking read that follows would. 0, EINTR,
+ * or EBADF: it goes. No lock held (await.c). */
+int urxe_channel_await(struct ibv_comp_channel *ch);
 /** urxe_channel_purge - take @cq's unread events out; returns how many. */
 unsigned urxe_channel_purge(struct ibv_comp_channel *ch, struct ibv_cq *cq);
 

@@ -10,6 +10,7 @@
 
 #include "provider.h"
 #include "netio/emulated.h"
+#include "duty.h"
 #include "flush.h"
 #include "keep.h"
 #include "lend.h"
@@ -82,6 +83,7 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	urxe_mutex_init(&dev->mutex);
 	urxe_mutex_init(&dev->cqs_lock);
 	urxe_mutex_init(&dev->service.gsi_lock);
+	urxe_duty_init(dev);
 	urxe_flush_init(dev);
 	urxe_keep_init(dev);
 	urxe_lend_init(dev);
@@ -141,6 +143,7 @@ void urxe_device_destroy(struct urxe_device *dev)
 	urxe_mutex_fini(&dev->mutex);
 	urxe_mutex_fini(&dev->cqs_lock);
 	urxe_mutex_fini(&dev->service.gsi_lock);
+	urxe_duty_fini(dev);
 	free(dev);
 }
 

@@ -38,6 +38,7 @@
 
 #define urxe_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
+struct urxe_channel;
 struct urxe_qp;
 struct urxe_cq;
 struct urxe_srq;
@@ -101,10 +102,35 @@ struct urxe_peer {
 };
 
 /** The service thread of a device (service.c). */
+/** What a thread on duty remembers from round to round (duty.c). */
+struct urxe_duty_mind {
+	struct urxe_pause pause;
+	uint64_t slack;	      /* that timers have: callers drive, and look at them */
+	uint64_t caller_time; /* when last looked at */
+	bool others;	      /* have all lanes: they run the timers */
+};
+
+/** Who is on duty (duty.h). All but the atomic ones under lock. */
+struct urxe_duty {
+	struct urxe_mutex lock; /* innermost */
+	pthread_cond_t moved;
+	bool thread_has;		    /* the service thread is on duty */
+	atomic_bool wanted;		    /* and is to hand over */
+	_Atomic(struct urxe_channel *) has; /* who waits there is, or is about to be; or NULL */
+	atomic_bool evict;		    /* that one is to leave */
+	bool gone;			    /* who had it last will not be back soon */
+	bool tell;			    /* the service thread sleeps till somebody leaves */
+	unsigned waiting;		    /* callers that wait for events */
+	uint32_t leaves;		    /* how often one left */
+	uint64_t left;			    /* and when, last; CLOCK_MONOTONIC */
+	struct urxe_duty_mind mind;	    /* of who waits; who is on duty has it */
+};
+
 struct urxe_service_thread {
 	pthread_t thread;
 	bool running;
 	atomic_bool stop;
+	struct urxe_duty duty;
 	atomic_bool asleep;	   /* in a long wait, or about to */
 	atomic_bool alert;	   /* and a frame ends it; valid while asleep */
 	_Atomic uint64_t until;	   /* when it takes a turn by itself; valid while asleep */

@@ -93,6 +93,15 @@ struct urxe_shim_ops {
 	 * other errno is final.
 	 */
 	struct ibv_context *(*import_device)(int cmd_fd);
+
+	/**
+	 * Wait until a channel of create_comp_channel has an event, as read(2) of it would: what
+	 * comes meanwhile wakes the caller alone, rather than a thread that wakes the caller
+	 *
+	 * Returns 0, at once where the channel does not block; EINTR; EBADF: it is being destroyed,
+	 * and is not to be touched any more. NULL: the read waits. A cancellation point.
+	 */
+	int (*await_comp_channel)(struct ibv_comp_channel *channel);
 };
 
 /** urxe_shim_ops_v1 - the table; lives as long as the process. Exported by the provider. */

@@ -23,6 +23,7 @@ static const struct {
 	{"ibv_import_device", (void **)&real.table.import_device},
 	{"ibv_create_comp_channel", (void **)&real.table.create_comp_channel},
 	{"ibv_destroy_comp_channel", (void **)&real.table.destroy_comp_channel},
+	{"ibv_get_cq_event", (void **)&real.table.get_cq_event},
 	{"ibv_query_gid", (void **)&real.table.query_gid},
 	{"_ibv_query_gid_ex", (void **)&real.table.query_gid_ex},
 	{"_ibv_query_gid_table", (void **)&real.table.query_gid_table},

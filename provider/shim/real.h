@@ -19,6 +19,7 @@ struct real_verbs {
 	struct ibv_context *(*import_device)(int cmd_fd);
 	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *ctx);
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context);
 	int (*query_gid)(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid);
 	int (*query_gid_ex)(struct ibv_context *ctx, uint32_t port, uint32_t index,
 			    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);

@@ -165,6 +165,17 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return OFFERED(ops, destroy_comp_channel) ? ops->destroy_comp_channel(channel) : EOPNOTSUPP;
 }
 
+/* Its own read of the channel finds the event. */
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context)
+{
+	const struct urxe_shim_ops *ops = ops_of(channel->context);
+	int err = 0;
+
+	if (ops && OFFERED(ops, await_comp_channel))
+		err = ops->await_comp_channel(channel);
+	return err ? minus_one(err) : real_verbs()->get_cq_event(channel, cq, context);
+}
+
 /* ---- GIDs, P_Keys, L2 addresses ---- */
 
 static int query_entry(const struct urxe_shim_ops *ops, struct ibv_context *ctx, uint32_t port,

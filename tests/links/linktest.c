@@ -34,10 +34,10 @@ static uint64_t now(void)
 
 static void idle(unsigned *spins)
 {
-	bool intr = true;
+	struct urxe_sleep how = {.interrupt = true};
 
 	if (sleepy)
-		ops->wait(lnk, 100000000, wake_fd, &intr);
+		ops->wait(lnk, 100000000, wake_fd, &how);
 	else if (++*spins % 64 == 0)
 		sched_yield();
 }

@@ -651,13 +651,12 @@ static bool sim_up(void *link)
 }
 
 /* On virtual time nobody knows when the test will move it: a short real while, or a wake. */
-static void sim_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+static void sim_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
 	struct pollfd pfd = {.fd = wake_fd, .events = POLLIN};
-	struct timespec ts = {0, (long)(ns < WAIT_STEP ? ns : WAIT_STEP)};
 
-	*interrupt = false;
-	ppoll(&pfd, 1, &ts, NULL);
+	how->interrupt = false;
+	urxe_sleep_poll(how, &pfd, 1, ns < WAIT_STEP ? ns : WAIT_STEP);
 }
 
 static uint64_t sim_now(void *arg)

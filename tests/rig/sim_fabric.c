@@ -427,9 +427,9 @@ static bool sf_up(void *link)
 	return urxe_link_sim_ops.up(((struct urxe_fabric *)link)->link);
 }
 
-static void sf_wait(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+static void sf_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
-	urxe_link_sim_ops.wait(((struct urxe_fabric *)link)->link, ns, wake_fd, interrupt);
+	urxe_link_sim_ops.wait(((struct urxe_fabric *)link)->link, ns, wake_fd, how);
 }
 
 static int sf_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Through the shim, on a port without a wire: a datagram to ourselves over IPv4 and IPv6, an
- * address handle from its completion, an answer with that; L2 addresses of GIDs. Run by
- * `urxe run --port loop` with an address of each family.
+ * address handle from its completion, an answer with that; L2 addresses of GIDs; who waits for a
+ * completion event. Run by `urxe run --port loop` with an address of each family.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 
@@ -157,4 +162,53 @@ static void test_resolve(void)
 	env_close();
 }
 
-URXE_TEST_MAIN("ah_wc", T(test_answer), T(test_without_grh), T(test_resolve))
+static atomic_int waiter;
+
+static void *wait_for_event(void *arg)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	atomic_store(&waiter, gettid());
+	errno = 0;
+	CU_ASSERT_EQUAL(ibv_get_cq_event(arg, &cq, &context), -1);
+	CU_ASSERT_EQUAL(errno, EBADF);
+	return NULL;
+}
+
+static void until_asleep(int tid)
+{
+	char path[64], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	while (state != 'S') {
+		FILE *f = fopen(path, "r");
+
+		CU_ASSERT_FATAL(f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1);
+		fclose(f);
+		sched_yield();
+	}
+}
+
+/* It is the provider that waits: a plain read would find the end of the pipe, and no errno. */
+static void test_event(void)
+{
+	struct ibv_comp_channel *channel;
+	pthread_t thread;
+
+	env_open();
+	for (unsigned i = 0; i < 20; i++) {
+		channel = ibv_create_comp_channel(e.ctx);
+		CU_ASSERT_FATAL(channel != NULL);
+		atomic_store(&waiter, 0);
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, wait_for_event, channel), 0);
+		while (!atomic_load(&waiter))
+			sched_yield();
+		until_asleep(atomic_load(&waiter));
+		CU_ASSERT_EQUAL(ibv_destroy_comp_channel(channel), 0);
+		pthread_join(thread, NULL);
+	}
+	env_close();
+}
+
+URXE_TEST_MAIN("ah_wc", T(test_answer), T(test_without_grh), T(test_resolve), T(test_event))

@@ -24,14 +24,14 @@ static void tap(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint3
 	atomic_fetch_add(&frames[from == atomic_load(&end_a)], 1);
 }
 
-static void wait_for_interrupt(void *link, uint64_t ns, int wake_fd, bool *interrupt)
+static void wait_for_interrupt(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
 	struct pollfd pfd = {.fd = wake_fd, .events = POLLIN};
 	atomic_uint *mine = &frames[link != atomic_load(&end_a)];
 	unsigned seen = atomic_load(mine);
 	bool deep = ns > URXE_SLEEP_TRY_NS / 2;
 
-	*interrupt = true;
+	how->interrupt = true;
 	if (deep)
 		atomic_fetch_add(&sleepers, 1);
 	/* A frame takes its time on the way: look a little longer than it is. */

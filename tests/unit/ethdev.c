@@ -430,7 +430,7 @@ static void wait_and_wake(void)
 	uint64_t start = now(), one = 1;
 	int wake = eventfd(0, EFD_NONBLOCK);
 	struct end a, b;
-	bool intr = false;
+	struct urxe_sleep how = {0};
 
 	CU_ASSERT_EQUAL_FATAL(end_open(&a, "net_vhost4,iface=%s/w", 1500), 0);
 	CU_ASSERT_EQUAL_FATAL(end_open(&b, "net_virtio_user4,path=%s/w", 1500), 0);
@@ -440,18 +440,18 @@ static void wait_and_wake(void)
 
 		/* Until it sleeps armed; then a frame ends a wait that nothing else would. */
 		do
-			rx->ops->wait(rx->link, 2000000, wake, &intr);
-		while (!intr);
+			rx->ops->wait(rx->link, 2000000, wake, &how);
+		while (!how.interrupt);
 		CU_ASSERT_TRUE(send_one(tx, 64, 5));
 		start = now();
 		do
-			rx->ops->wait(rx->link, 20000000000u, wake, &intr);
+			rx->ops->wait(rx->link, 20000000000u, wake, &how);
 		while (!get_one(rx, 64, 5));
 		CU_ASSERT_TRUE(now() - start < 10000000000u);
 	}
 	CU_ASSERT_EQUAL(write(wake, &one, 8), 8);
 	start = now();
-	a.ops->wait(a.link, 20000000000u, wake, &intr);
+	a.ops->wait(a.link, 20000000000u, wake, &how);
 	CU_ASSERT_TRUE(now() - start < 10000000000u);
 	end_close(&b);
 	end_close(&a);

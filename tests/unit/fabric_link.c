@@ -611,10 +611,10 @@ static void test_own_frames(void)
 static void *sleeper(void *arg)
 {
 	struct end *x = arg;
-	bool interrupt = true;
+	struct urxe_sleep how = {.interrupt = true};
 
 	while (!poll_end(x))
-		OPS->wait(x->link, URXE_NEVER, -1, &interrupt);
+		OPS->wait(x->link, URXE_NEVER, -1, &how);
 	return NULL;
 }
 
@@ -623,7 +623,7 @@ static void test_sleep(void)
 {
 	struct urxe_fabric_bell *bell;
 	pthread_t t;
-	bool interrupt = true;
+	struct urxe_sleep how = {.interrupt = true};
 	uint32_t futex;
 
 	start_all(true);
@@ -636,7 +636,7 @@ static void test_sleep(void)
 	}
 	CU_ASSERT_EQUAL(atomic_load(&bell->futex), futex);
 	/* There are news: it does not sleep. */
-	OPS->wait(e[1].link, URXE_NEVER, -1, &interrupt);
+	OPS->wait(e[1].link, URXE_NEVER, -1, &how);
 	CU_ASSERT_EQUAL(drain(&e[1], 10), 10);
 	for (unsigned i = 0; i < 20; i++) {
 		CU_ASSERT_EQUAL_FATAL(pthread_create(&t, NULL, sleeper, &e[1]), 0);
@@ -648,8 +648,8 @@ static void test_sleep(void)
 	}
 	/* By its own process, also before. */
 	OPS->wake(e[1].link);
-	interrupt = false;
-	OPS->wait(e[1].link, URXE_NEVER, -1, &interrupt);
+	how.interrupt = false;
+	OPS->wait(e[1].link, URXE_NEVER, -1, &how);
 	CU_ASSERT_EQUAL(e[1].wrong, 0);
 	stop_all();
 }

@@ -532,6 +532,7 @@ static unsigned read_all(struct two *t)
 	unsigned bad = 0, n = 0;
 	struct urxe_ring_frame f;
 	enum urxe_ring_found found;
+	struct urxe_sleep how = {0};
 	bool watch;
 	uint32_t futex;
 
@@ -543,7 +544,7 @@ static unsigned read_all(struct two *t)
 			futex = urxe_bell_doze(&t->bell);
 			if (!urxe_bell_news(&t->bell, 0, 1ull << WRITER) &&
 			    !atomic_load(urxe_ring_at(&t->rx)))
-				urxe_bell_sleep(&t->bell, futex, UINT64_MAX);
+				urxe_bell_sleep(&t->bell, futex, UINT64_MAX, &how);
 			urxe_bell_up(&t->bell);
 		}
 		while ((found = urxe_ring_next(&t->rx, &f)) == URXE_RING_FRAME) {
@@ -561,7 +562,7 @@ static unsigned read_all(struct two *t)
 			continue;
 		futex = urxe_bell_doze(&t->bell);
 		if (!urxe_bell_news(&t->bell, 0, 0))
-			urxe_bell_sleep(&t->bell, futex, UINT64_MAX);
+			urxe_bell_sleep(&t->bell, futex, UINT64_MAX, &how);
 		urxe_bell_up(&t->bell);
 	} while (true);
 }

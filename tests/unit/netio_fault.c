@@ -349,6 +349,7 @@ static void serve(struct worker *w, struct urxe_lane *lane)
 static void *work(void *arg)
 {
 	struct worker *w = arg;
+	struct urxe_sleep how = {0};
 	struct urxe_lane *lane;
 	struct urxe_path *path;
 	struct urxe_port_info info;
@@ -380,7 +381,7 @@ static void *work(void *arg)
 		urxe_lane_lock(lane);
 		serve(w, lane);
 		urxe_lane_unlock(lane);
-		urxe_port_wait(w->n->port, URXE_MSEC, NULL);
+		urxe_port_wait(w->n->port, URXE_MSEC, &how);
 	}
 	return NULL;
 }

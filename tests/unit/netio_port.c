@@ -540,29 +540,29 @@ static void wake(void)
 	eventfd_t value;
 	struct urxe_port_config cfg = node_cfg(1);
 	struct urxe_port *port;
-	bool interrupt;
+	struct urxe_sleep how = {0};
 
 	CU_ASSERT_EQUAL_FATAL(urxe_port_create(&port, &cfg, &urxe_link_loop_ops, NULL), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		urxe_port_wake(port);
 		urxe_port_wake(port);
-		urxe_port_wait(port, URXE_NEVER, &interrupt); /* would hang */
-		CU_ASSERT_TRUE(interrupt);
+		urxe_port_wait(port, URXE_NEVER, &how); /* would hang */
+		CU_ASSERT_TRUE(how.interrupt);
 	}
-	urxe_port_wait(port, 1, &interrupt);
+	urxe_port_wait(port, 1, &how);
 	/* A wake is for who waits alone. */
 	CU_ASSERT_FALSE(urxe_port_naps(port));
 	urxe_port_wake(port);
 	urxe_port_nap(port, 1);
-	urxe_port_wait(port, URXE_NEVER, &interrupt);
+	urxe_port_wait(port, URXE_NEVER, &how);
 	/* Who wakes it is put aside between its two steps: the second one counts when it comes, and
 	 * later is slept. */
 	for (unsigned i = 0; i < 2; i++) {
 		atomic_store(&port->woken, true);
-		urxe_port_wait(port, URXE_NEVER, &interrupt);
-		urxe_port_wait(port, 1, &interrupt);
+		urxe_port_wait(port, URXE_NEVER, &how);
+		urxe_port_wait(port, 1, &how);
 		CU_ASSERT_EQUAL(eventfd_write(port->wake_fd, 1), 0);
-		urxe_port_wait(port, URXE_NEVER, &interrupt);
+		urxe_port_wait(port, URXE_NEVER, &how);
 		CU_ASSERT_EQUAL(eventfd_read(port->wake_fd, &value), -1);
 	}
 	urxe_port_destroy(port);

@@ -433,7 +433,7 @@ static void wait_and_wake(void)
 	int wake = eventfd(0, EFD_NONBLOCK);
 	uint64_t one = 1, start;
 	struct end a, b;
-	bool intr;
+	struct urxe_sleep how = {0};
 
 	if (!ends_open(&a, &b, ""))
 		return;
@@ -442,9 +442,9 @@ static void wait_and_wake(void)
 		CU_ASSERT(send_one(&a, 64, 5));
 		start = now();
 		do {
-			intr = true;
-			b.ops->wait(b.link, i ? 1000000 : 20000000000u, wake, &intr);
-			CU_ASSERT(intr);
+			how.interrupt = true;
+			b.ops->wait(b.link, i ? 1000000 : 20000000000u, wake, &how);
+			CU_ASSERT(how.interrupt);
 		} while (!get_one(&b, 64, 5));
 		CU_ASSERT_TRUE(now() - start < 10000000000u);
 	}
@@ -455,20 +455,20 @@ static void wait_and_wake(void)
 		b.ops->nap(b.link, 20000000000u);
 	while (!get_one(&b, 64, 6));
 	CU_ASSERT_TRUE(now() - start < 10000000000u);
-	intr = false;
-	b.ops->wait(b.link, 1000, wake, &intr);
-	CU_ASSERT_FALSE(intr);
+	how.interrupt = false;
+	b.ops->wait(b.link, 1000, wake, &how);
+	CU_ASSERT_FALSE(how.interrupt);
 	CU_ASSERT_EQUAL(write(wake, &one, 8), 8);
 	start = now();
-	b.ops->wait(b.link, 20000000000u, wake, &intr);
+	b.ops->wait(b.link, 20000000000u, wake, &how);
 	CU_ASSERT_TRUE(now() - start < 10000000000u);
 	/* An interface that is down is no reason to come back at once, again and again. */
 	CU_ASSERT(ip("set urxeb down") && await(&b, b.ops->up, false));
 	for (unsigned i = 0; i < 5; i++) {
-		intr = true;
+		how.interrupt = true;
 		start = now();
 		(void)!read(wake, &one, 8);
-		b.ops->wait(b.link, 20000000, wake, &intr);
+		b.ops->wait(b.link, 20000000, wake, &how);
 	}
 	CU_ASSERT_TRUE(now() - start >= 20000000);
 	start = now();

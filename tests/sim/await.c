@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Callers that wait for completion events: who of them is on duty in place of the service thread,
+ * what ends the wait, and that somebody is on duty when nobody waits.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+
+#include "harness.h"
+#include "pair.h"
+#include "provider/duty.h"
+#include "provider/pause.h"
+
+#define ROUNDS 300
+
+static struct pair p;
+static struct urxe_duty *duty;
+static struct urxe_service_thread *service;
+static atomic_uint handled;
+
+struct waiter {
+	pthread_t thread;
+	struct ibv_comp_channel *channel;
+	unsigned want; /* events */
+	atomic_uint got;
+	bool uncancelable;
+	int err;
+};
+
+static void set_up(const struct urxe_link_ops *ops)
+{
+	const struct pair_params pp = {
+		.threaded = true, .channel = true, .ops = ops, .link = {.latency = 1000}};
+
+	pair_open(&p, &pp, IBV_QPT_RC);
+	service = &p.b.dev->service;
+	duty = &service->duty;
+}
+
+static void tear_down(void)
+{
+	CU_ASSERT_EQUAL(duty->waiting, 0);
+	CU_ASSERT_PTR_NULL(atomic_load(&duty->has));
+	pair_close(&p);
+}
+
+/* A message from a to b, taken by whoever b has for that; a's own completion is polled for. */
+static void send_one(void)
+{
+	struct ibv_wc wc;
+
+	CU_ASSERT_EQUAL(pair_recv(&p.b, 1, 0, 64), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 1, 0, 8, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	while (!ibv_poll_cq(p.a.cq, 1, &wc))
+		sched_yield();
+	CU_ASSERT_EQUAL(wc.status, IBV_WC_SUCCESS);
+}
+
+static void *wait_for_events(void *arg)
+{
+	struct waiter *w = arg;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *context;
+
+	if (w->uncancelable)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	while (atomic_load(&w->got) < w->want) {
+		w->err = urxe_channel_await(w->channel);
+		if (w->err)
+			return NULL;
+		if (ibv_get_cq_event(w->channel, &cq, &context))
+			return w;
+		ibv_ack_cq_events(cq, 1);
+		ibv_req_notify_cq(cq, 0);
+		while (ibv_poll_cq(cq, 1, &wc))
+			;
+		atomic_fetch_add(&w->got, 1);
+	}
+	return NULL;
+}
+
+static void start(struct waiter *w, struct ibv_comp_channel *channel, unsigned want)
+{
+	*w = (struct waiter){.channel = channel, .want = want, .uncancelable = w->uncancelable};
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&w->thread, NULL, wait_for_events, w), 0);
+}
+
+static unsigned waiting(void)
+{
+	unsigned n;
+
+	urxe_mutex_lock(&duty->lock);
+	n = duty->waiting;
+	urxe_mutex_unlock(&duty->lock);
+	return n;
+}
+
+static bool thread_has_it(void)
+{
+	bool has;
+
+	urxe_mutex_lock(&duty->lock);
+	has = duty->thread_has;
+	urxe_mutex_unlock(&duty->lock);
+	return has;
+}
+
+/* And asleep. */
+static void until_on_duty(const struct waiter *w)
+{
+	while (&atomic_load(&duty->has)->channel != w->channel || thread_has_it() ||
+	       !atomic_load(&service->asleep))
+		sched_yield();
+}
+
+static void until_waiting(unsigned n)
+{
+	while (waiting() < n)
+		sched_yield();
+}
+
+static void end(struct waiter *w, int err)
+{
+	void *ret;
+
+	pthread_join(w->thread, &ret);
+	CU_ASSERT_PTR_NULL(ret);
+	CU_ASSERT_EQUAL(w->err, err);
+}
+
+/* Event after event, and then nobody waits: the service thread answers. */
+static void test_events(void)
+{
+	struct waiter w = {0};
+
+	set_up(NULL);
+	ibv_req_notify_cq(p.b.cq, 0);
+	start(&w, p.b.channel, ROUNDS);
+	until_on_duty(&w);
+	CU_ASSERT_FALSE(thread_has_it());
+	for (unsigned i = 1; i <= ROUNDS; i++) {
+		send_one();
+		while (atomic_load(&w.got) < i)
+			sched_yield();
+	}
+	end(&w, 0);
+	for (unsigned i = 0; i < 10; i++)
+		send_one();
+	while (!thread_has_it())
+		sched_yield();
+	tear_down();
+}
+
+/* Of two that wait nobody is on duty for long while the other one is away. */
+static void test_two(void)
+{
+	struct waiter w = {0}, idle = {0};
+
+	set_up(NULL);
+	start(&idle, urxe_channel_create(p.b.ctx), 1);
+	until_on_duty(&idle);
+	ibv_req_notify_cq(p.b.cq, 0);
+	start(&w, p.b.channel, ROUNDS);
+	until_waiting(2);
+	for (unsigned i = 1; i <= ROUNDS; i++) {
+		send_one();
+		while (atomic_load(&w.got) < i)
+			sched_yield();
+	}
+	end(&w, 0);
+	CU_ASSERT_PTR_EQUAL(&atomic_load(&duty->has)->channel, idle.channel);
+	CU_ASSERT_EQUAL(urxe_channel_destroy(idle.channel), 0);
+	end(&idle, EBADF);
+	tear_down();
+}
+
+/* What is there, or does not wait, is left to the read. */
+static void test_at_once(void)
+{
+	uint32_t leaves;
+
+	set_up(NULL);
+	leaves = duty->leaves;
+	CU_ASSERT(urxe_channel_notify(p.b.channel, p.b.cq));
+	CU_ASSERT_EQUAL(urxe_channel_await(p.b.channel), 0);
+	CU_ASSERT_EQUAL(urxe_channel_purge(p.b.channel, p.b.cq), 1);
+	fcntl(p.b.channel->fd, F_SETFL, O_NONBLOCK);
+	CU_ASSERT_EQUAL(urxe_channel_await(p.b.channel), 0);
+	CU_ASSERT_EQUAL(duty->leaves, leaves);
+	tear_down();
+}
+
+/* Nothing but a wake ends this sleep. */
+static void wait_for_wake(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
+{
+	struct pollfd pfd = {.fd = wake_fd, .events = POLLIN};
+
+	how->interrupt = true;
+	urxe_sleep_poll(how, &pfd, 1, ns > URXE_SLEEP_TRY_NS / 2 ? UINT64_MAX : ns);
+}
+
+/* An event that another thread's turn writes ends the sleep on the port. */
+static void test_others_event(void)
+{
+	struct urxe_link_ops ops = urxe_link_sim_ops;
+	struct ibv_comp_channel *ch;
+	struct waiter w = {0};
+
+	ops.wait = wait_for_wake;
+	set_up(&ops);
+	ch = urxe_channel_create(p.b.ctx);
+	for (unsigned i = 0; i < 20; i++) {
+		start(&w, ch, 1);
+		until_on_duty(&w);
+		CU_ASSERT(urxe_channel_notify(ch, p.b.cq));
+		/* ibv_ack_cq_events() counts it. */
+		end(&w, 0);
+	}
+	to_urxe_cq(p.b.cq)->events_sent += 20;
+	CU_ASSERT_EQUAL(urxe_channel_destroy(ch), 0);
+	tear_down();
+}
+
+static void on_signal(int sig)
+{
+	atomic_fetch_add(&handled, 1);
+}
+
+static void handle(int flags)
+{
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = flags};
+
+	sigemptyset(&sa.sa_mask);
+	sigaction(SIGUSR1, &sa, NULL);
+}
+
+/* @w: waits for one event of b's CQ, on duty or not. */
+static void signals(struct waiter *w, unsigned others)
+{
+	handle(SA_RESTART);
+	for (unsigned i = 1; i <= 20; i++) {
+		unsigned before = atomic_load(&handled);
+
+		pthread_kill(w->thread, SIGUSR1);
+		while (atomic_load(&handled) == before)
+			sched_yield();
+	}
+	ibv_req_notify_cq(p.b.cq, 0);
+	send_one();
+	end(w, 0);
+	/* It may come before it sleeps, as with any read: one of them comes later. */
+	handle(0);
+	start(w, p.b.channel, 2);
+	until_waiting(others + 1);
+	while (pthread_tryjoin_np(w->thread, NULL)) {
+		pthread_kill(w->thread, SIGUSR1);
+		sched_yield();
+	}
+	CU_ASSERT_EQUAL(w->err, EINTR);
+	handle(SA_RESTART);
+}
+
+static void test_signals(void)
+{
+	struct waiter w = {0}, idle = {0};
+
+	set_up(NULL);
+	start(&w, p.b.channel, 1);
+	until_on_duty(&w);
+	signals(&w, 0);
+	start(&idle, urxe_channel_create(p.b.ctx), 1);
+	until_on_duty(&idle);
+	start(&w, p.b.channel, 1);
+	until_waiting(2);
+	signals(&w, 1);
+	CU_ASSERT_EQUAL(urxe_channel_destroy(idle.channel), 0);
+	end(&idle, EBADF);
+	tear_down();
+}
+
+static void cancel(struct waiter *w)
+{
+	void *ret;
+
+	pthread_cancel(w->thread);
+	pthread_join(w->thread, &ret);
+	CU_ASSERT_PTR_EQUAL(ret, PTHREAD_CANCELED);
+}
+
+/* A thread that is cancelled leaves nothing behind, on duty or not. */
+static void test_cancel(void)
+{
+	struct waiter w = {0}, idle = {0}, stays = {.uncancelable = true};
+
+	set_up(NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		start(&w, p.b.channel, 1);
+		until_on_duty(&w);
+		start(&idle, p.b.channel, 1);
+		until_waiting(2);
+		cancel(&idle);
+		cancel(&w);
+		CU_ASSERT_EQUAL(waiting(), 0);
+		send_one();
+	}
+	for (struct ibv_wc wc; ibv_poll_cq(p.b.cq, 1, &wc);)
+		;
+	/* One that is not to be cancelled has its event first. */
+	start(&stays, p.b.channel, 1);
+	until_on_duty(&stays);
+	pthread_cancel(stays.thread);
+	ibv_req_notify_cq(p.b.cq, 0);
+	send_one();
+	end(&stays, 0);
+	tear_down();
+}
+
+/* A channel that goes while threads wait there, which is their error. */
+static void test_destroy(void)
+{
+	struct waiter w[2] = {0};
+
+	set_up(NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		struct ibv_comp_channel *ch = urxe_channel_create(p.b.ctx);
+
+		start(&w[0], ch, 1);
+		until_on_duty(&w[0]);
+		start(&w[1], ch, 1);
+		until_waiting(2);
+		CU_ASSERT_EQUAL(urxe_channel_destroy(ch), 0);
+		end(&w[0], EBADF);
+		end(&w[1], EBADF);
+	}
+	send_one();
+	tear_down();
+}
+
+URXE_TEST_MAIN("await", T(test_events), T(test_two), T(test_at_once), T(test_others_event),
+	       T(test_signals), T(test_cancel), T(test_destroy))
