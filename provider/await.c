@@ -19,7 +19,8 @@
 /* A call that waits. */
 struct await {
 	struct urxe_device *dev;
-	struct urxe_channel *ch;
+	struct urxe_channel *ch; /* not touched off duty: it may go */
+	int fd;
 	bool on_duty;
 	bool cancelable;
 };
@@ -82,7 +83,7 @@ static int wait_on_duty(struct await *a, unsigned was)
 
 static int wait_off_duty(const struct await *a)
 {
-	struct pollfd fd = {.fd = a->ch->channel.fd, .events = POLLIN};
+	struct pollfd fd = {.fd = a->fd, .events = POLLIN};
 	struct urxe_sleep how = {.cancelable = a->cancelable};
 
 	while (urxe_sleep_poll(&how, &fd, 1, UINT64_MAX) < 0) {
@@ -113,7 +114,7 @@ static void cancelled(void *arg)
 int urxe_channel_await(struct ibv_comp_channel *channel)
 {
 	struct urxe_channel *ch = urxe_container_of(channel, struct urxe_channel, channel);
-	struct await a = {.dev = to_urxe_dev(channel->context), .ch = ch};
+	struct await a = {.dev = to_urxe_dev(channel->context), .ch = ch, .fd = channel->fd};
 	unsigned was = atomic_load(&ch->events);
 	int err, old;
 

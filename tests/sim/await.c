@@ -110,11 +110,18 @@ static bool thread_has_it(void)
 	return has;
 }
 
+/* Where who has the duty waits, or is about to. */
+static const struct ibv_comp_channel *waits_on_duty(void)
+{
+	const struct urxe_channel *ch = atomic_load(&duty->has);
+
+	return ch ? &ch->channel : NULL;
+}
+
 /* And asleep. */
 static void until_on_duty(const struct waiter *w)
 {
-	while (&atomic_load(&duty->has)->channel != w->channel || thread_has_it() ||
-	       !atomic_load(&service->asleep))
+	while (waits_on_duty() != w->channel || thread_has_it() || !atomic_load(&service->asleep))
 		sched_yield();
 }
 
@@ -173,7 +180,7 @@ static void test_two(void)
 			sched_yield();
 	}
 	end(&w, 0);
-	CU_ASSERT_PTR_EQUAL(&atomic_load(&duty->has)->channel, idle.channel);
+	CU_ASSERT_PTR_EQUAL(waits_on_duty(), idle.channel);
 	CU_ASSERT_EQUAL(urxe_channel_destroy(idle.channel), 0);
 	end(&idle, EBADF);
 	tear_down();
@@ -283,6 +290,8 @@ static void test_signals(void)
 	tear_down();
 }
 
+#ifndef __SANITIZE_THREAD__ /* it takes no notice of locks once a thread was cancelled in poll(2) \
+			     */
 static void cancel(struct waiter *w)
 {
 	void *ret;
@@ -320,6 +329,8 @@ static void test_cancel(void)
 	tear_down();
 }
 
+#endif
+
 /* A channel that goes while threads wait there, which is their error. */
 static void test_destroy(void)
 {
@@ -342,4 +353,8 @@ static void test_destroy(void)
 }
 
 URXE_TEST_MAIN("await", T(test_events), T(test_two), T(test_at_once), T(test_others_event),
-	       T(test_signals), T(test_cancel), T(test_destroy))
+	       T(test_signals),
+#ifndef __SANITIZE_THREAD__
+	       T(test_cancel),
+#endif
+	       T(test_destroy))
