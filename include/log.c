@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "urxe/cancel.h"
 #include "urxe/log.h"
 
 static const char *const level_names[] = {
@@ -35,7 +36,7 @@ void urxe_log_printf(enum urxe_log_level level, const char *fmt, ...)
 	int saved = errno;
 	char line[512];
 	va_list ap;
-	int n, m;
+	int n, m, cancel;
 
 	/* One write a line: several threads and processes share stderr. */
 	n = snprintf(line, sizeof(line), "urxe[%d] %s: ", (int)getpid(), level_names[level]);
@@ -47,8 +48,10 @@ void urxe_log_printf(enum urxe_log_level level, const char *fmt, ...)
 	if (n > (int)sizeof(line) - 2)
 		n = (int)sizeof(line) - 2;
 	line[n++] = '\n';
+	cancel = urxe_cancel_off();
 	if (write(STDERR_FILENO, line, (size_t)n) < 0) {
 		/* Nowhere left to complain to. */
 	}
+	urxe_cancel_back(cancel);
 	errno = saved;
 }

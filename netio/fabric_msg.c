@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "netio/fabric_priv.h"
+#include "urxe/cancel.h"
 
 #define MSG_MAGIC   0x67736d2d65787275 /* "urxe-msg" */
 #define BACKLOG	    1024
@@ -38,7 +39,7 @@ int urxe_fmsg_send(int sock, struct urxe_fmsg *m, int pidfd, int fd)
 	struct iovec iov = {.iov_base = m, .iov_len = sizeof(*m)};
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c;
-	int fds[2], n = 0;
+	int fds[2], n = 0, err, cancel;
 
 	m->magic = MSG_MAGIC;
 	m->version = FT_VERSION;
@@ -57,7 +58,10 @@ int urxe_fmsg_send(int sock, struct urxe_fmsg *m, int pidfd, int fd)
 		c->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
 		memcpy(CMSG_DATA(c), fds, (size_t)n * sizeof(int));
 	}
-	return sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+	cancel = urxe_cancel_off();
+	err = sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+	urxe_cancel_back(cancel);
+	return err;
 }
 
 /* All descriptors that came: two fit. */
@@ -81,9 +85,10 @@ int urxe_fmsg_recv(int sock, struct urxe_fmsg *m, int *pidfd, int *fd)
 			   .msg_iovlen = 1,
 			   .msg_control = control,
 			   .msg_controllen = sizeof(control)};
+	int fds[2], n, cancel = urxe_cancel_off();
 	ssize_t len = recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	int fds[2], n;
 
+	urxe_cancel_back(cancel);
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR ? EAGAIN : ECONNRESET;
 	if (!len)

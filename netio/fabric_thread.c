@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "netio/fabric_priv.h"
+#include "urxe/cancel.h"
 #include "urxe/thread.h"
 
 #define CLIENT_TIME  (2 * FABRIC_SEC)	/* in which who connects must have asked */
@@ -42,10 +43,12 @@ void urxe_fabric_unpoll(struct urxe_fabric *f, int *fd)
 
 void urxe_fabric_thread_wake(struct urxe_fabric *f)
 {
+	int cancel = urxe_cancel_off();
 	uint64_t one = 1;
 
 	while (write(f->wake, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+	urxe_cancel_back(cancel);
 }
 
 /* ---- who connects ---- */

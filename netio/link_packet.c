@@ -27,6 +27,7 @@
 #include "netio/link_packet.h"
 #include "netio/packet.h"
 #include "netio/port.h"
+#include "urxe/cancel.h"
 #include "urxe/gid.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
@@ -140,7 +141,7 @@ static unsigned send_burst(int fd, const struct urxe_frame *f, unsigned n)
 {
 	struct mmsghdr m[BURST];
 	struct iovec iov[BURST];
-	int k;
+	int k, cancel;
 
 	if (n > BURST)
 		n = BURST;
@@ -148,10 +149,12 @@ static unsigned send_burst(int fd, const struct urxe_frame *f, unsigned n)
 		iov[i] = (struct iovec){.iov_base = f[i].data, .iov_len = f[i].len};
 		m[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[i], .msg_iovlen = 1}};
 	}
+	cancel = urxe_cancel_off();
 	if (n == 1)
 		k = send(fd, f->data, f->len, MSG_DONTWAIT) < 0 ? -1 : 1;
 	else
 		k = sendmmsg(fd, m, n, MSG_DONTWAIT);
+	urxe_cancel_back(cancel);
 	if (k > 0)
 		return (unsigned)k;
 	switch (errno) {

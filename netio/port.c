@@ -17,6 +17,7 @@
 #include "netio/clock.h"
 #include "netio/fabric.h"
 #include "netio/identity.h"
+#include "urxe/cancel.h"
 #include "urxe/log.h"
 
 #define LARGE_L3 2200		   /* bytes of an IP packet: of path MTU 2048 are none */
@@ -172,11 +173,14 @@ bool urxe_port_wired(const struct urxe_port *port)
 void urxe_port_wake(struct urxe_port *port)
 {
 	uint64_t one = 1;
+	int cancel;
 
 	/* Before the write: who is woken finds it so, and the next wake writes again. */
 	if (atomic_exchange(&port->woken, true))
 		return;
+	cancel = urxe_cancel_off();
 	(void)!write(port->wake_fd, &one, sizeof(one));
+	urxe_cancel_back(cancel);
 	if (port->ops->wake && atomic_load_explicit(&port->started, memory_order_acquire))
 		port->ops->wake(port->link);
 }

@@ -14,6 +14,7 @@
 
 #include "netio/link.h"
 #include "netio/stack.h"
+#include "urxe/cancel.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104 /* linux/udp.h */
@@ -143,11 +144,12 @@ static unsigned next_ask(unsigned asked, unsigned got)
 static bool fetch(struct udp_sock *s)
 {
 	struct udp_msgs *all = s->msgs;
-	int n;
+	int n, cancel = urxe_cancel_off();
 
 	/* An error that is pending (ICMP) is fetched by that, and of no use: what was sent is lost.
 	 */
 	n = recvmmsg(s->fd, all->mm, s->ask, MSG_DONTWAIT, NULL);
+	urxe_cancel_back(cancel);
 	s->num = n > 0 ? (unsigned)n : 0;
 	s->at = 0;
 	s->off = 0;

@@ -16,6 +16,7 @@
 #include "netio/clock.h"
 #include "netio/link.h"
 #include "netio/stack.h"
+#include "urxe/cancel.h"
 #include "urxe/log.h"
 
 #ifndef UDP_SEGMENT
@@ -262,7 +263,7 @@ static bool refused(struct udp_link *u, struct batch *b, const struct out *o, in
 static unsigned send_batch(struct udp_link *u, struct batch *b, bool *again)
 {
 	unsigned done = 0;
-	int k;
+	int k, cancel;
 
 	*again = false;
 	for (unsigned i = 0; i < b->num; i++) {
@@ -270,7 +271,9 @@ static unsigned send_batch(struct udp_link *u, struct batch *b, bool *again)
 		change_icrcs(u, b, &b->out[i]);
 	}
 	while (done < b->num) {
+		cancel = urxe_cancel_off();
 		k = sendmmsg(b->sock->fd, b->mm + done, b->num - done, MSG_DONTWAIT);
+		urxe_cancel_back(cancel);
 		if (k > 0) {
 			done += (unsigned)k;
 			continue;

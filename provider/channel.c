@@ -12,6 +12,7 @@
 
 #include "provider.h"
 #include "duty.h"
+#include "urxe/cancel.h"
 
 static struct urxe_channel *to_urxe_channel(struct ibv_comp_channel *ch)
 {
@@ -77,7 +78,7 @@ bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 {
 	struct urxe_channel *ch = to_urxe_channel(channel);
 	struct urxe_device *dev = to_urxe_dev(channel->context);
-	int err = errno;
+	int err = errno, cancel = urxe_cancel_off();
 	bool ok;
 
 	urxe_mutex_lock(&ch->lock);
@@ -86,6 +87,7 @@ bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 	atomic_fetch_add(&ch->events, 1);
 	if (urxe_duty_sleeps(dev, ch))
 		urxe_port_wake(dev->port);
+	urxe_cancel_back(cancel);
 	errno = err;
 	return ok;
 }

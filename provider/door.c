@@ -4,7 +4,8 @@
  * one that it was given, or that is of another device than the others of the call, is EINVAL, as
  * the kernel answers for a handle that it does not know. In a forked child the parent's objects
  * are EIO, as those of a kernel's device that has been taken away, and to destroy one is good and
- * does nothing. Out: an error is in errno as well, however the verb returns it.
+ * does nothing. Out: an error is in errno as well, however the verb returns it. In between the
+ * caller's thread is not cancelled.
  */
 #include "provider.h"
 #include "door.h"
@@ -14,6 +15,7 @@
 #include "rate.h"
 #include "wq.h"
 #include "xrc.h"
+#include "urxe/cancel.h"
 
 static bool ctx_ours(const struct ibv_context *ctx)
 {
@@ -81,17 +83,32 @@ static bool wq_ours(const struct ibv_wq *wq)
 
 #define CTX_OF(object) ((object) ? (object)->context : NULL)
 
-/* An errno, or what the call returns. */
-#define DOOR(ctx, ours, call) return urxe_ret(inherited(ctx) ? EIO : (ours) ? (call) : EINVAL)
+/* An errno, or what the call returns; @gone: of what is the parent's, in a forked child. */
+#define DOOR_OR(gone, ctx, ours, call)                                        \
+	do {                                                                  \
+		int cancel = urxe_cancel_off();                               \
+		int err = inherited(ctx) ? (gone) : (ours) ? (call) : EINVAL; \
+                                                                              \
+		urxe_cancel_back(cancel);                                     \
+		return urxe_ret(err);                                         \
+	} while (0)
+#define DOOR(ctx, ours, call) DOOR_OR(EIO, ctx, ours, call)
 /* Likewise, of a call that destroys: what is the parent's stays, in the child's memory, too. */
-#define DOOR_OUT(ctx, ours, call) return urxe_ret(inherited(ctx) ? 0 : (ours) ? (call) : EINVAL)
+#define DOOR_OUT(ctx, ours, call) DOOR_OR(0, ctx, ours, call)
 
 static void *refused(const struct ibv_context *ctx)
 {
 	errno = inherited(ctx) ? EIO : EINVAL;
 	return NULL;
 }
-#define DOOR_TO(ctx, ours, call) return !inherited(ctx) && (ours) ? (call) : refused(ctx)
+#define DOOR_TO(ctx, ours, call)                                                \
+	do {                                                                    \
+		int cancel = urxe_cancel_off();                                 \
+		void *made = !inherited(ctx) && (ours) ? (call) : refused(ctx); \
+                                                                                \
+		urxe_cancel_back(cancel);                                       \
+		return made;                                                    \
+	} while (0)
 
 /* ---- made in a PD, or of other objects ---- */
 

@@ -10,6 +10,7 @@
 
 #include "provider.h"
 #include "trace.h"
+#include "urxe/cancel.h"
 
 static bool event_write(struct urxe_context *ctx, const struct ib_uverbs_async_event_desc *d)
 	URXE_REQUIRES(ctx->async_lock)
@@ -29,14 +30,17 @@ static void event_raise(struct urxe_context *ctx, enum ibv_event_type type, uint
 			uint32_t *counter)
 {
 	struct ib_uverbs_async_event_desc d;
+	int cancel;
 
 	memset(&d, 0, sizeof(d));
 	d.element = element;
 	d.event_type = type;
+	cancel = urxe_cancel_off();
 	urxe_mutex_lock(&ctx->async_lock);
 	if (event_write(ctx, &d) && counter)
 		++*counter;
 	urxe_mutex_unlock(&ctx->async_lock);
+	urxe_cancel_back(cancel);
 }
 
 void urxe_event_qp(struct urxe_qp *qp, enum ibv_event_type type)
