@@ -15,6 +15,7 @@
 #include "provider.h"
 #include "cq.h"
 #include "duty.h"
+#include "pause.h"
 
 /* A call that waits. */
 struct await {
@@ -58,7 +59,7 @@ static bool blocks(const struct urxe_channel *ch)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* 0: the channel has an event; EINTR; EBADF: it goes. */
+/* 0: the channel has an event; EINTR; EBADF: it goes; EAGAIN: wait on, off duty. */
 static int wait_on_duty(struct await *a, unsigned was)
 {
 	struct urxe_duty *d = &a->dev->service.duty;
@@ -71,6 +72,11 @@ static int wait_on_duty(struct await *a, unsigned was)
 		if (atomic_load(&d->evict) || atomic_load(&a->dev->service.stop))
 			return EBADF;
 		ns = urxe_duty_round(a->dev, m);
+		if (urxe_pause_policy(&m->pause) == URXE_PAUSE_SHORT) {
+			a->on_duty = false;
+			urxe_duty_give_up(a->dev);
+			return EAGAIN;
+		}
 		if (ns)
 			urxe_duty_sleep(a->dev, m, ns, &how, &a->ch->events, was);
 		else if (m->pause.yield)
@@ -98,7 +104,7 @@ static int wait_off_duty(const struct await *a)
 
 static void leave(struct await *a, bool comes_back)
 {
-	urxe_duty_leave(a->dev, a->on_duty ? a->ch : NULL, comes_back);
+	urxe_duty_leave(a->dev, a->on_duty, comes_back);
 }
 
 /* In the middle of a sleep. */
@@ -125,7 +131,9 @@ int urxe_channel_await(struct ibv_comp_channel *channel)
 	a.cancelable = old == PTHREAD_CANCEL_ENABLE;
 	a.on_duty = urxe_duty_take(a.dev, ch);
 	pthread_cleanup_push(cancelled, &a);
-	err = a.on_duty ? wait_on_duty(&a, was) : wait_off_duty(&a);
+	err = a.on_duty ? wait_on_duty(&a, was) : EAGAIN;
+	if (err == EAGAIN)
+		err = wait_off_duty(&a);
 	pthread_cleanup_pop(0);
 	leave(&a, !err);
 	pthread_setcancelstate(old, &old);

@@ -346,7 +346,8 @@ bool urxe_duty_take(struct urxe_device *dev, struct urxe_channel *ch)
 	bool mine;
 
 	urxe_mutex_lock(&d->lock);
-	mine = !d->waiting++ && dev->threaded && atomic_load(&dev->started);
+	mine = !d->waiting++ && dev->threaded && atomic_load(&dev->started) &&
+	       !atomic_load(&s->watched);
 	if (mine) {
 		atomic_store(&d->has, ch);
 		d->gone = false;
@@ -362,24 +363,38 @@ bool urxe_duty_take(struct urxe_device *dev, struct urxe_channel *ch)
 	return mine;
 }
 
-void urxe_duty_leave(struct urxe_device *dev, struct urxe_channel *ch, bool comes_back)
+static void let_go(struct urxe_duty *d, bool comes_back) URXE_REQUIRES(d->lock)
+{
+	if (atomic_load(&d->evict))
+		comes_back = false;
+	atomic_store(&d->has, NULL);
+	atomic_store(&d->evict, false);
+	d->leaves++;
+	d->left = clock_ns();
+	/* Others that wait need somebody at once. */
+	d->gone = !comes_back || d->waiting;
+	if (d->gone || d->tell)
+		pthread_cond_broadcast(&d->moved);
+}
+
+void urxe_duty_leave(struct urxe_device *dev, bool on_duty, bool comes_back)
 {
 	struct urxe_duty *d = &dev->service.duty;
 
 	urxe_mutex_lock(&d->lock);
 	d->waiting--;
-	if (ch) {
-		if (atomic_load(&d->evict))
-			comes_back = false;
-		atomic_store(&d->has, NULL);
-		atomic_store(&d->evict, false);
-		d->leaves++;
-		d->left = clock_ns();
-		/* Others that wait need somebody at once. */
-		d->gone = !comes_back || d->waiting;
-		if (d->gone || d->tell)
-			pthread_cond_broadcast(&d->moved);
-	}
+	if (on_duty)
+		let_go(d, comes_back);
+	urxe_mutex_unlock(&d->lock);
+}
+
+void urxe_duty_give_up(struct urxe_device *dev)
+{
+	struct urxe_duty *d = &dev->service.duty;
+
+	urxe_mutex_lock(&d->lock);
+	urxe_duty_begin(dev, &d->mind);
+	let_go(d, false);
 	urxe_mutex_unlock(&d->lock);
 }
 

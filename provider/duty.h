@@ -36,13 +36,15 @@ void urxe_duty_hand_over(struct urxe_device *dev);
 void urxe_duty_stop(struct urxe_device *dev);
 /**
  * urxe_duty_take - the caller, who waits for an event of @ch, has it now
- * False: it has not, for others wait as well, or no service thread runs. Either way
- * urxe_duty_leave() follows.
+ * False: it has not, for others wait as well, or watch memory (pause.c), or no service thread runs.
+ * Either way urxe_duty_leave() follows.
  */
 bool urxe_duty_take(struct urxe_device *dev, struct urxe_channel *ch);
-/** urxe_duty_leave - the caller waits no more. @ch: of urxe_duty_take() when that was true, else
- * NULL. @comes_back: soon, it seems. */
-void urxe_duty_leave(struct urxe_device *dev, struct urxe_channel *ch, bool comes_back);
+/** urxe_duty_leave - the caller waits no more. @on_duty: so far; @comes_back: soon, it seems. */
+void urxe_duty_leave(struct urxe_device *dev, bool on_duty, bool comes_back);
+/** urxe_duty_give_up - the caller waits on, and the service thread has the duty: it fits itself to
+ * those who watch memory, which nobody may do to a thread of the application's. */
+void urxe_duty_give_up(struct urxe_device *dev);
 /** urxe_duty_sleeps - does who waits for an event of @ch sleep, on duty? After the event. */
 bool urxe_duty_sleeps(const struct urxe_device *dev, const struct urxe_channel *ch);
 /** urxe_duty_evict - @ch goes: who waits there is to leave, and has left. */

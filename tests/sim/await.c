@@ -186,6 +186,32 @@ static void test_two(void)
 	tear_down();
 }
 
+/* Where others watch memory the service thread keeps the duty, or has it again. */
+static void test_watched(void)
+{
+	struct waiter w = {0};
+
+	set_up(NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		/* It is found before the wait, or by who is on duty. */
+		if (i % 2)
+			atomic_store(&service->watched, true);
+		else
+			duty->mind.pause.driven_most = 1;
+		ibv_req_notify_cq(p.b.cq, 0);
+		start(&w, p.b.channel, 1);
+		until_waiting(1);
+		while (waits_on_duty() || !thread_has_it())
+			sched_yield();
+		CU_ASSERT_EQUAL(waiting(), 1);
+		send_one();
+		end(&w, 0);
+		atomic_store(&service->watched, false);
+		CU_ASSERT_NOT_EQUAL(duty->mind.pause.driven_most, 1);
+	}
+	tear_down();
+}
+
 /* What is there, or does not wait, is left to the read. */
 static void test_at_once(void)
 {
@@ -352,8 +378,8 @@ static void test_destroy(void)
 	tear_down();
 }
 
-URXE_TEST_MAIN("await", T(test_events), T(test_two), T(test_at_once), T(test_others_event),
-	       T(test_signals),
+URXE_TEST_MAIN("await", T(test_events), T(test_two), T(test_watched), T(test_at_once),
+	       T(test_others_event), T(test_signals),
 #ifndef __SANITIZE_THREAD__
 	       T(test_cancel),
 #endif
