@@ -15,15 +15,13 @@ static struct pair p;
 static bool through;
 
 /* All that waits for nobody, with events to send and threads to wake. */
-static void *work(void *arg)
+static __attribute__((noinline)) void use_verbs(void)
 {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	struct ibv_wc wc;
 
-	pair_open(&p, &params, IBV_QPT_RC);
-	pthread_cancel(pthread_self());
 	qp = pair_qp(&p.a, &params, IBV_QPT_UD);
 	CU_ASSERT_PTR_NOT_NULL(qp);
 	CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
@@ -45,6 +43,15 @@ static void *work(void *arg)
 	CU_ASSERT_EQUAL(pair_modify(p.a.qp, IBV_QPS_ERR), 0);
 	urxe_event_qp(to_urxe_qp(p.a.qp), IBV_EVENT_QP_FATAL);
 	through = true;
+}
+
+/* It has no variables: those of a frame that is not returned from stay poisoned to
+ * AddressSanitizer. */
+static void *work(void *arg)
+{
+	pair_open(&p, &params, IBV_QPT_RC);
+	pthread_cancel(pthread_self());
+	use_verbs();
 	pthread_testcancel();
 	return NULL;
 }
