@@ -10,12 +10,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_ethdev.h>
 
-#include "netio/clock.h"
 #include "netio/ethdev.h"
 
 #define ARM_MIN_NS 1500000u /* shorter waits just sleep: callers drive */

@@ -11,7 +11,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "netio/clock.h"
 #include "netio/fabric_link.h"

@@ -15,7 +15,6 @@
 #include <net/if.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "netio/buf_pool.h"
@@ -250,7 +249,7 @@ static void packet_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep 
 
 static void packet_nap(void *link, uint64_t ns)
 {
-	struct urxe_sleep how = {.interrupt = true};
+	struct urxe_sleep how = {0};
 	struct pollfd fds[MAX_LANES];
 	unsigned lanes = packet_fds(link, fds);
 

@@ -16,6 +16,7 @@
 #include "cq.h"
 #include "duty.h"
 #include "pause.h"
+#include "urxe/cancel.h"
 
 /* A call that waits. */
 struct await {
@@ -77,11 +78,8 @@ static int wait_on_duty(struct await *a, unsigned was)
 			urxe_duty_give_up(a->dev);
 			return EAGAIN;
 		}
-		if (ns)
-			urxe_duty_sleep(a->dev, m, ns, &how, &a->ch->events, was);
-		else if (m->pause.yield)
-			urxe_duty_yield(a->dev, m);
-		if (ns && how.signal && signals_interrupt())
+		urxe_duty_pause(a->dev, m, ns, &how, &a->ch->events, was);
+		if (how.signal && signals_interrupt())
 			return EINTR;
 	}
 	return 0;
@@ -102,11 +100,6 @@ static int wait_off_duty(const struct await *a)
 	return fd.revents & POLLIN ? 0 : EBADF;
 }
 
-static void leave(struct await *a, bool comes_back)
-{
-	urxe_duty_leave(a->dev, a->on_duty, comes_back);
-}
-
 /* In the middle of a sleep. */
 static void cancelled(void *arg)
 {
@@ -114,28 +107,28 @@ static void cancelled(void *arg)
 
 	if (a->on_duty)
 		atomic_store(&a->dev->service.asleep, false);
-	leave(a, false);
+	urxe_duty_leave(a->dev, a->on_duty, false);
 }
 
 int urxe_channel_await(struct ibv_comp_channel *channel)
 {
-	struct urxe_channel *ch = urxe_container_of(channel, struct urxe_channel, channel);
+	struct urxe_channel *ch = to_urxe_channel(channel);
 	struct await a = {.dev = to_urxe_dev(channel->context), .ch = ch, .fd = channel->fd};
 	unsigned was = atomic_load(&ch->events);
-	int err, old;
+	int err, cancel;
 
 	/* The read that follows answers. */
 	if (urxe_device_inherited(a.dev) || has_event(ch) || !blocks(ch))
 		return 0;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-	a.cancelable = old == PTHREAD_CANCEL_ENABLE;
+	cancel = urxe_cancel_off();
+	a.cancelable = cancel == PTHREAD_CANCEL_ENABLE;
 	a.on_duty = urxe_duty_take(a.dev, ch);
 	pthread_cleanup_push(cancelled, &a);
 	err = a.on_duty ? wait_on_duty(&a, was) : EAGAIN;
 	if (err == EAGAIN)
 		err = wait_off_duty(&a);
 	pthread_cleanup_pop(0);
-	leave(&a, !err);
-	pthread_setcancelstate(old, &old);
+	urxe_duty_leave(a.dev, a.on_duty, !err);
+	urxe_cancel_back(cancel);
 	return err;
 }

@@ -14,11 +14,6 @@
 #include "duty.h"
 #include "urxe/cancel.h"
 
-static struct urxe_channel *to_urxe_channel(struct ibv_comp_channel *ch)
-{
-	return urxe_container_of(ch, struct urxe_channel, channel);
-}
-
 struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx)
 {
 	struct urxe_device *dev = to_urxe_dev(ctx);

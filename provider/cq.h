@@ -65,6 +65,11 @@ struct urxe_cq {
 	struct cds_list_head node; /* on dev->cqs */
 };
 
+static inline struct urxe_channel *to_urxe_channel(struct ibv_comp_channel *ch)
+{
+	return urxe_container_of(ch, struct urxe_channel, channel);
+}
+
 static inline struct urxe_cq *to_urxe_cq(struct ibv_cq *cq)
 {
 	return cq ? urxe_container_of(cq, struct urxe_cq, vcq.cq) : NULL;

@@ -101,7 +101,6 @@ struct urxe_peer {
 	_Atomic uint8_t way; /* enum urxe_peer_way */
 };
 
-/** The service thread of a device (service.c). */
 /** What a thread on duty remembers from round to round (duty.c). */
 struct urxe_duty_mind {
 	struct urxe_pause pause;
@@ -126,6 +125,7 @@ struct urxe_duty {
 	struct urxe_duty_mind mind;	    /* of who waits; who is on duty has it */
 };
 
+/** The service thread of a device (service.c). */
 struct urxe_service_thread {
 	pthread_t thread;
 	bool running;

@@ -216,14 +216,13 @@ static bool asked(const struct urxe_device *dev)
 	       atomic_load(&s->duty.wanted);
 }
 
-void urxe_duty_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint64_t ns,
-		     struct urxe_sleep *how, const atomic_uint *ended, unsigned was)
+static void go_to_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint64_t ns,
+			struct urxe_sleep *how, const atomic_uint *ended, unsigned was)
 {
 	struct urxe_service_thread *s = &dev->service;
 	uint64_t until = urxe_port_now(dev->port) + ns;
 
 	how->interrupt = m->pause.wanted;
-	how->signal = false;
 	atomic_store(&s->until, until);
 	atomic_store(&s->alert, urxe_pause_alert(&m->pause));
 	atomic_store(&s->asleep, true);
@@ -238,12 +237,21 @@ void urxe_duty_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint64_t
 	atomic_store(&s->asleep, false);
 }
 
-void urxe_duty_yield(struct urxe_device *dev, struct urxe_duty_mind *m)
+/* Others are let in, and soon we look again. */
+static void give_way(struct urxe_device *dev, struct urxe_duty_mind *m)
 {
-	uint64_t now = urxe_port_now(dev->port);
-
 	sched_yield();
-	urxe_pause_gave_way(&m->pause, now, urxe_port_now(dev->port));
+	urxe_pause_gave_way(&m->pause, m->pause.looked, urxe_port_now(dev->port));
+}
+
+void urxe_duty_pause(struct urxe_device *dev, struct urxe_duty_mind *m, uint64_t ns,
+		     struct urxe_sleep *how, const atomic_uint *ended, unsigned was)
+{
+	how->signal = false;
+	if (ns)
+		go_to_sleep(dev, m, ns, how, ended, was);
+	else if (m->pause.yield)
+		give_way(dev, m);
 }
 
 /* ---- who has it ---- */
@@ -267,11 +275,6 @@ void urxe_duty_init(struct urxe_device *dev)
 	pthread_cond_init(&d->moved, &attr);
 	pthread_condattr_destroy(&attr);
 	d->thread_has = true;
-}
-
-bool urxe_duty_sleeps(const struct urxe_device *dev, const struct urxe_channel *ch)
-{
-	return atomic_load(&dev->service.asleep) && atomic_load(&dev->service.duty.has) == ch;
 }
 
 void urxe_duty_fini(struct urxe_device *dev)
@@ -365,14 +368,12 @@ bool urxe_duty_take(struct urxe_device *dev, struct urxe_channel *ch)
 
 static void let_go(struct urxe_duty *d, bool comes_back) URXE_REQUIRES(d->lock)
 {
-	if (atomic_load(&d->evict))
-		comes_back = false;
+	/* Others that wait need somebody at once. */
+	d->gone = !comes_back || d->waiting || atomic_load(&d->evict);
 	atomic_store(&d->has, NULL);
 	atomic_store(&d->evict, false);
 	d->leaves++;
 	d->left = clock_ns();
-	/* Others that wait need somebody at once. */
-	d->gone = !comes_back || d->waiting;
 	if (d->gone || d->tell)
 		pthread_cond_broadcast(&d->moved);
 }
@@ -396,6 +397,11 @@ void urxe_duty_give_up(struct urxe_device *dev)
 	urxe_duty_begin(dev, &d->mind);
 	let_go(d, false);
 	urxe_mutex_unlock(&d->lock);
+}
+
+bool urxe_duty_sleeps(const struct urxe_device *dev, const struct urxe_channel *ch)
+{
+	return atomic_load(&dev->service.asleep) && atomic_load(&dev->service.duty.has) == ch;
 }
 
 void urxe_duty_evict(struct urxe_device *dev, struct urxe_channel *ch)

@@ -14,16 +14,15 @@ void urxe_duty_begin(struct urxe_device *dev, struct urxe_duty_mind *m);
 /** urxe_duty_resume - a caller has the duty again: its own polls meanwhile are no other's. */
 void urxe_duty_resume(struct urxe_device *dev, struct urxe_duty_mind *m);
 /** urxe_duty_round - a turn, the GSI's poll, a look at the carrier; the rest is for who is on duty.
- * Returns how long to sleep then, ns; 0: not at all, but m->pause.yield. No lock held. */
+ * Returns how long to sleep then, ns; 0: not at all. No lock held. */
 uint64_t urxe_duty_round(struct urxe_device *dev, struct urxe_duty_mind *m);
 /**
- * urxe_duty_sleep - until a frame may have come, somebody has something to do, or @ns passed
+ * urxe_duty_pause - sleep until a frame may have come, somebody has something to do, or @ns passed;
+ * with @ns 0 others are let in where that is due
  * @ended: *@ended is not @was: do not sleep; whoever changes it ends the sleep. Or NULL.
  */
-void urxe_duty_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint64_t ns,
+void urxe_duty_pause(struct urxe_device *dev, struct urxe_duty_mind *m, uint64_t ns,
 		     struct urxe_sleep *how, const atomic_uint *ended, unsigned was);
-/** urxe_duty_yield - others are let in, and soon we look again. */
-void urxe_duty_yield(struct urxe_device *dev, struct urxe_duty_mind *m);
 
 /* ---- who has it ---- */
 

@@ -25,9 +25,9 @@
 #define PASS_NS	   50000ull /* callers hand over once in that time */
 
 /*
- * Does it sleep? Pairs with service_sleep(), which writes asleep and then reads nudged (until,
- * gsi_due): in the one order of these seq_cst accesses it sees what we ask, or we see that it
- * sleeps.
+ * Does it sleep? Pairs with go_to_sleep() in duty.c, which writes asleep and then reads nudged
+ * (until, gsi_due): in the one order of these seq_cst accesses it sees what we ask, or we see that
+ * it sleeps.
  */
 static bool ask(struct urxe_service_thread *s)
 {
@@ -247,10 +247,7 @@ static void *service_main(void *arg)
 		if (st.policy != urxe_pause_policy(pause))
 			set_policy(dev, &st, urxe_pause_policy(pause));
 		set_place(dev, &st, pause->looked);
-		if (ns)
-			urxe_duty_sleep(dev, &st.mind, ns, &how, NULL, 0);
-		else if (pause->yield)
-			urxe_duty_yield(dev, &st.mind);
+		urxe_duty_pause(dev, &st.mind, ns, &how, NULL, 0);
 		urxe_duty_hand_over(dev);
 	}
 	return NULL;

@@ -9,6 +9,7 @@
 
 #include "cm/device/device.h"
 #include "provider/gsi.h"
+#include "urxe/cancel.h"
 #include "urxe/log.h"
 #include "urxedv.h"
 
@@ -39,9 +40,8 @@ static _Thread_local int cancel_state;
 
 void urxe_cma_hold(void)
 {
-	int old;
+	int old = urxe_cancel_off();
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	urxe_mutex_lock(&urxe_cma_lock);
 	cancel_state = old;
 }
@@ -51,7 +51,7 @@ void urxe_cma_release(void)
 	int old = cancel_state;
 
 	urxe_mutex_unlock(&urxe_cma_lock);
-	pthread_setcancelstate(old, &old);
+	urxe_cancel_back(old);
 }
 
 static struct timespec in_ms(unsigned ms)
@@ -68,11 +68,10 @@ static struct timespec in_ms(unsigned ms)
 bool urxe_cma_hold_at_exit(void)
 {
 	const struct timespec until = in_ms(EXIT_LOCK_MS);
-	int old;
+	int old = urxe_cancel_off();
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	if (!urxe_mutex_timedlock(&urxe_cma_lock, &until)) {
-		pthread_setcancelstate(old, &old);
+		urxe_cancel_back(old);
 		return false;
 	}
 	cancel_state = old;

@@ -20,6 +20,7 @@
 #include "cm/core/trace.h"
 #include "cm/rdma/cma.h"
 #include "provider/gsi.h"
+#include "urxe/cancel.h"
 
 #define DRIVE_NS    200000u /* some round trips, and what the peer's application does in between */
 #define YIELD_AFTER 256	    /* turns that found nothing: the peer may share the core */
@@ -347,12 +348,11 @@ static int sleep_for_token(struct urxe_cma_channel *ch)
  */
 static int wait_events(struct urxe_cma_channel *ch, bool *drives)
 {
-	int old, err = 0;
+	int cancel = urxe_cancel_off(), err = 0;
 	bool dead;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	*drives = drive(ch);
-	pthread_setcancelstate(old, &old);
+	urxe_cancel_back(cancel);
 	if (!*drives)
 		err = sleep_for_token(ch);
 	urxe_cma_hold();
