@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Who calls a function without the lock that it names, or keeps a lock: clang's -Wthread-safety.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """links.py LINKTEST vhost|memif [ROUNDS]: frames between two processes, in either start order, and
 ten times a peer that is killed with -9 under traffic, on either side: the survivor serves the next.

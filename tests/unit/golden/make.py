@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """make.py CAPTURES >cm_mads.txt: the kernel CM's MADs in the captures, one of each kind.
 
