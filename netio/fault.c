@@ -25,6 +25,33 @@ double urxe_config_fault(const struct urxe_port_config *cfg, bool tx, enum urxe_
 	return one->given ? one->rate : of[URXE_FAULT_BOTH].rate;
 }
 
+#define LOOK_AHEAD 256
+
+/* What happens to one frame, a bit each. Always one draw for each, so that a run stays comparable
+ * when one rate changes. */
+static unsigned draw(struct urxe_fault_dir *d)
+{
+	unsigned hits = 0;
+
+	for (unsigned i = 0; i < URXE_NUM_FAULTS; i++)
+		hits |= (unsigned)(urxe_random_step(&d->prng) >> 32 < d->rate[i]) << i;
+	return hits;
+}
+
+/*
+ * How many frames pass, and what happens to the one behind them: frames that nothing happens to,
+ * which are most, are to take no time, or a benchmark with faults would measure this.
+ */
+static void look_ahead(struct urxe_fault_dir *d)
+{
+	for (d->spared = 0; d->spared < LOOK_AHEAD; d->spared++) {
+		d->hits = draw(d);
+		if (d->hits)
+			return;
+	}
+	d->spared--; /* the last one that passes is behind the others */
+}
+
 /* Returns whether anything can happen in this direction. */
 static bool dir_init(struct urxe_fault_dir *d, const struct urxe_port_config *cfg, bool tx,
 		     uint64_t seed, enum urxe_counter base)
@@ -38,6 +65,7 @@ static bool dir_init(struct urxe_fault_dir *d, const struct urxe_port_config *cf
 		d->rate[i] = rate(urxe_config_fault(cfg, tx, (enum urxe_fault)i));
 		on |= d->rate[i] != 0;
 	}
+	look_ahead(d);
 	return on;
 }
 
@@ -52,12 +80,6 @@ void urxe_fault_init(struct urxe_lane *lane)
 	tx = dir_init(&x->tx, cfg, true, seed, URXE_CNT_fault_tx_drop);
 	rx = dir_init(&x->rx, cfg, false, ~seed, URXE_CNT_fault_rx_drop);
 	x->on = tx || rx;
-}
-
-static bool hit(struct urxe_fault_dir *d, enum urxe_fault what)
-{
-	/* Always one draw, so that a run stays comparable when one rate changes. */
-	return urxe_random_step(&d->prng) >> 32 < d->rate[what];
 }
 
 static void corrupt(struct urxe_fault_dir *d, const struct urxe_frame *f, uint32_t bth)
@@ -102,41 +124,50 @@ static void hold(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct 
 		urxe_port_wake(lane->port);
 }
 
-unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
-			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
+/* A frame that is not spared: does it pass? Before it go @n copies. */
+static bool passes(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct urxe_frame *f,
+		   uint32_t bth, struct urxe_frame *copy, unsigned *n) URXE_REQUIRES(lane)
 {
-	uint32_t bth = urxe_frame_roce(f);
-	bool drop, dup, late, bad;
-	unsigned n = 0;
-
-	if (!bth) {
-		out[0] = *f;
-		return 1;
-	}
-	drop = hit(d, URXE_FAULT_DROP), dup = hit(d, URXE_FAULT_DUP);
-	late = hit(d, URXE_FAULT_REORDER), bad = hit(d, URXE_FAULT_CORRUPT);
-	if (drop) {
+	if (d->hits & 1u << URXE_FAULT_DROP) {
 		struct urxe_frame gone = *f;
 
 		count(lane, d, URXE_FAULT_DROP, f->data + bth);
 		urxe_frame_free(lane, &gone);
-		return 0;
+		return false;
 	}
-	if (dup && urxe_frame_copy(lane, &out[n], f)) {
+	if (d->hits & 1u << URXE_FAULT_DUP && urxe_frame_copy(lane, copy, f)) {
 		count(lane, d, URXE_FAULT_DUP, f->data + bth);
-		n++;
+		++*n;
 	}
-	if (bad) {
+	if (d->hits & 1u << URXE_FAULT_CORRUPT) {
 		count(lane, d, URXE_FAULT_CORRUPT, f->data + bth);
 		corrupt(d, f, bth);
 	}
-	if (late && !d->holding) {
+	if (d->hits & 1u << URXE_FAULT_REORDER && !d->holding) {
 		count(lane, d, URXE_FAULT_REORDER, f->data + bth);
 		hold(lane, d, f);
-		return n;
+		return false;
 	}
+	return true;
+}
+
+unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
+			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
+{
+	uint32_t bth = urxe_frame_roce(f);
+	unsigned n = 0;
+	bool pass = true;
+
+	if (bth && d->spared) {
+		d->spared--;
+	} else if (bth) {
+		pass = passes(lane, d, f, bth, out, &n);
+		look_ahead(d);
+	}
+	if (!pass)
+		return n;
 	out[n++] = *f;
-	if (d->holding && !--d->countdown) {
+	if (bth && d->holding && !--d->countdown) {
 		out[n++] = d->held;
 		d->holding = false;
 	}

@@ -170,6 +170,8 @@ static RARELY unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, u
 	unsigned n = (RX_PENDING - 1 - have) / FAULT_OUT; /* one for the held frame */
 
 	n = n ? rx_link(lane, f, n < max ? n : max) : 0;
+	if (!have && urxe_fault_spares(&lane->faults.rx, n))
+		return n;
 	for (unsigned i = 0; i < n; i++) {
 		unsigned k = urxe_fault_apply(lane, &lane->faults.rx, &f[i], out);
 
@@ -269,9 +271,9 @@ static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(l
 	    urxe_fault_due(&x->rx, now, &f))
 		pend_add(lane, &f);
 	/* Of a frame that has gone, too: another one may be held by then (hold()). */
-	if (x->tx.holding || now < x->tx.deadline)
+	if (urxe_fault_waits(&x->tx, now))
 		next = x->tx.deadline;
-	if ((x->rx.holding || now < x->rx.deadline) && x->rx.deadline < next)
+	if (urxe_fault_waits(&x->rx, now) && x->rx.deadline < next)
 		next = x->rx.deadline;
 	return next;
 }
@@ -297,7 +299,9 @@ uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
 
 	/* What there was to be sent has been sent, and nothing is due. */
 	if (now >= next || !atomic_load_explicit(&t->was_up, memory_order_relaxed) ||
-	    lane->tx_count || lane->placed || lane->faults.on)
+	    lane->tx_count || lane->placed ||
+	    (lane->faults.on &&
+	     (urxe_fault_waits(&lane->faults.tx, now) || urxe_fault_waits(&lane->faults.rx, now))))
 		return tick(lane, now);
 	atomic_store_explicit(&lane->tick, URXE_NEVER, memory_order_relaxed);
 	return next;

@@ -236,6 +236,8 @@ bool urxe_path_in_use(struct urxe_port *port, const uint8_t sgid[16], const uint
 struct urxe_fault_dir {
 	uint64_t prng;
 	uint64_t rate[URXE_NUM_FAULTS]; /* of 2^32 */
+	unsigned spared;		/* frames that nothing happens to, from now on */
+	unsigned hits; /* what happens to the one behind them: 1 << enum urxe_fault */
 	bool holding;
 	unsigned countdown; /* frames that still overtake the held one */
 	uint64_t deadline;
@@ -254,6 +256,21 @@ void urxe_fault_init(struct urxe_lane *lane);
 unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
 	URXE_REQUIRES(lane);
+/** urxe_fault_spares - nothing happens to the next @n frames, and they need not be shown to
+ * urxe_fault_apply(): they count as if they had been. */
+static inline bool urxe_fault_spares(struct urxe_fault_dir *d, unsigned n)
+{
+	if (d->holding || d->spared < n)
+		return false;
+	d->spared -= n;
+	return true;
+}
+/** urxe_fault_waits - is a frame held, or would somebody who knows of one look when its time is
+ * over? */
+static inline bool urxe_fault_waits(const struct urxe_fault_dir *d, uint64_t now)
+{
+	return d->holding || now < d->deadline;
+}
 /** urxe_fault_due - the held frame, once its time is over: true and @out. */
 bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *out);
 

@@ -581,12 +581,12 @@ static __attribute__((noinline)) void emit_special(struct urxe_lane *lane, const
 		emit_roce(lane, f, tx->flags & TX_LOOP);
 }
 
-/* Goes a frame to the wire, with nobody to look at it or to harm it? */
-ALWAYS bool goes_straight(const struct urxe_lane *lane, const struct urxe_tx *tx)
-	URXE_REQUIRES(lane)
+/* Goes a frame to the wire, with nobody to look at it or to harm it? To be asked once a frame. */
+ALWAYS bool goes_straight(struct urxe_lane *lane, const struct urxe_tx *tx) URXE_REQUIRES(lane)
 {
-	return !(tx->flags & (TX_MCAST | TX_PLACED | TX_STEER | TX_LOOP)) && !lane->faults.on &&
-	       !lane->port->capture && lane->tx_head + lane->tx_count < TX_QUEUE;
+	return !(tx->flags & (TX_MCAST | TX_PLACED | TX_STEER | TX_LOOP)) && !lane->port->capture &&
+	       lane->tx_head + lane->tx_count < TX_QUEUE &&
+	       (!lane->faults.on || urxe_fault_spares(&lane->faults.tx, 1));
 }
 
 /* Its ICRC; frames of TX_SHORT are of words, as are all. */
