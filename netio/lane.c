@@ -246,12 +246,37 @@ void urxe_lane_release(struct urxe_lane *lane, struct urxe_packet *pkts, unsigne
 	struct urxe_port *port = lane->port;
 	struct urxe_frame f[RX_BURST];
 
-	for (unsigned k; n; n -= k, pkts += k) {
+	for (unsigned k, have; n; n -= k, pkts += k) {
 		k = n < RX_BURST ? n : RX_BURST;
-		for (unsigned i = 0; i < k; i++)
-			f[i].buf = pkts[i].frame;
-		port->ops->free(port->link, lane->index, f, k);
+		have = 0;
+		for (unsigned i = 0; i < k; i++) {
+			f[have].buf = pkts[i].frame;
+			have += pkts[i].frame != NULL;
+		}
+		port->ops->free(port->link, lane->index, f, have);
 	}
+}
+
+void *urxe_packet_hold(struct urxe_port *port, struct urxe_packet *pkt)
+{
+	void *frame = pkt->frame;
+
+	/* Of a lane or two that do this at once one may be refused for nothing. */
+	if (!port->may_hold || !frame ||
+	    atomic_load_explicit(&port->held, memory_order_relaxed) >= port->may_hold)
+		return NULL;
+	if (atomic_fetch_add_explicit(&port->held, 1, memory_order_relaxed) >= port->may_hold) {
+		atomic_fetch_sub_explicit(&port->held, 1, memory_order_relaxed);
+		return NULL;
+	}
+	pkt->frame = NULL;
+	return frame;
+}
+
+void urxe_port_let_go(struct urxe_port *port, void *frame)
+{
+	port->ops->let_go(port->link, frame);
+	atomic_fetch_sub_explicit(&port->held, 1, memory_order_relaxed);
 }
 
 /* ---- timers ---- */

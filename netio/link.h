@@ -49,10 +49,11 @@ struct urxe_link_info {
 	uint8_t mac[6];
 	uint32_t max_l3_mtu; /* the largest IP packet it carries as set up */
 	unsigned lanes;
-	bool peer;			   /* the other end is a process, which may come and go */
-	bool card;			   /* it may deliver only a while after its link is up */
-	bool no_icrc;			   /* it damages nothing: no ICRC is made for it */
-	uint32_t speed_mbps;		   /* 0 unknown */
+	bool peer;	     /* the other end is a process, which may come and go */
+	bool card;	     /* it may deliver only a while after its link is up */
+	bool no_icrc;	     /* it damages nothing: no ICRC is made for it */
+	unsigned may_hold;   /* frames of rx() that it can do without for long: let_go() */
+	uint32_t speed_mbps; /* 0 unknown */
 	uint32_t tx_offloads, rx_offloads; /* URXE_OFFLOAD_* */
 };
 
@@ -86,6 +87,9 @@ struct urxe_link_ops {
 	/** free: gives frames back, whether from alloc or rx; looks at buf alone. */
 	void (*free)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	unsigned (*rx)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
+	/** let_go: as free() of one, by a thread that may hold no lane. Thread-safe. NULL: it
+	 * cannot do without one. */
+	void (*let_go)(void *link, void *buf);
 	/** tx: takes the first k frames of @f (they are the link's then); returns k. What commit()
 	 * was called for goes out, too, also with @n 0. */
 	unsigned (*tx)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);

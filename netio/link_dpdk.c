@@ -30,6 +30,7 @@ static void take_functions(const struct urxe_link_ops *from)
 	to->alloc = from->alloc;
 	to->free = from->free;
 	to->rx = from->rx;
+	to->let_go = from->let_go;
 	to->tx = from->tx;
 	to->up = from->up;
 	to->dead = from->dead;

@@ -82,6 +82,19 @@ static void ethdev_free(void *link, unsigned lane, struct urxe_frame *f, unsigne
 	lcore_restore(old);
 }
 
+/* Without an lcore id, so to the pool itself, and not to a cache that a lane may be using. */
+static void ethdev_let_go(void *link, void *buf)
+{
+	unsigned old = RTE_PER_LCORE(_lcore_id);
+
+	(void)link;
+	if (urxe_ctl_dead)
+		return;
+	RTE_PER_LCORE(_lcore_id) = LCORE_ID_ANY;
+	rte_pktmbuf_free(buf);
+	lcore_restore(old);
+}
+
 /* One piece. A frame that is too long for it loses its tail: the stack counts it as cut off. */
 static void frame_from_mbuf(struct urxe_frame *f, struct rte_mbuf *m)
 {
@@ -369,6 +382,7 @@ static int ethdev_open(void *arg, const struct urxe_port_config *cfg, const uint
 	e->info.max_l3_mtu = l3_mtu;
 	e->info.lanes = e->kind->same_queues ? urxe_devargs_queues(cfg) : 1;
 	e->info.peer = e->kind->peer;
+	e->info.may_hold = URXE_LANE_BUFS / 8; /* the rings do not need them */
 
 	ret = urxe_ctl_call(open_job, e);
 	if (ret) {
@@ -405,6 +419,7 @@ const struct urxe_link_ops urxe_link_ethdev_ops = {
 	.alloc = ethdev_alloc,
 	.free = ethdev_free,
 	.rx = ethdev_rx,
+	.let_go = ethdev_let_go,
 	.tx = ethdev_tx,
 	.up = ethdev_up,
 	.dead = ethdev_dead,

@@ -424,6 +424,7 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 	port->shared = li->no_icrc;
 	port->wire_icrc = !li->no_icrc || port->loop_icrc;
 	port->card = li->card;
+	port->may_hold = port->ops->let_go ? li->may_hold : 0;
 	port->tx_csum = li->tx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	port->rx_csum = li->rx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	urxe_spin_lock(&port->info_lock);

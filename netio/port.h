@@ -294,6 +294,17 @@ void urxe_lane_release(struct urxe_lane *lane, struct urxe_packet *pkts, unsigne
 	URXE_REQUIRES(lane);
 
 /**
+ * urxe_packet_hold - a borrowed packet stays valid until urxe_port_let_go() of what this returns
+ *
+ * NULL: the link cannot do without its frame, or without one more: make a copy. By whoever has
+ * the lane; the port must not be destroyed before all are back.
+ */
+void *urxe_packet_hold(struct urxe_port *port, struct urxe_packet *pkt);
+
+/** urxe_port_let_go - give back what urxe_packet_hold() returned. Thread-safe, any lock held. */
+void urxe_port_let_go(struct urxe_port *port, void *frame);
+
+/**
  * urxe_lane_tick - timers of the lane, and the port's for neighbours and groups
  *
  * Cheap when nothing is due: for every turn of a lane. Returns the time of the next, or URXE_NEVER.

@@ -390,6 +390,8 @@ struct urxe_port {
 	bool tx_csum, rx_csum;
 	unsigned num_lanes;
 	struct urxe_lane *lanes;
+	unsigned may_hold; /* as struct urxe_link_info's */
+	atomic_uint held;
 
 	int wake_fd;
 	atomic_bool woken;

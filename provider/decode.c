@@ -77,7 +77,7 @@ static void decode_source(const struct urxe_packet *frame, uint8_t gid[16])
 	}
 }
 
-enum urxe_stat urxe_decode(const struct urxe_packet *frame, struct urxe_decoded *pkt)
+enum urxe_stat urxe_decode(struct urxe_packet *frame, struct urxe_decoded *pkt)
 {
 	const struct urxe_opcode_info *op;
 	struct urxe_bth bth;
@@ -102,6 +102,7 @@ enum urxe_stat urxe_decode(const struct urxe_packet *frame, struct urxe_decoded 
 	if ((bth.pkey & 0x7fff) != (URXE_DEFAULT_PKEY & 0x7fff))
 		return URXE_STAT_RX_BAD_PKEY;
 
+	pkt->frame = frame;
 	pkt->op = op;
 	pkt->what = what;
 	pkt->payload = frame->body + op->hdr_len;

@@ -51,6 +51,7 @@ struct urxe_deth {
  * the bytes.
  */
 struct urxe_decoded {
+	struct urxe_packet *frame; /* in which it is; NULL: a copy of it */
 	const struct urxe_opcode_info *op;
 	uint32_t what; /* enum urxe_opcode_flag: op->flags */
 	const uint8_t *payload;
@@ -92,6 +93,6 @@ struct urxe_decoded {
  * Thread-safe;
  * @frame must be borrowed (urxe_lane_rx()).
  */
-enum urxe_stat urxe_decode(const struct urxe_packet *frame, struct urxe_decoded *pkt);
+enum urxe_stat urxe_decode(struct urxe_packet *frame, struct urxe_decoded *pkt);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Requests behind a gap are kept, in the order of their PSNs, as copies in buffers of the device's.
- * A buffer that was made once is used again, by whichever QP; there are never more than
- * URXE_KEEP_BUFFERS, nor has one QP more than URXE_KEEP_PER_QP. What finds no room is lost, and
- * comes again.
+ * Requests behind a gap are kept, in the order of their PSNs: each in its frame, for that costs
+ * nothing, as long as the link can do without it; then as copies. What was made once is used again,
+ * by whichever QP; there are never more than URXE_KEEP_BUFFERS, nor has one QP more than
+ * URXE_KEEP_PER_QP. What finds no room is lost, and comes again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,7 @@ void urxe_keep_fini(struct urxe_device *dev)
 		struct urxe_kept *k = cds_list_first_entry(&dev->keep.free, struct urxe_kept, node);
 
 		cds_list_del(&k->node);
+		free(k->copy);
 		free(k);
 	}
 }
@@ -45,7 +46,7 @@ static struct urxe_kept *buffer_get(struct urxe_device *dev)
 	urxe_spin_unlock(&keep->lock);
 	if (!make)
 		return k;
-	k = malloc(sizeof(*k) + PAYLOAD_MAX);
+	k = calloc(1, sizeof(*k));
 	if (!k) {
 		urxe_spin_lock(&keep->lock);
 		keep->made--;
@@ -56,9 +57,26 @@ static struct urxe_kept *buffer_get(struct urxe_device *dev)
 
 void urxe_keep_put(struct urxe_device *dev, struct urxe_kept *k)
 {
+	if (k->held)
+		urxe_port_let_go(dev->port, k->held);
+	k->held = NULL;
 	urxe_spin_lock(&dev->keep.lock);
 	cds_list_add(&k->node, &dev->keep.free); /* the one used last is in the cache */
 	urxe_spin_unlock(&dev->keep.lock);
+}
+
+/* The payload outlasts the burst it came in. False: there is no memory. */
+static bool save(struct urxe_device *dev, struct urxe_kept *k)
+{
+	k->held = k->pkt.frame ? urxe_packet_hold(dev->port, k->pkt.frame) : NULL;
+	k->pkt.frame = NULL;
+	if (k->held)
+		return true;
+	if (!k->copy)
+		k->copy = malloc(PAYLOAD_MAX);
+	if (k->copy)
+		k->pkt.payload = memcpy(k->copy, k->pkt.payload, k->pkt.length);
+	return k->copy != NULL;
 }
 
 /* Most come in order: the search begins at the end. */
@@ -87,7 +105,10 @@ enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decode
 	if (!k)
 		return URXE_KEEP_FULL;
 	k->pkt = *pkt;
-	k->pkt.payload = memcpy(k->payload, pkt->payload, pkt->length);
+	if (!save(qp->dev, k)) {
+		urxe_keep_put(qp->dev, k);
+		return URXE_KEEP_FULL;
+	}
 	cds_list_add(&k->node, at);
 	r->nkept++;
 	return URXE_KEEP_NEW;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Requests that came before what is before them, kept until it has come (keep.c). They are copies:
- * the frames of a link are few. A device has a bounded number of buffers for all its QPs.
+ * Requests that came before what is before them, kept until it has come (keep.c): in their frames,
+ * where the link can do without these so long, or as copies. A device has a bounded number of both
+ * for all its QPs.
  */
 #ifndef URXE_PROVIDER_KEEP_H
 #define URXE_PROVIDER_KEEP_H
@@ -9,11 +10,12 @@
 #include "decode.h"
 #include "qp.h"
 
-/** A kept request; pkt.payload is its own. */
+/** A kept request; pkt.payload is in one of the two. */
 struct urxe_kept {
 	struct cds_list_head node;
 	struct urxe_decoded pkt;
-	uint8_t payload[];
+	void *held;    /* its frame (urxe_packet_hold()), or NULL */
+	uint8_t *copy; /* room for the largest payload; NULL: none was needed yet */
 };
 
 enum urxe_keep_result {
@@ -25,7 +27,7 @@ enum urxe_keep_result {
 void urxe_keep_init(struct urxe_device *dev);
 /** urxe_keep_fini - free the buffers; no QP has one. */
 void urxe_keep_fini(struct urxe_device *dev);
-/** urxe_keep_add - keep a copy of @pkt, which is ahead of the expected PSN, and not too far. */
+/** urxe_keep_add - keep @pkt, which is ahead of the expected PSN, and not too far. */
 enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	URXE_REQUIRES(qp->lock);
 /**
@@ -36,7 +38,7 @@ enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decode
 struct urxe_kept *urxe_keep_take(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
 /** urxe_keep_pass - what was kept before PSN @psn is forgotten. */
 void urxe_keep_pass(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
-/** urxe_keep_put - give a buffer back; any lock may be held. */
+/** urxe_keep_put - give it back, with its frame; any lock may be held. */
 void urxe_keep_put(struct urxe_device *dev, struct urxe_kept *k);
 /** urxe_keep_clear - forget all that a QP keeps. */
 void urxe_keep_clear(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);

@@ -215,6 +215,7 @@ bool urxe_lend(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 		return true;
 	}
 	l->pkt = *pkt;
+	l->pkt.frame = NULL;
 	l->pkt.payload = memcpy(l->payload, pkt->payload, pkt->length);
 	l->number = next_number(qp);
 	l->unsent = r->lent = true;

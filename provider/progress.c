@@ -164,7 +164,7 @@ static void fetch_qp(const struct urxe_qp *qp)
 	__builtin_prefetch(&qp->resp, 1);
 }
 
-static void look_at(struct urxe_device *dev, const struct urxe_packet *frame, struct arrival *a)
+static void look_at(struct urxe_device *dev, struct urxe_packet *frame, struct arrival *a)
 {
 	a->qp = NULL;
 	a->bad = urxe_decode(frame, &a->pkt);

@@ -33,6 +33,7 @@ static void hold(struct urxe_qp *qp, struct urxe_stall *s, const struct urxe_dec
 	}
 	h->next = NULL;
 	h->pkt = *pkt;
+	h->pkt.frame = NULL;
 	h->pkt.payload = memcpy(h->payload, pkt->payload, pkt->length);
 	*s->last = h;
 	s->last = &h->next;

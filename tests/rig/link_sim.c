@@ -16,6 +16,7 @@
 #define MAX_LANES     16
 #define SPEED_MBPS    100000
 #define WAIT_STEP     (50 * URXE_USEC)
+#define MAY_HOLD      100 /* others of the 512 that a QP keeps are copies */
 
 /* AddressSanitizer knows where a received frame ends, as it would of a block of its own. */
 #ifdef __has_feature
@@ -543,6 +544,7 @@ static int sim_open(void *arg, const struct urxe_port_config *cfg, const uint8_t
 	info->max_l3_mtu = l3_mtu;
 	info->lanes = lanes;
 	info->peer = e->p.peer;
+	info->may_hold = MAY_HOLD;
 	info->card = e->p.card;
 	info->speed_mbps = SPEED_MBPS;
 	*link = e;
@@ -586,6 +588,13 @@ static void sim_free(void *link, unsigned lane, struct urxe_frame *f, unsigned n
 	for (unsigned i = 0; i < n; i++)
 		buf_put(e->sim, f[i].buf);
 	urxe_spin_unlock(&e->sim->lock);
+}
+
+static void sim_let_go(void *link, void *buf)
+{
+	struct urxe_frame f = {.buf = buf};
+
+	sim_free(link, 0, &f, 1);
 }
 
 static unsigned sim_rx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
@@ -683,6 +692,7 @@ const struct urxe_link_ops urxe_link_sim_ops = {
 	.close = sim_close,
 	.alloc = sim_alloc,
 	.free = sim_free,
+	.let_go = sim_let_go,
 	.rx = sim_rx,
 	.tx = sim_tx,
 	.up = sim_up,

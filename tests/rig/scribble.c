@@ -8,10 +8,10 @@
 
 #include "decode.h"
 
-enum urxe_stat __real_urxe_decode(const struct urxe_packet *frame, struct urxe_decoded *pkt);
-enum urxe_stat __wrap_urxe_decode(const struct urxe_packet *frame, struct urxe_decoded *pkt);
+enum urxe_stat __real_urxe_decode(struct urxe_packet *frame, struct urxe_decoded *pkt);
+enum urxe_stat __wrap_urxe_decode(struct urxe_packet *frame, struct urxe_decoded *pkt);
 
-enum urxe_stat __wrap_urxe_decode(const struct urxe_packet *frame, struct urxe_decoded *pkt)
+enum urxe_stat __wrap_urxe_decode(struct urxe_packet *frame, struct urxe_decoded *pkt)
 {
 	enum urxe_stat bad = __real_urxe_decode(frame, pkt);
 	const uint8_t *from = frame->l3, *end = frame->bth + frame->len;
