@@ -568,46 +568,6 @@ static void wake(void)
 	urxe_port_destroy(port);
 }
 
-/* A packet that is held is there when its burst has been released; no more are than may be. */
-static void held(void)
-{
-	struct urxe_port_config cfg = node_cfg(1);
-	void *frames[1000];
-	uint8_t bth[64] = {0};
-	const uint8_t *body[1000];
-	struct urxe_packet p;
-	struct urxe_path *path;
-	struct node n;
-	unsigned num = 0;
-
-	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
-	node_start(&n, sim, NULL, &cfg);
-	path = path_to(n.port, "10.9.0.1", 0xc000);
-	for (unsigned round = 0; round < 2; round++) {
-		for (num = 0; num < 1000; num++) {
-			urxe_put32(bth + 8, num);
-			urxe_lane_lock(n.lane);
-			CU_ASSERT_EQUAL(send_bytes(n.lane, path, bth, sizeof(bth)), 0);
-			CU_ASSERT_EQUAL_FATAL(urxe_lane_rx(n.lane, &p, 1), 1);
-			body[num] = p.body;
-			frames[num] = urxe_packet_hold(n.port, &p);
-			urxe_lane_release(n.lane, &p, 1);
-			urxe_lane_unlock(n.lane);
-			if (!frames[num])
-				break;
-		}
-		CU_ASSERT_EQUAL(num, n.port->may_hold);
-		CU_ASSERT(num > 0 && num < 1000);
-		for (unsigned i = 0; i < num; i++) {
-			CU_ASSERT_EQUAL(urxe_get32(body[i] + 8), i);
-			urxe_port_let_go(n.port, frames[i]);
-		}
-	}
-	urxe_path_destroy(path);
-	urxe_port_destroy(n.port);
-	urxe_sim_destroy(sim);
-}
-
 /* A child has none of the numbers that its parent had in stock. */
 static void random_after_fork(void)
 {
@@ -637,4 +597,4 @@ static void random_after_fork(void)
 
 URXE_TEST_MAIN("netio_port", T(gids), T(widest_way), T(bad_configs), T(routes), T(bad_paths),
 	       T(loopback), T(ecn), T(loop_backpressure), T(too_long), T(golden), T(path_fields),
-	       T(slow_link), T(late_link), T(wake), T(held), T(random_after_fork))
+	       T(slow_link), T(late_link), T(wake), T(random_after_fork))
