@@ -65,7 +65,8 @@ static bool dir_init(struct urxe_fault_dir *d, const struct urxe_port_config *cf
 		d->rate[i] = rate(urxe_config_fault(cfg, tx, (enum urxe_fault)i));
 		on |= d->rate[i] != 0;
 	}
-	look_ahead(d);
+	if (on)
+		look_ahead(d);
 	return on;
 }
 
@@ -156,16 +157,16 @@ unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 {
 	uint32_t bth = urxe_frame_roce(f);
 	unsigned n = 0;
-	bool pass = true;
 
 	if (bth && d->spared) {
 		d->spared--;
 	} else if (bth) {
-		pass = passes(lane, d, f, bth, out, &n);
+		bool pass = passes(lane, d, f, bth, out, &n);
+
 		look_ahead(d);
+		if (!pass)
+			return n;
 	}
-	if (!pass)
-		return n;
 	out[n++] = *f;
 	if (bth && d->holding && !--d->countdown) {
 		out[n++] = d->held;

@@ -262,8 +262,7 @@ void *urxe_packet_hold(struct urxe_port *port, struct urxe_packet *pkt)
 	void *frame = pkt->frame;
 
 	/* Of a lane or two that do this at once one may be refused for nothing. */
-	if (!port->may_hold || !frame ||
-	    atomic_load_explicit(&port->held, memory_order_relaxed) >= port->may_hold)
+	if (!frame || atomic_load_explicit(&port->held, memory_order_relaxed) >= port->may_hold)
 		return NULL;
 	if (atomic_fetch_add_explicit(&port->held, 1, memory_order_relaxed) >= port->may_hold) {
 		atomic_fetch_sub_explicit(&port->held, 1, memory_order_relaxed);

@@ -7,6 +7,8 @@
 #ifndef URXE_PROVIDER_DECODE_H
 #define URXE_PROVIDER_DECODE_H
 
+#include <string.h>
+
 #include <linux/types.h>
 
 #include "device.h"
@@ -94,5 +96,15 @@ struct urxe_decoded {
  * @frame must be borrowed (urxe_lane_rx()).
  */
 enum urxe_stat urxe_decode(struct urxe_packet *frame, struct urxe_decoded *pkt);
+
+/** urxe_decoded_copy - @to is as @pkt, with a copy of its payload in @room, and outlasts its frame
+ */
+static inline void urxe_decoded_copy(struct urxe_decoded *to, const struct urxe_decoded *pkt,
+				     uint8_t *room)
+{
+	*to = *pkt;
+	to->frame = NULL;
+	to->payload = memcpy(room, pkt->payload, pkt->length);
+}
 
 #endif

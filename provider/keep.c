@@ -66,16 +66,18 @@ void urxe_keep_put(struct urxe_device *dev, struct urxe_kept *k)
 }
 
 /* The payload outlasts the burst it came in. False: there is no memory. */
-static bool save(struct urxe_device *dev, struct urxe_kept *k)
+static bool save(struct urxe_device *dev, struct urxe_kept *k, const struct urxe_decoded *pkt)
 {
-	k->held = k->pkt.frame ? urxe_packet_hold(dev->port, k->pkt.frame) : NULL;
-	k->pkt.frame = NULL;
-	if (k->held)
+	k->held = pkt->frame ? urxe_packet_hold(dev->port, pkt->frame) : NULL;
+	if (k->held) {
+		k->pkt = *pkt;
+		k->pkt.frame = NULL;
 		return true;
+	}
 	if (!k->copy)
 		k->copy = malloc(PAYLOAD_MAX);
 	if (k->copy)
-		k->pkt.payload = memcpy(k->copy, k->pkt.payload, k->pkt.length);
+		urxe_decoded_copy(&k->pkt, pkt, k->copy);
 	return k->copy != NULL;
 }
 
@@ -104,8 +106,7 @@ enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decode
 	k = buffer_get(qp->dev);
 	if (!k)
 		return URXE_KEEP_FULL;
-	k->pkt = *pkt;
-	if (!save(qp->dev, k)) {
+	if (!save(qp->dev, k, pkt)) {
 		urxe_keep_put(qp->dev, k);
 		return URXE_KEEP_FULL;
 	}

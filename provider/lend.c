@@ -214,9 +214,7 @@ bool urxe_lend(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_NO_MEMORY);
 		return true;
 	}
-	l->pkt = *pkt;
-	l->pkt.frame = NULL;
-	l->pkt.payload = memcpy(l->payload, pkt->payload, pkt->length);
+	urxe_decoded_copy(&l->pkt, pkt, l->payload);
 	l->number = next_number(qp);
 	l->unsent = r->lent = true;
 	urxe_stall_begin(qp, &l->stall, &lend_ops);

@@ -32,9 +32,7 @@ static void hold(struct urxe_qp *qp, struct urxe_stall *s, const struct urxe_dec
 		return;
 	}
 	h->next = NULL;
-	h->pkt = *pkt;
-	h->pkt.frame = NULL;
-	h->pkt.payload = memcpy(h->payload, pkt->payload, pkt->length);
+	urxe_decoded_copy(&h->pkt, pkt, h->payload);
 	*s->last = h;
 	s->last = &h->next;
 	s->held++;
