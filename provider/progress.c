@@ -26,11 +26,13 @@
 #include "rcu.h"
 #include "wake.h"
 
-#define TIMER_BURST	    32
-#define STUCK_QPS	    16 /* that find no room, one after the other, before a turn goes on */
-#define GATHER_LEAST	    16 /* packets under way */
-#define GATHER_MOST	    16 /* work requests that wait for a poll */
-#define GATHER_PATIENCE	    48 /* work requests since the caller polled last */
+#define TIMER_BURST  32
+#define STUCK_QPS    16 /* that find no room, one after the other, before a turn goes on */
+#define GATHER_LEAST 16 /* packets under way */
+#define GATHER_MOST  16 /* work requests that wait for a poll */
+/* Work requests since the caller polled last: more than one posts for each completion that one asks
+ * for (perftest: 100). */
+#define GATHER_PATIENCE	    256
 #define ACK_PATIENCE_NS	    50000u     /* for a message that an ACK can go with */
 #define LEFTOVER_NS	    1000000ull /* how long what a caller left undone may wait */
 #define LEFTOVER_ONE_CPU_NS 4000000ull /* where who looks after it puts the caller aside */

@@ -7,9 +7,10 @@
 #include "pair.h"
 #include "progress.h"
 
-#define UNDER_WAY 16 /* packets that keep a peer busy */
+#define UNDER_WAY 16  /* packets that keep a peer busy */
+#define PATIENCE  256 /* work requests without a poll */
 
-static const struct pair_params params = {.seed = 3, .link = {.latency = 1000}};
+static const struct pair_params params = {.seed = 3, .link = {.latency = 1000}, .max_wr = 512};
 
 static struct {
 	struct urxe_sim_end *end;
@@ -108,12 +109,17 @@ static void test_no_poller(void)
 	struct pair p;
 
 	open_watched(&p);
-	post(&p, 48); /* as many as it takes to see that nobody polls */
-	for (unsigned i = 0; i < 10; i++) {
-		post(&p, 1);
-		CU_ASSERT_EQUAL(sent.frames, 49 + i);
+	/* As many as it takes to see that nobody polls. */
+	for (unsigned i = 0; i < PATIENCE; i += PATIENCE / 4) {
+		post(&p, PATIENCE / 4);
+		pair_settle(&p, 10000000);
 	}
-	finish(&p, 58);
+	post(&p, UNDER_WAY);
+	for (unsigned i = PATIENCE + UNDER_WAY + 1; i < PATIENCE + UNDER_WAY + 10; i++) {
+		post(&p, 1);
+		CU_ASSERT_EQUAL(sent.frames, i);
+	}
+	finish(&p, PATIENCE + UNDER_WAY + 9);
 }
 
 static void test_leaves_with_its_qp(void)
