@@ -6,6 +6,7 @@
 #include <net/if_arp.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -82,6 +83,75 @@ bool urxe_kernel_if_up(unsigned ifindex, int *err)
 	*err = ask(fd, ifindex, SIOCGIFFLAGS, &ifr);
 	close(fd);
 	return *err || (ifr.ifr_flags & IFF_UP && ifr.ifr_flags & IFF_RUNNING);
+}
+
+/* ---- features ---- */
+
+static int ethtool(int fd, unsigned ifindex, void *cmd)
+{
+	struct ifreq ifr = {.ifr_data = cmd};
+
+	return ask(fd, ifindex, SIOCETHTOOL, &ifr);
+}
+
+/* How many features this kernel knows; 0: unknown. */
+static uint32_t num_features(int fd, unsigned ifindex)
+{
+	struct {
+		struct ethtool_sset_info info;
+		uint32_t len;
+	} q = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_FEATURES}};
+
+	return ethtool(fd, ifindex, &q) || !q.info.sset_mask ? 0 : q.len;
+}
+
+/* The number of the feature @name, of @num; -1: there is none. */
+static int find_feature(int fd, unsigned ifindex, uint32_t num, const char *name)
+{
+	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + (size_t)num * ETH_GSTRING_LEN);
+	int bit = -1;
+
+	if (!names)
+		return -1;
+	names->cmd = ETHTOOL_GSTRINGS;
+	names->string_set = ETH_SS_FEATURES;
+	names->len = num;
+	if (!ethtool(fd, ifindex, names)) {
+		for (uint32_t i = 0; i < num && i < names->len && bit < 0; i++) {
+			if (!strncmp((char *)names->data + (size_t)i * ETH_GSTRING_LEN, name,
+				     ETH_GSTRING_LEN))
+				bit = (int)i;
+		}
+	}
+	free(names);
+	return bit;
+}
+
+#define FEATURE_BLOCKS 8 /* of 32; Linux 6.18 has two */
+
+static bool has_feature(int fd, unsigned ifindex, int bit)
+{
+	struct {
+		struct ethtool_gfeatures get;
+		struct ethtool_get_features_block block[FEATURE_BLOCKS];
+	} q = {.get = {.cmd = ETHTOOL_GFEATURES, .size = FEATURE_BLOCKS}};
+
+	return bit >= 0 && bit < FEATURE_BLOCKS * 32 && !ethtool(fd, ifindex, &q) &&
+	       q.block[bit / 32].active >> bit % 32 & 1;
+}
+
+bool urxe_kernel_if_segments_udp(unsigned ifindex, int *bit)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has;
+
+	if (fd < 0)
+		return false;
+	if (*bit < 0)
+		*bit = find_feature(fd, ifindex, num_features(fd, ifindex), "tx-udp-segmentation");
+	has = has_feature(fd, ifindex, *bit);
+	close(fd);
+	return has;
 }
 
 /* Who sends to an address of the kernel's does so from that address. */

@@ -28,6 +28,14 @@ int urxe_kernel_if_query(unsigned ifindex, struct urxe_kernel_if *info);
 bool urxe_kernel_if_up(unsigned ifindex, int *err);
 
 /**
+ * urxe_kernel_if_segments_udp - does the interface take UDP datagrams to be segmented as they are?
+ * @bit: where the kernel has the answer; -1 at first
+ *
+ * Thread-safe. (ethtool's tx-udp-segmentation)
+ */
+bool urxe_kernel_if_segments_udp(unsigned ifindex, int *bit);
+
+/**
  * urxe_kernel_if_forwards - does the kernel pass on what comes to interface @name for the address
  * @gid (@ipv4: a mapped one), which is not its own? False also when it cannot be told. Thread-safe.
  */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The link that is an interface of the kernel's. Received frames are used where the kernel put
- * them, in a ring that we share with it, and their slots given back in any order. What is sent goes
- * from our buffers by sendmmsg(), a call a burst: a ring to send from costs more, as its pages must
- * be copied for whoever receives on this machine (veth, tap, bridge).
+ * The link that is an interface of the kernel's: its life, and what it lets in. packet_rx.c and
+ * packet_tx.c have what goes through it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,17 +29,16 @@
 #include "urxe/lock.h"
 #include "urxe/log.h"
 
-#define WATCH_NS   100000000u
-#define BURST	   64
-#define MAX_LANES  64
-#define MAX_GROUPS 600
-
-/* A slot that we have the frame of: neither filled (USER) nor the kernel's (0). */
-#define STATUS_LENT TP_STATUS_COPY
+#define WATCH_NS     100000000u
+#define FEATURES_PER 10 /* turns of the watch */
+#define BURST	     64
+#define MAX_LANES    64
+#define MAX_GROUPS   600
 
 struct packet_lane {
 	_Alignas(64) struct packet_ring ring;
 	struct urxe_buf_pool pool;
+	struct packet_run run;
 };
 
 struct packet_link {
@@ -53,6 +50,11 @@ struct packet_link {
 	struct packet_lane *lane;
 	atomic_bool carrier;
 	atomic_bool gone;
+	atomic_bool runs;		/* are sent: the device, or the kernel for it, segments */
+	bool want_runs;			/* to be sent */
+	bool bypass;			/* the kernel's queueing discipline, which would */
+	int segments_bit;		/* of the kernel: whether the device does */
+	unsigned turn;			/* of the watch */
 	int event_fd;			/* the control thread ends a wait */
 	int claim[URXE_CONFIG_MAX_IPS]; /* of addresses that were configured */
 	unsigned claims;
@@ -78,109 +80,42 @@ static void packet_free(void *link, unsigned lane, struct urxe_frame *f, unsigne
 {
 	struct packet_link *p = link;
 	struct packet_lane *l = &p->lane[lane];
-	const uint8_t *ring = l->ring.mem, *end = ring + l->ring.len;
 
-	if (urxe_ctl_dead)
-		return;
-	for (unsigned i = 0; i < n; i++) {
-		const uint8_t *buf = f[i].buf;
-
-		/* Pairs with the kernel: the slot is its own again when we have read it. */
-		if (buf >= ring && buf < end)
-			__atomic_store_n(&((struct tpacket2_hdr *)f[i].buf)->tp_status,
-					 TP_STATUS_KERNEL, __ATOMIC_RELEASE);
-		else
-			urxe_buf_put(&l->pool, &f[i]);
-	}
-}
-
-/* The kernel has taken the tag out; there is room before the frame to put it back. */
-static void restore_tag(struct urxe_frame *f, const struct tpacket2_hdr *h)
-{
-	uint16_t tpid = h->tp_status & TP_STATUS_VLAN_TPID_VALID ? h->tp_vlan_tpid : 0x8100;
-
-	memmove(f->data - 4, f->data, 12);
-	f->data -= 4;
-	f->len += 4;
-	f->data[12] = (uint8_t)(tpid >> 8);
-	f->data[13] = (uint8_t)tpid;
-	f->data[14] = (uint8_t)(h->tp_vlan_tci >> 8);
-	f->data[15] = (uint8_t)h->tp_vlan_tci;
+	for (unsigned i = 0; i < n && !urxe_ctl_dead; i++)
+		packet_rx_free(&l->ring, &l->pool, &f[i]);
 }
 
 static unsigned packet_rx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
 {
 	struct packet_link *p = link;
-	struct packet_ring *r = &p->lane[lane].ring;
-	struct tpacket2_hdr *h;
+	struct packet_lane *l = &p->lane[lane];
+	uint64_t lost = 0;
 	unsigned got;
 
 	if (urxe_ctl_dead)
 		return 0;
-	for (got = 0; got < n; got++) {
-		h = packet_ring_slot(r, r->next);
-		/* Pairs with the kernel, which writes the status last. */
-		if (!(__atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
-			break;
-		/* A frame that is too long loses its tail: the stack counts it as cut off. */
-		f[got] = (struct urxe_frame){
-			.data = (uint8_t *)h + h->tp_mac, .len = h->tp_snaplen, .buf = h};
-		if (h->tp_status & TP_STATUS_VLAN_VALID)
-			restore_tag(&f[got], h);
-		f[got].room = f[got].len;
-		__atomic_store_n(&h->tp_status, STATUS_LENT, __ATOMIC_RELAXED);
-		if (++r->next == r->frames)
-			r->next = 0;
-	}
+	got = packet_rx_frames(&l->ring, &l->run, &l->pool, f, n, &lost);
+	if (lost)
+		atomic_fetch_add(&p->dropped, lost);
 	return got;
-}
-
-/* How many of @n the kernel takes now; what it will never take counts as taken. */
-static unsigned send_burst(int fd, const struct urxe_frame *f, unsigned n)
-{
-	struct mmsghdr m[BURST];
-	struct iovec iov[BURST];
-	int k, cancel;
-
-	if (n > BURST)
-		n = BURST;
-	for (unsigned i = 0; i < n; i++) {
-		iov[i] = (struct iovec){.iov_base = f[i].data, .iov_len = f[i].len};
-		m[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[i], .msg_iovlen = 1}};
-	}
-	cancel = urxe_cancel_off();
-	if (n == 1)
-		k = send(fd, f->data, f->len, MSG_DONTWAIT) < 0 ? -1 : 1;
-	else
-		k = sendmmsg(fd, m, n, MSG_DONTWAIT);
-	urxe_cancel_back(cancel);
-	if (k > 0)
-		return (unsigned)k;
-	switch (errno) {
-	case EAGAIN:
-	case ENOBUFS:
-	case ENOMEM:
-	case ENETDOWN:
-	case ENXIO:
-	case EINTR:
-		return 0; /* later, or when there is a carrier */
-	default:
-		return 1; /* this frame, as too long for an interface whose MTU has changed */
-	}
 }
 
 static unsigned packet_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
 {
 	struct packet_link *p = link;
 	struct packet_lane *l = &p->lane[lane];
-	unsigned done = 0, k;
+	bool refused = false;
+	unsigned done;
 
 	if (urxe_ctl_dead)
 		return n;
 	if (!atomic_load_explicit(&p->carrier, memory_order_relaxed))
 		return 0;
-	while (done < n && (k = send_burst(l->ring.fd, f + done, n - done)))
-		done += k;
+	done = packet_tx_frames(&l->ring, atomic_load_explicit(&p->runs, memory_order_relaxed), f,
+				n, &refused);
+	/* Until its features are asked for again. */
+	if (refused)
+		atomic_store_explicit(&p->runs, false, memory_order_relaxed);
 	packet_free(link, lane, f, done);
 	return done;
 }
@@ -367,6 +302,14 @@ static void set_carrier(struct packet_link *p, bool up)
 	}
 }
 
+/* Past its queueing discipline, which would segment for it, a device gets runs if it does so. */
+static void watch_features(struct packet_link *p)
+{
+	if (p->want_runs && p->lane[0].ring.runs && !(p->turn++ % FEATURES_PER))
+		atomic_store(&p->runs, !p->bypass || urxe_kernel_if_segments_udp(p->ifindex,
+										 &p->segments_bit));
+}
+
 /* Control thread. */
 static void watch(void *arg)
 {
@@ -383,6 +326,7 @@ static void watch(void *arg)
 		up = false;
 	}
 	set_carrier(p, up);
+	watch_features(p);
 }
 
 static int watch_job(void *arg)
@@ -411,6 +355,7 @@ static void release(struct packet_link *p)
 {
 	for (unsigned i = 0; i < p->lanes; i++) {
 		packet_ring_close(&p->lane[i].ring);
+		packet_rx_fini(&p->lane[i].run, &p->lane[i].pool);
 		urxe_buf_fini(&p->lane[i].pool);
 	}
 	free(p->lane);
@@ -522,6 +467,8 @@ static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint
 	p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (p->event_fd < 0)
 		return errno;
+	p->want_runs = args.send_runs;
+	p->bypass = args.qdisc_bypass;
 	p->foreign_mac = cfg->has_mac && memcmp(cfg->mac, kif.mac, 6);
 	if (!p->foreign_mac)
 		warn_of_router(cfg, args.iface);
@@ -561,7 +508,7 @@ static int packet_open(void *arg, const struct urxe_port_config *cfg, const uint
 	snprintf(p->name, sizeof(p->name), "%s", cfg->name);
 	snprintf(p->port, sizeof(p->port), "%s", cfg->port);
 	urxe_mutex_init(&p->lock);
-	p->event_fd = -1;
+	p->event_fd = p->segments_bit = -1;
 	ret = start(p, cfg, l3_mtu, info, err, sizeof(err));
 	if (ret) {
 		urxe_err("%s: cannot start port '%s': %s%s%s", cfg->name, cfg->port, err,
@@ -585,6 +532,7 @@ static void packet_close(void *link)
 const struct urxe_link_ops urxe_link_packet_ops = {
 	.name = "af_packet",
 	.prompt = true,
+	.burst = BURST,
 	.open = packet_open,
 	.close = packet_close,
 	.alloc = packet_alloc,

@@ -2,6 +2,10 @@
 /*
  * Private to link_packet.c and packet_*.c: a link that is an interface of the kernel's, by
  * packet(7) sockets. No DPDK.
+ *
+ * A run is what the kernel knows as a UDP datagram to be segmented: packets of a flow, all of one
+ * length but the last, under the headers of one. From Linux 6.2 on packet sockets send and receive
+ * those whole.
  */
 #ifndef URXE_NETIO_PACKET_H
 #define URXE_NETIO_PACKET_H
@@ -12,6 +16,14 @@
 
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <linux/virtio_net.h>
+
+#include "netio/buf_pool.h"
+#include "netio/link.h"
+
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
+#define VIRTIO_NET_HDR_GSO_UDP_L4 5 /* since Linux 6.2 */
+#endif
 
 struct urxe_port_config;
 
@@ -22,6 +34,8 @@ struct packet_args {
 	uint32_t frame_size, block_size; /* of the ring: bytes of a slot, of a block of slots */
 	unsigned frames;		 /* in the ring */
 	bool qdisc_bypass;
+	bool runs;	/* this kernel may have them */
+	bool send_runs; /* and they are wanted */
 };
 
 /**
@@ -40,6 +54,7 @@ struct packet_ring {
 	uint32_t frame_size, block_size;
 	unsigned frames, per_block;
 	unsigned next; /* slot that is filled next */
+	bool runs;     /* a struct virtio_net_hdr is before each frame, both ways */
 };
 
 /**
@@ -69,6 +84,44 @@ static inline struct tpacket2_hdr *packet_ring_slot(const struct packet_ring *r,
 	return (struct tpacket2_hdr *)(r->mem + (size_t)(i / r->per_block) * r->block_size +
 				       (size_t)(i % r->per_block) * r->frame_size);
 }
+
+/* ---- receive (packet_rx.c) ---- */
+
+#define PACKET_RUN_MOST 128 /* packets of one (UDP_MAX_SEGMENTS) */
+
+/** A run that was received, cut into frames. */
+struct packet_run {
+	unsigned num, at; /* those before @at were handed out */
+	struct urxe_frame frame[PACKET_RUN_MOST];
+};
+
+/**
+ * packet_rx_frames - up to @n frames, in the ring where they can be, else in buffers of @pool
+ * @lost: is added to by frames that no buffer was there for, or of a run that is not one
+ *
+ * Returns how many. The caller has the ring.
+ */
+unsigned packet_rx_frames(struct packet_ring *r, struct packet_run *run, struct urxe_buf_pool *pool,
+			  struct urxe_frame *f, unsigned n, uint64_t *lost);
+
+/** packet_rx_fini - gives back what was not handed out. */
+void packet_rx_fini(struct packet_run *run, struct urxe_buf_pool *pool);
+
+/** packet_rx_free - gives back a frame, received or of @pool; looks at buf alone. */
+void packet_rx_free(struct packet_ring *r, struct urxe_buf_pool *pool, const struct urxe_frame *f);
+
+/* ---- send (packet_tx.c) ---- */
+
+/**
+ * packet_tx_frames - has the kernel send frames
+ * @runs: as runs where they are some
+ * @refused: is set if the kernel refused a run, whose frames went one by one
+ *
+ * Returns how many of @n it has taken; what it will never take counts as taken. The caller has the
+ * lane.
+ */
+unsigned packet_tx_frames(const struct packet_ring *r, bool runs, const struct urxe_frame *f,
+			  unsigned n, bool *refused);
 
 #define PACKET_FILTER_MAX 40
 

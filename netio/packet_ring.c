@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <linux/if_ether.h>
@@ -28,8 +29,12 @@
 #define BLOCK_DEFAULT  65536u
 #define BLOCK_MAX      (1u << 22)
 /* Where the kernel puts the IP header of a frame in its slot: after the slot's header, the address,
- * and 16 bytes for Ethernet's (packet(7), TPACKET_V2). */
-#define IP_AT	  TPACKET_ALIGN(TPACKET2_HDRLEN + 16)
+ * and 16 bytes for Ethernet's (packet(7), TPACKET_V2). What tells of a run is before that of
+ * Ethernet, and a reserve for it to be aligned as without. */
+#define IP_AT	TPACKET_ALIGN(TPACKET2_HDRLEN + 16)
+#define RESERVE (TPACKET_ALIGNMENT - sizeof(struct virtio_net_hdr))
+/* Of runs that wait to be fetched; a few, if the system allows no more. */
+#define RUN_BYTES (8 << 20)
 #define LANES_MAX 64u
 
 /* ---- arguments ---- */
@@ -55,8 +60,8 @@ static int arg_number(const char *port, const char *key, uint32_t min, uint32_t 
 
 static int check_keys(const char *port, char *err, size_t errlen)
 {
-	static const char *const keys[] = {"iface",   "framecnt", "framesz",
-					   "blocksz", "qpairs",	  "qdisc_bypass"};
+	static const char *const keys[] = {"iface",  "framecnt",     "framesz", "blocksz",
+					   "qpairs", "qdisc_bypass", "gso"};
 	const char *p = port;
 
 	while ((p = strchr(p, ','))) {
@@ -69,7 +74,7 @@ static int check_keys(const char *port, char *err, size_t errlen)
 			continue;
 		snprintf(err, errlen,
 			 "argument '%.*s' is not known (iface, framecnt, framesz, blocksz, qpairs, "
-			 "qdisc_bypass)",
+			 "qdisc_bypass, gso)",
 			 (int)len, p);
 		return EINVAL;
 	}
@@ -94,10 +99,21 @@ static int fit_ring(struct packet_args *a, unsigned frames, char *err, size_t er
 	return 0;
 }
 
+/* Before Linux 6.2 a packet socket neither sends runs nor receives them. */
+static bool kernel_has_runs(void)
+{
+	unsigned major, minor;
+	struct utsname u;
+
+	return !uname(&u) && sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
+	       (major > 6 || (major == 6 && minor >= 2));
+}
+
 int packet_args_parse(const struct urxe_port_config *cfg, uint32_t l3_mtu, struct packet_args *a,
 		      char *err, size_t errlen)
 {
-	uint32_t least = IP_AT + l3_mtu, frames = FRAMES_DEFAULT, bypass = 1, lanes;
+	uint32_t least = IP_AT + TPACKET_ALIGNMENT + l3_mtu, frames = FRAMES_DEFAULT, bypass = 1;
+	uint32_t lanes, runs = 1;
 	const char *port = cfg->port;
 	int ret = check_keys(port, err, errlen);
 
@@ -120,10 +136,14 @@ int packet_args_parse(const struct urxe_port_config *cfg, uint32_t l3_mtu, struc
 		ret = arg_number(port, "qpairs", 1, LANES_MAX, &lanes, err, errlen);
 	if (!ret)
 		ret = arg_number(port, "qdisc_bypass", 0, 1, &bypass, err, errlen);
+	if (!ret)
+		ret = arg_number(port, "gso", 0, 1, &runs, err, errlen);
 	if (ret)
 		return ret;
 	a->lanes = lanes < LANES_MAX ? lanes : LANES_MAX;
 	a->qdisc_bypass = bypass;
+	a->runs = kernel_has_runs();
+	a->send_runs = runs && a->runs;
 	return fit_ring(a, frames, err, errlen);
 }
 
@@ -140,10 +160,12 @@ static int make_ring(struct packet_ring *r)
 				  .tp_block_nr = r->frames / r->per_block,
 				  .tp_frame_size = r->frame_size,
 				  .tp_frame_nr = r->frames};
-	int version = TPACKET_V2, err;
+	int version = TPACKET_V2, reserve = r->runs ? RESERVE : 0, err;
 	void *mem;
 
 	err = set(r, PACKET_VERSION, &version, sizeof(version));
+	if (!err)
+		err = set(r, PACKET_RESERVE, &reserve, sizeof(reserve));
 	if (!err)
 		err = set(r, PACKET_RX_RING, &req, sizeof(req));
 	if (err)
@@ -154,6 +176,23 @@ static int make_ring(struct packet_ring *r)
 		return errno;
 	r->mem = mem;
 	return 0;
+}
+
+/*
+ * A run is longer than a slot: it comes by the socket's queue, too, in the order of the slots, and
+ * without a copy (PACKET_COPY_THRESH). The header that tells of it has to be there before the ring.
+ */
+static void take_runs(struct packet_ring *r)
+{
+	int one = 1, bytes = RUN_BYTES;
+
+	r->runs = !set(r, PACKET_VNET_HDR, &one, sizeof(one));
+	if (!r->runs)
+		return;
+	set(r, PACKET_COPY_THRESH, &one, sizeof(one));
+	/* The limit of the system holds for who may not exceed it. */
+	if (setsockopt(r->fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)))
+		(void)setsockopt(r->fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 }
 
 int packet_ring_open(struct packet_ring *r, const struct packet_args *a, char *err, size_t errlen)
@@ -179,6 +218,8 @@ int packet_ring_open(struct packet_ring *r, const struct packet_args *a, char *e
 	set(r, PACKET_IGNORE_OUTGOING, &one,
 	    sizeof(one)); /* the filter does it for older kernels */
 #endif
+	if (a->runs)
+		take_runs(r);
 	ret = make_ring(r);
 	if (ret)
 		snprintf(err, errlen, "no ring of %u frames of %u bytes", r->frames, r->frame_size);

@@ -451,6 +451,38 @@ def icmp(report, _kind, why_not):
         report.result(title, problem, result)
 
 
+# ---- ports of two kinds on a wire ----
+
+UDP = KERNEL_HAS + '{urxe} run --port udp --ip 10.0.0.1/24 -- '
+# What the kernel's sockets send is not cut into packets before it is received, nor is what they receive.
+MIXED = ['rping %s -V -S 60000 -C 50', 'ib_write_bw -R -s 65536 -n 500 %s', 'ib_read_bw -R -s 65536 -n 500 %s',
+         'ib_send_bw -R -s 64 -n 2000 %s']
+# options of the client's port
+GSO = ['', ',gso=0', ',qdisc_bypass=0']
+
+
+def mixed(report, _kind, why_not):
+    """The port udp at one end of a veth pair, af_packet at the other."""
+    urxe = node.BUILD + '/tools/urxe'
+    release = tuple(int(n) for n in re.findall(r'\d+', os.uname().release)[:2])
+    if release < (6, 2):
+        report.skip('mixed', 'before Linux 6.2 packet sockets do not receive what UDP sockets send in one')
+        return
+    for command in MIXED:
+        ping = command.startswith('rping')
+        for more in GSO:
+            title = 'mixed: udp with af_packet%s, %s' % (more, command.split()[0])
+            if not asked(report, title, why_not('af_packet')):
+                continue
+            client = command % ('-c -a 10.0.0.1' if ping else '10.0.0.1')
+            if more:
+                client = '{urxe} run --port net_af_packet0,iface=vb%s --ip 10.0.0.2/24 -- %s' % (more, client)
+            result = node.two_node(
+                (UDP + command % ('-s -a 10.0.0.1' if ping else '')).replace('{urxe}', urxe),
+                client.replace('{urxe}', urxe), 'af_packet')
+            report.result(title, verdict(result), result)
+
+
 # ---- a look at running programs ----
 
 # The client is asked while it sends, twice with the same question as its rates are.
@@ -622,7 +654,7 @@ def trace(report, _kind, _why_not):
 
 TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
-         'address': address, 'icmp': icmp, 'status': status,
+         'address': address, 'icmp': icmp, 'mixed': mixed, 'status': status,
          'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,
          'fabric_places': fabric_places.places, 'gateway': gateway.gateway, 'spawn': spawn.spawn, 'view': view.view,
          'udp': udp.udp, 'udp_over': udp_over.udp_over, 'kernel_addr': kernel_addr.kernel_addr,

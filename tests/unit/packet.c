@@ -3,7 +3,7 @@
  * The link on an interface of the kernel's: its arguments and its filter anywhere, the rest between
  * the ends of a veth pair in a network of our own.
  */
-#include "ethdev_end.h"
+#include "veth_end.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,12 +15,6 @@
 
 #include "netio/claim.h"
 #include "netio/packet.h"
-
-#define MTU 1024
-
-static bool own_network; /* setup() could make one */
-
-static const char port_a[] = "net_af_packet0,iface=urxea", port_b[] = "net_af_packet1,iface=urxeb";
 
 static void arguments(void)
 {
@@ -37,6 +31,7 @@ static void arguments(void)
 		{"net_af_packet0,iface=x,framesz=8192,blocksz=4096", "blocksz"},
 		{"net_af_packet0,iface=x,qpairs=65", "qpairs"},
 		{"net_af_packet0,iface=x,qdisc_bypass=2", "qdisc_bypass"},
+		{"net_af_packet0,iface=x,gso=2", "gso"},
 		{"net_af_packet0,iface=x,fanout=1", "fanout"},
 	};
 	struct urxe_port_config cfg = {.port = "net_af_packet0,iface=veth7"};
@@ -45,7 +40,7 @@ static void arguments(void)
 
 	CU_ASSERT_EQUAL(packet_args_parse(&cfg, 1500, &a, err, sizeof(err)), 0);
 	CU_ASSERT_STRING_EQUAL(a.iface, "veth7");
-	CU_ASSERT(a.frame_size >= 1580 && a.frame_size < 1600 && a.frames >= 2048);
+	CU_ASSERT(a.frame_size >= 1596 && a.frame_size < 1616 && a.frames >= 2048);
 	CU_ASSERT(a.lanes == 1 && a.qdisc_bypass);
 	/* whole blocks, as the kernel has it */
 	CU_ASSERT_EQUAL(a.frames % (a.block_size / a.frame_size), 0);
@@ -141,46 +136,6 @@ static void filter(void)
 }
 
 /* ---- between the ends of a veth pair ---- */
-
-static bool ip(const char *args)
-{
-	char cmd[200];
-
-	snprintf(cmd, sizeof(cmd), "ip link %s >/dev/null 2>&1", args);
-	return !system(cmd);
-}
-
-static bool wire(void)
-{
-	if (own_network && ip("add urxea type veth peer name urxeb") &&
-	    ip("set urxea mtu 9000 up") && ip("set urxeb mtu 9000 up"))
-		return true;
-	printf("skipped: no network namespace of our own ");
-	return false;
-}
-
-static bool ends_open(struct end *a, struct end *b, const char *more_b)
-{
-	char port[128];
-
-	if (!wire())
-		return false;
-	snprintf(port, sizeof(port), "%s%s", port_b, more_b);
-	CU_ASSERT_EQUAL_FATAL(end_open(a, port_a, MTU), 0);
-	CU_ASSERT_EQUAL_FATAL(end_open(b, port, MTU), 0);
-	CU_ASSERT_TRUE_FATAL(both_up(a, b));
-	/* All that is sent here is no RoCEv2. */
-	a->ops->everything(a->link, true);
-	b->ops->everything(b->link, true);
-	return true;
-}
-
-static void ends_close(struct end *a, struct end *b)
-{
-	end_close(a);
-	end_close(b);
-	CU_ASSERT(ip("del urxea"));
-}
 
 /* @n frames of @len bytes, the @i-th byte of whose payload tells which it is. */
 static unsigned blast(struct end *e, const uint8_t *head, uint32_t len, unsigned n)
@@ -688,26 +643,6 @@ static void forked_child(void)
 	ends_close(&a, &b);
 }
 
-static void setup(void)
-{
-	FILE *quiet;
-	cpu_set_t one;
-
-	/* The kernel keeps the order of what one processor sends. */
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	sched_setaffinity(0, sizeof(one), &one);
-	urxe_log_set_level(URXE_LOG_NONE);
-	/* Before the first thread: all are to live in it. */
-	own_network = !unshare(CLONE_NEWNET);
-	/* The kernel is to send nothing of its own on interfaces that come. */
-	quiet = own_network ? fopen("/proc/sys/net/ipv6/conf/default/disable_ipv6", "we") : NULL;
-	if (quiet) {
-		fputs("1", quiet);
-		fclose(quiet);
-	}
-}
-
-URXE_TEST_MAIN("packet", T(setup), T(arguments), T(filter), T(no_privilege), T(addresses),
+URXE_TEST_MAIN("packet", T(veth_setup), T(arguments), T(filter), T(no_privilege), T(addresses),
 	       T(claims), T(frames), T(too_long), T(ring_full), T(vlan), T(selection),
 	       T(foreign_mac), T(outgoing), T(wait_and_wake), T(lanes), T(life), T(forked_child))
