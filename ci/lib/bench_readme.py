@@ -18,15 +18,15 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 BEGIN, END = '<!-- ci/bench --readme writes from here -->', '<!-- to here -->'
 
 # What runs at the same work, and in which rows of ci/lib/bench.py its figures are
-COLUMNS = ('fabric', 'vhost', 'udp', 'kernel TCP', 'UCX shm', 'libfabric shm')
+COLUMNS = ('fabric', 'vhost', 'af_packet, veth', 'udp', 'kernel TCP', 'UCX shm', 'libfabric shm')
 TABLE = [
-    ('half a round trip, a few bytes, us', '%.2f', ('fab_lat', 'write_lat', 'udp_lat', 'tcp_spin', 'ucx_lat', 'ofi_lat')),
-    ('the same, both asleep, us', '%.1f', ('fab_block_lat', 'block_lat', None, 'tcp_lat', None, None)),
-    ('64 B messages, M/s', '%.1f', ('fab_rate', 'send_rate', None, None, 'ucx_rate', None)),
-    ('64 KiB writes, Gb/s', '%.0f', ('fab_bw', 'write_bw', 'udp_bw_4096', 'tcp_bw', 'ucx_bw', None)),
-    ('connections a second, in turn', '%.0f', ('fab_conn', 'conn_rate', None, None, None, None)),
+    ('half a round trip, a few bytes, us', '%.2f', ('fab_lat', 'write_lat', 'packet_lat', 'udp_lat', 'tcp_spin', 'ucx_lat', 'ofi_lat')),
+    ('the same, both asleep, us', '%.1f', ('fab_block_lat', 'block_lat', None, None, 'tcp_lat', None, None)),
+    ('64 B messages, M/s', '%.1f', ('fab_rate', 'send_rate', 'packet_rate', None, None, 'ucx_rate', None)),
+    ('64 KiB writes, Gb/s', '%.0f', ('fab_bw', 'write_bw', 'packet_bw', 'udp_bw_4096', 'tcp_bw', 'ucx_bw', None)),
+    ('connections a second, in turn', '%.0f', ('fab_conn', 'conn_rate', None, None, None, None, None)),
 ]
-ONLY = '^(fab_lat|write_lat|udp|tcp_.*|ucx_.*|ofi|fab_block|block|fab_rate|send_rate|fab_bw|write_bw|fab_conn|conn|bare)$'
+ONLY = '^(fab_lat|write_lat|udp|tcp_.*|ucx_.*|ofi|fab_block|block|fab_rate|send_rate|fab_bw|write_bw|fab_conn|conn|bare|packet_.*)$'
 
 
 def tcp_sizes(mode, most):
