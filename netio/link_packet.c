@@ -114,8 +114,9 @@ static unsigned packet_tx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	done = packet_tx_frames(&l->ring, atomic_load_explicit(&p->runs, memory_order_relaxed), f,
 				n, &refused);
 	/* Until its features are asked for again. */
-	if (refused)
-		atomic_store_explicit(&p->runs, false, memory_order_relaxed);
+	if (refused && atomic_exchange_explicit(&p->runs, false, memory_order_relaxed))
+		urxe_info("%s: port '%s' refuses to segment UDP: packets go one by one", p->name,
+			  p->port);
 	packet_free(link, lane, f, done);
 	return done;
 }
