@@ -30,13 +30,19 @@ static int ask(int fd, unsigned ifindex, unsigned long request, struct ifreq *if
 	return err;
 }
 
+static int ethtool(int fd, unsigned ifindex, void *cmd)
+{
+	struct ifreq ifr = {.ifr_data = cmd};
+
+	return ask(fd, ifindex, SIOCETHTOOL, &ifr);
+}
+
 static uint32_t speed(int fd, unsigned ifindex)
 {
 	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
-	struct ifreq ifr = {.ifr_data = (char *)&cmd};
 	uint32_t mbps;
 
-	if (ask(fd, ifindex, SIOCETHTOOL, &ifr))
+	if (ethtool(fd, ifindex, &cmd))
 		return 0;
 	mbps = ethtool_cmd_speed(&cmd);
 	return mbps == (uint32_t)SPEED_UNKNOWN ? 0 : mbps;
@@ -86,13 +92,6 @@ bool urxe_kernel_if_up(unsigned ifindex, int *err)
 }
 
 /* ---- features ---- */
-
-static int ethtool(int fd, unsigned ifindex, void *cmd)
-{
-	struct ifreq ifr = {.ifr_data = cmd};
-
-	return ask(fd, ifindex, SIOCETHTOOL, &ifr);
-}
 
 /* How many features this kernel knows; 0: unknown. */
 static uint32_t num_features(int fd, unsigned ifindex)

@@ -31,7 +31,6 @@
 
 #define WATCH_NS     100000000u
 #define FEATURES_PER 10 /* turns of the watch */
-#define BURST	     64
 #define MAX_LANES    64
 #define MAX_GROUPS   600
 
@@ -533,7 +532,7 @@ static void packet_close(void *link)
 const struct urxe_link_ops urxe_link_packet_ops = {
 	.name = "af_packet",
 	.prompt = true,
-	.burst = BURST,
+	.burst = PACKET_BURST,
 	.open = packet_open,
 	.close = packet_close,
 	.alloc = packet_alloc,

@@ -123,6 +123,16 @@ void packet_rx_free(struct packet_ring *r, struct urxe_buf_pool *pool, const str
 unsigned packet_tx_frames(const struct packet_ring *r, bool runs, const struct urxe_frame *f,
 			  unsigned n, bool *refused);
 
+#define PACKET_BURST 64 /* frames of a call */
+
+/**
+ * packet_put_lengths - makes headers those of a datagram of @len bytes from the BTH on
+ * @l3: an IP header without options, of either family, with the UDP header behind it
+ *
+ * The checksum of the IPv4 header is put, too; that of UDP is left.
+ */
+void packet_put_lengths(uint8_t *l3, bool ipv4, uint32_t len);
+
 #define PACKET_FILTER_MAX 40
 
 /**

@@ -91,16 +91,10 @@ static void put_head(const struct run_head *s, unsigned nth, uint32_t len, uint8
 	uint8_t *udp = to + s->head_len - UDP_LEN, *l3 = udp - (s->ipv4 ? IPV4_LEN : IPV6_LEN);
 
 	memcpy(to, s->head, s->head_len);
-	urxe_put16(udp + 4, (uint16_t)(UDP_LEN + len));
 	urxe_put16(udp + 6, 0);
-	if (!s->ipv4) {
-		urxe_put16(l3 + 4, (uint16_t)(UDP_LEN + len));
-		return;
-	}
-	urxe_put16(l3 + 2, (uint16_t)(IPV4_LEN + UDP_LEN + len));
-	urxe_put16(l3 + 4, (uint16_t)(urxe_get16(l3 + 4) + nth));
-	urxe_put16(l3 + 10, 0);
-	urxe_put16(l3 + 10, urxe_sum_fold(urxe_sum(0, l3, IPV4_LEN)));
+	if (s->ipv4)
+		urxe_put16(l3 + 4, (uint16_t)(urxe_get16(l3 + 4) + nth));
+	packet_put_lengths(l3, s->ipv4, len);
 }
 
 /* Whatever is next in the socket's queue. @num: of @iov, or 0: it is thrown away. */

@@ -15,7 +15,6 @@
 #include "netio/stack.h"
 #include "urxe/cancel.h"
 
-#define BURST	 64
 #define RUN_SEGS 64    /* packets of a run: UDP_MAX_SEGMENTS of kernels before 6.9 */
 #define RUN_LEN	 65400 /* bytes of a run: with its headers below 64 KiB */
 #define HEAD_V4	 (ETH_LEN + IPV4_LEN + UDP_LEN)
@@ -38,13 +37,27 @@ struct front {
 struct batch {
 	const struct urxe_frame *f;
 	unsigned num, iovs;
-	struct out out[BURST];
-	struct front front[BURST];
-	struct mmsghdr mm[BURST];
-	struct iovec iov[2 * BURST];
+	struct out out[PACKET_BURST];
+	struct front front[PACKET_BURST];
+	struct mmsghdr mm[PACKET_BURST];
+	struct iovec iov[2 * PACKET_BURST];
 };
 
 /* ---- runs ---- */
+
+void packet_put_lengths(uint8_t *l3, bool ipv4, uint32_t len)
+{
+	uint32_t udp_len = UDP_LEN + len;
+
+	urxe_put16(l3 + (ipv4 ? IPV4_LEN : IPV6_LEN) + 4, (uint16_t)udp_len);
+	if (!ipv4) {
+		urxe_put16(l3 + 4, (uint16_t)udp_len);
+		return;
+	}
+	urxe_put16(l3 + 2, (uint16_t)(IPV4_LEN + udp_len));
+	urxe_put16(l3 + 10, 0);
+	urxe_put16(l3 + 10, urxe_sum_fold(urxe_sum(0, l3, IPV4_LEN)));
+}
 
 static uint32_t head_of(const struct urxe_frame *f)
 {
@@ -83,8 +96,8 @@ static bool joins(const struct batch *b, const struct out *o, const struct urxe_
 /* The headers of a datagram of all that is behind the first frame's, and what is to be done. */
 static void put_front(struct front *front, const struct urxe_frame *f, const struct out *o)
 {
-	uint32_t udp_len = UDP_LEN + o->total, udp_at = o->head - UDP_LEN;
-	uint8_t *l3 = front->head + ETH_LEN, *udp = front->head + udp_at;
+	uint8_t *l3 = front->head + ETH_LEN;
+	uint32_t udp_at = o->head - UDP_LEN;
 	bool ipv4 = o->head == HEAD_V4;
 
 	front->what = (struct virtio_net_hdr){.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
@@ -94,17 +107,10 @@ static void put_front(struct front *front, const struct urxe_frame *f, const str
 					      .csum_start = (uint16_t)udp_at,
 					      .csum_offset = 6};
 	memcpy(front->head, f->data, o->head);
-	urxe_put16(udp + 4, (uint16_t)udp_len);
+	packet_put_lengths(l3, ipv4, o->total);
 	/* Not inverted, as the sum goes on from there. */
-	urxe_put16(udp + 6,
-		   (uint16_t)~urxe_sum_fold(urxe_sum_pseudo(l3, ipv4, PROTO_UDP, udp_len)));
-	if (!ipv4) {
-		urxe_put16(l3 + 4, (uint16_t)udp_len);
-		return;
-	}
-	urxe_put16(l3 + 2, (uint16_t)(IPV4_LEN + udp_len));
-	urxe_put16(l3 + 10, 0);
-	urxe_put16(l3 + 10, urxe_sum_fold(urxe_sum(0, l3, IPV4_LEN)));
+	urxe_put16(front->head + udp_at + 6, (uint16_t)~urxe_sum_fold(urxe_sum_pseudo(
+						     l3, ipv4, PROTO_UDP, UDP_LEN + o->total)));
 }
 
 /* ---- messages ---- */
@@ -183,7 +189,7 @@ static bool for_now(int err)
 	}
 }
 
-/* Frames that are done with, of at most BURST. */
+/* Frames that are done with, of at most PACKET_BURST. */
 static unsigned send_burst(const struct packet_ring *r, bool runs, const struct urxe_frame *f,
 			   unsigned n, bool *refused)
 {
@@ -208,7 +214,7 @@ unsigned packet_tx_frames(const struct packet_ring *r, bool runs, const struct u
 	unsigned done = 0, k;
 
 	do {
-		k = n - done < BURST ? n - done : BURST;
+		k = n - done < PACKET_BURST ? n - done : PACKET_BURST;
 		k = send_burst(r, runs && !*refused, f + done, k, refused);
 		done += k;
 	} while (k && done < n);
