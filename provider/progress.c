@@ -670,5 +670,9 @@ void urxe_progress_posted(struct urxe_qp *qp)
 		urxe_progress_kick(qp);
 		return;
 	}
+	/* Nothing has been sent since it was left over: it still is. */
+	if (qp->sq.left_at == qp->sq.cur)
+		return;
+	qp->sq.left_at = qp->sq.cur;
 	leave_over(qp);
 }

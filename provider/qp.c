@@ -70,6 +70,7 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 	if (tail < cap->max_inline_data)
 		tail = cap->max_inline_data;
 	sq->max_inline = cap->max_inline_data = tail;
+	sq->left_at = UINT32_MAX;
 	if (urxe_ring_init(&sq->ring, qp->given_pd, URXEDV_RES_SQ, cap->max_send_wr,
 			   ((uint32_t)sizeof(struct urxe_swqe) + tail + 15) & ~15u))
 		return ENOMEM;
@@ -566,6 +567,7 @@ void urxe_qp_release_wqes(struct urxe_qp *qp)
 	for (uint32_t i = sq->done; i != sq->post; i++)
 		urxe_wqe_drop(urxe_sq_at(sq, i));
 	sq->post = sq->cur = sq->done = 0;
+	sq->left_at = UINT32_MAX;
 	urxe_stall_cancel(qp);
 	urxe_responder_forget(qp);
 	qp->own_rq.head = qp->own_rq.tail = 0;

@@ -146,6 +146,7 @@ struct urxe_sq {
 	/* Who posts polls as well: the count of callers' turns when it last changed, and post then.
 	 */
 	uint32_t polled_at;
+	uint32_t left_at; /* cur, when posts were last left to the caller's next turn */
 	uint64_t polls;
 	uint32_t max_sge, max_inline;
 	struct urxe_ring ring;
