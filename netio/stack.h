@@ -304,6 +304,14 @@ struct urxe_known {
 	struct urxe_packet pkt;
 };
 
+/** The ICRC of a short frame that is queued without: tx.c puts it there before the link sees it. */
+struct urxe_tx_icrc {
+	const uint8_t *l3; /* its IP header; NULL: no frame is without */
+	uint8_t *at;	   /* where the ICRC belongs, behind @len bytes from the BTH on */
+	uint32_t len;
+	bool ipv4;
+};
+
 struct URXE_CAPABILITY("lane") urxe_lane {
 	struct urxe_spin lock;
 	unsigned index;
@@ -318,6 +326,7 @@ struct URXE_CAPABILITY("lane") urxe_lane {
 	unsigned placed; /* committed where their receivers read them, since the last flush */
 	uint64_t placed_bytes;
 	struct urxe_frame txq[TX_QUEUE];
+	struct urxe_tx_icrc icrc_due;
 	uint16_t ip_id, ip_id_step; /* 0: it stays 0 */
 
 	/* frames to ourselves: a ring; loop_count is read without the lock by urxe_port_wait() */

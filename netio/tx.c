@@ -94,6 +94,21 @@ static void queue_dropped(struct urxe_lane *lane) URXE_REQUIRES(lane)
 	lane->tx_head = lane->tx_count = 0;
 }
 
+/*
+ * Reading with wide loads what narrow stores have just written makes the processor wait until these
+ * have left its store buffer. So the ICRC of a short frame is made when the next one is written, or
+ * else the lane flushed.
+ */
+ALWAYS void put_icrc_due(struct urxe_lane *lane) URXE_REQUIRES(lane)
+{
+	struct urxe_tx_icrc *due = &lane->icrc_due;
+
+	if (!due->l3)
+		return;
+	urxe_icrc_put(due->at, urxe_icrc(due->l3, due->ipv4, due->len));
+	due->l3 = NULL;
+}
+
 static __attribute__((noinline)) void flush(struct urxe_lane *lane) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
@@ -101,6 +116,7 @@ static __attribute__((noinline)) void flush(struct urxe_lane *lane) URXE_REQUIRE
 	uint64_t bytes = 0;
 	unsigned n = lane->tx_count, k;
 
+	put_icrc_due(lane);
 	/* The frames are the link's once it has taken them, and ours if it has not. */
 	for (unsigned i = 0; i < n; i++)
 		bytes += f[i].len;
@@ -589,15 +605,23 @@ ALWAYS bool goes_straight(struct urxe_lane *lane, const struct urxe_tx *tx) URXE
 	       (!lane->faults.on || urxe_fault_spares(&lane->faults.tx, 1));
 }
 
-/* Its ICRC; frames of TX_SHORT are of words, as are all. */
-ALWAYS void put_icrc(const struct urxe_tx *tx)
+/* Its ICRC; frames of TX_SHORT are of words, as are all. @queued: nobody sees it before flush(). */
+ALWAYS void put_icrc(struct urxe_lane *lane, const struct urxe_tx *tx, bool queued)
+	URXE_REQUIRES(lane)
 {
-	if (tx->flags & TX_NOICRC)
+	if (tx->flags & TX_NOICRC) {
 		memset(tx->end, 0, URXE_ICRC_LEN);
-	else if (tx->flags & TX_SHORT)
+	} else if (tx->flags & TX_SHORT && queued) {
+		put_icrc_due(lane);
+		lane->icrc_due = (struct urxe_tx_icrc){.l3 = frame_l3(tx),
+						       .at = tx->end,
+						       .len = (uint32_t)(tx->end - tx->bth),
+						       .ipv4 = tx->flags & TX_IPV4};
+	} else if (tx->flags & TX_SHORT) {
 		urxe_icrc_put(tx->end, frame_icrc(tx, (uint32_t)(tx->end - tx->bth)));
-	else
+	} else {
 		urxe_icrc_put(tx->end, tx->crc);
+	}
 }
 
 void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
@@ -607,10 +631,10 @@ void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
 
 	if (tx->cur < tx->end)
 		urxe_tx_append(tx, NULL, (uint32_t)(tx->end - tx->cur));
-	put_icrc(tx);
+	straight = goes_straight(lane, tx);
+	put_icrc(lane, tx, straight);
 	unreserve(lane, tx);
 	urxe_count(lane, URXE_CNT_tx_packets, 1);
-	straight = goes_straight(lane, tx);
 	if (straight)
 		f = &lane->txq[lane->tx_head + lane->tx_count++];
 	f->data = tx->l2;
