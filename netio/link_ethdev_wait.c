@@ -6,6 +6,9 @@
  * those of callers who know that frames come rarely. Frames that
  * came before the arming raise no interrupt: the wait that arms returns at once, the caller polls
  * once more, and its next wait sleeps.
+ *
+ * Nobody arms beside callers that poll. vhost arms under the lock that it receives under: whoever
+ * has taken the processor of a thread that receives would spin for it until its time slice is over.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +19,7 @@
 
 #include "netio/ethdev.h"
 
-#define ARM_MIN_NS 1500000u /* shorter waits just sleep: callers drive */
+#define ARM_MIN_NS 1500000u /* shorter waits just sleep */
 
 static void intr_off(struct ethdev *e)
 {
@@ -84,7 +87,7 @@ void ethdev_wait(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 	uint64_t v;
 
 	if (!urxe_ctl_dead) {
-		state = arm(e, ns >= ARM_MIN_NS || how->interrupt);
+		state = arm(e, how->interrupt || (ns >= ARM_MIN_NS && !how->driven));
 		fds[n++] = (struct pollfd){.fd = e->event_fd, .events = POLLIN};
 		if (state != ARM_NONE)
 			fds[n++] = (struct pollfd){.fd = e->epfd, .events = POLLIN};

@@ -223,6 +223,7 @@ static void go_to_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint6
 	uint64_t until = urxe_port_now(dev->port) + ns;
 
 	how->interrupt = m->pause.wanted;
+	how->driven = m->pause.callers != URXE_CALLERS_NONE;
 	atomic_store(&s->until, until);
 	atomic_store(&s->alert, urxe_pause_alert(&m->pause));
 	atomic_store(&s->asleep, true);

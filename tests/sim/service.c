@@ -15,6 +15,7 @@
 #include "provider/service.h"
 
 static atomic_uint frames[2], sleepers; /* frames to a, to b */
+static atomic_bool driven;		/* a thread slept beside a caller that polls */
 static _Atomic(void *) end_a;
 static struct urxe_link_ops ops;
 
@@ -31,6 +32,8 @@ static void wait_for_interrupt(void *link, uint64_t ns, int wake_fd, struct urxe
 	unsigned seen = atomic_load(mine);
 	bool deep = ns > URXE_SLEEP_TRY_NS / 2;
 
+	if (how->driven)
+		atomic_store(&driven, !how->interrupt);
 	how->interrupt = true;
 	if (deep)
 		atomic_fetch_add(&sleepers, 1);
@@ -104,6 +107,27 @@ static void test_room_wakes(void)
 	pair_close(&p);
 }
 
+/* Whose caller polls asks for no interrupt, and tells the link why. */
+static void test_driven(void)
+{
+	struct pair_params pp = {.threaded = true, .ops = &ops, .link = {.latency = 1000}};
+	struct ibv_wc wc;
+	struct pair p;
+
+	set_up(&p, &pp, IBV_QPT_RC);
+	atomic_store(&driven, false);
+	for (unsigned i = 0; i < 20000000 && !atomic_load(&driven); i++) {
+		/* It sleeps, and looks at its callers when it has been woken. */
+		if (!(i % 4096))
+			urxe_service_nudge(p.a.dev);
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 0);
+	}
+	CU_ASSERT(atomic_load(&driven));
+	until_asleep();
+	urxe_sim_tap(p.sim, NULL, NULL);
+	pair_close(&p);
+}
+
 static void count_polls(void *arg, uint64_t now)
 {
 	++*(unsigned *)arg;
@@ -164,5 +188,5 @@ static void test_idle_timers(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes), T(test_gsi_service),
-	       T(test_idle_timers))
+URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes), T(test_driven),
+	       T(test_gsi_service), T(test_idle_timers))

@@ -438,6 +438,13 @@ static void wait_and_wake(void)
 	for (unsigned i = 0; i < 2; i++) {
 		struct end *rx = i ? &a : &b, *tx = i ? &b : &a;
 
+		/* Beside callers that poll it is not armed. */
+		for (unsigned n = 0; n < 3; n++) {
+			how = (struct urxe_sleep){.driven = true};
+			rx->ops->wait(rx->link, 2000000, wake, &how);
+			CU_ASSERT_FALSE(how.interrupt);
+		}
+		how.driven = false;
 		/* Until it sleeps armed; then a frame ends a wait that nothing else would. */
 		do
 			rx->ops->wait(rx->link, 2000000, wake, &how);
