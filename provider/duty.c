@@ -185,7 +185,7 @@ void urxe_duty_begin(struct urxe_device *dev, struct urxe_duty_mind *m)
 {
 	*m = (struct urxe_duty_mind){0};
 	urxe_pause_init(&m->pause, urxe_config_spin(&dev->cfg), urxe_port_prompt(dev->port),
-			dev->one_cpu);
+			dev->one_cpu, dev->only_cpu);
 }
 
 void urxe_duty_resume(struct urxe_device *dev, struct urxe_duty_mind *m)

@@ -103,12 +103,14 @@ bool urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now, uint64_t pack
 	return false;
 }
 
-void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu)
+void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu,
+		     bool only_cpu)
 {
 	*p = (struct urxe_pause){
 		.spin_most = spin_most,
 		.prompt = prompt,
 		.one_cpu = one_cpu,
+		.only_cpu = only_cpu,
 		.sleep = SLEEP_MIN_NS,
 		.driven_most = BACKOFF_NS,
 		.crowded_for = CROWDED_FOR,
@@ -118,6 +120,16 @@ void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool
 }
 
 /* ---- does spinning pay? ---- */
+
+/*
+ * On the one processor of a machine nothing comes while we have it. On one that we are confined to
+ * frames come from others, and who else wants it is let in by a yield; but where a frame wakes us
+ * promptly that is as good, and leaves it alone.
+ */
+static bool may_spin(const struct urxe_pause *p)
+{
+	return !p->one_cpu || (!p->only_cpu && !p->prompt);
+}
 
 static uint64_t spin_for(const struct urxe_pause *p)
 {
@@ -388,7 +400,7 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 		return 0;
 	if (l->partway && may_lapse(p) && !p->one_cpu && l->now - p->since < PARTWAY_NS)
 		return 0;
-	if (l->now < p->busy_until && l->now >= p->crowded && !p->one_cpu) {
+	if (l->now < p->busy_until && l->now >= p->crowded && may_spin(p)) {
 		p->yield = true;
 		return 0;
 	}

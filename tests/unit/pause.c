@@ -22,7 +22,7 @@ struct rig {
 static void begin(struct rig *r, uint64_t bound, bool prompt)
 {
 	*r = (struct rig){.now = 5000 * US};
-	urxe_pause_init(&r->p, bound, prompt, false);
+	urxe_pause_init(&r->p, bound, prompt, false, false);
 }
 
 static uint64_t look(struct rig *r, int n, bool nudged)
@@ -143,6 +143,15 @@ static void not_at_all(void)
 	CU_ASSERT_EQUAL(r.spun, 0);
 	begin(&r, BOUND, true);
 	r.p.one_cpu = true;
+	frames(&r, 100, 10 * US);
+	CU_ASSERT_EQUAL(r.spun, 0);
+	/* On one of several processors it pays, where no frame would wake it at once. */
+	begin(&r, BOUND, false);
+	r.p.one_cpu = true;
+	frames(&r, 100, 10 * US);
+	CU_ASSERT(r.spun > 0);
+	begin(&r, BOUND, false);
+	r.p.one_cpu = r.p.only_cpu = true;
 	frames(&r, 100, 10 * US);
 	CU_ASSERT_EQUAL(r.spun, 0);
 }
