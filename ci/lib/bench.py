@@ -117,9 +117,13 @@ def many(name, link, batch):
             lambda: figures.many(MTU, link, (1, *(n for n, _ in QPS)), batch))
 
 
+PINNED = ('write', 'read', 'send')
+
+
 def pinned(prefix, link):
-    return (tuple('%s_%s%s' % (prefix, kind, of) for kind in ('write', 'read') for of in ('', '_ratio')),
-            lambda: figures.pinned('ib_write_bw', MTU, link) + figures.pinned('ib_read_bw', MTU, link))
+    return ((*('%s_%s%s' % (prefix, kind, of) for kind in PINNED for of in ('', '_ratio')), prefix + '_lat'),
+            lambda: (*(n for kind in PINNED for n in figures.pinned('ib_%s_bw' % kind, MTU, link)),
+                     figures.pinned_lat('ib_read_lat', 2, MTU, link)))
 
 
 def watched(prefix, link):
@@ -160,10 +164,11 @@ ROWS = [
     ('read_bw', '64 KiB reads (ib_read_bw)', 'Gb/s'),
     *[('%s_%s' % (kind, name), '%s, %s each way' % (title, what), 'of it')
       for kind, title in FAULTY for name, what, _ in FAULTS],
-    *[('%s_%s%s' % (prefix, kind, of), where + title % kind, unit)
-      for prefix, where in (('pinned', ''), ('fab_pinned', 'fabric, ')) for kind in ('write', 'read')
-      for of, title, unit in (('', '64 KiB %ss, each end on one processor', 'Gb/s'),
-                              ('_ratio', 'of that of %ss by ends that are free to move', 'of it'))],
+    *[row for prefix, where in (('pinned', ''), ('fab_pinned', 'fabric, '))
+      for row in (*[('%s_%s%s' % (prefix, kind, of), where + title % kind, unit) for kind in PINNED
+                    for of, title, unit in (('', '64 KiB %ss, each end on one processor', 'Gb/s'),
+                                            ('_ratio', 'of that of %ss by ends that are free to move', 'of it'))],
+                  (prefix + '_lat', where + '2 B read latency (ib_read_lat), each end on one processor', 'us'))],
     ('start_qp', 'first ibv_create_qp() of a process', 'ms'),
     ('start_mr', 'ibv_reg_mr() of 1 GiB that is there', 'ms'),
     ('loss_tail', '64 B sends, 0.1 % lost, p99.9 (ib_send_lat)', 'us'),
