@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "provider.h"
 #include "netio/emulated.h"
@@ -91,7 +90,6 @@ int urxe_device_create(struct urxe_device **out, const struct urxe_port_config *
 	dev->threaded = threaded;
 	dev->cc = urxe_cc_table[URXE_CC_WINDOW];
 	dev->one_cpu = one_processor();
-	dev->only_cpu = dev->one_cpu && sysconf(_SC_NPROCESSORS_ONLN) == 1;
 	atomic_init(&dev->yield_after, urxe_pause_yield_after(0, dev->one_cpu));
 	dev->service.running = !threaded; /* nothing to start then */
 	CDS_INIT_LIST_HEAD(&dev->contexts);

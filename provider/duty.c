@@ -20,6 +20,7 @@
 #include "service.h"
 #include "wake.h"
 #include "netio/clock.h"
+#include "netio/emulated.h"
 
 #define SLEEP_FULL_NS 100000ull	 /* while QPs wait for room to send */
 #define SLACK_NS      10000ull	 /* between two looks at the clock */
@@ -185,7 +186,7 @@ void urxe_duty_begin(struct urxe_device *dev, struct urxe_duty_mind *m)
 {
 	*m = (struct urxe_duty_mind){0};
 	urxe_pause_init(&m->pause, urxe_config_spin(&dev->cfg), urxe_port_prompt(dev->port),
-			dev->one_cpu, dev->only_cpu);
+			dev->one_cpu, urxe_emulated());
 }
 
 void urxe_duty_resume(struct urxe_device *dev, struct urxe_duty_mind *m)

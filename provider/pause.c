@@ -104,13 +104,13 @@ bool urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now, uint64_t pack
 }
 
 void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu,
-		     bool only_cpu)
+		     bool emulated)
 {
 	*p = (struct urxe_pause){
 		.spin_most = spin_most,
 		.prompt = prompt,
 		.one_cpu = one_cpu,
-		.only_cpu = only_cpu,
+		.emulated = emulated,
 		.sleep = SLEEP_MIN_NS,
 		.driven_most = BACKOFF_NS,
 		.crowded_for = CROWDED_FOR,
@@ -122,13 +122,13 @@ void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool
 /* ---- does spinning pay? ---- */
 
 /*
- * On the one processor of a machine nothing comes while we have it. On one that we are confined to
- * frames come from others, and who else wants it is let in by a yield; but where a frame wakes us
- * promptly that is as good, and leaves it alone.
+ * Of one processor, too: who else wants it is let in by a yield, as is a peer on the same one. But
+ * where a frame wakes us promptly that is as good, and leaves it to others; and in a machine that a
+ * program plays those are kept from their work that bring us frames.
  */
 static bool may_spin(const struct urxe_pause *p)
 {
-	return !p->one_cpu || (!p->only_cpu && !p->prompt);
+	return !p->one_cpu || (!p->emulated && !p->prompt);
 }
 
 static uint64_t spin_for(const struct urxe_pause *p)

@@ -42,7 +42,7 @@ struct urxe_pause {
 	uint64_t spin_most; /* the key `spin`, ns */
 	bool prompt;	    /* a frame can end a pause, at no cost to its sender */
 	bool one_cpu;	    /* our threads have one processor between them, */
-	bool only_cpu;	    /* and the machine has no other */
+	bool emulated;	    /* which a program plays */
 	/* does it pay to look without a pause? */
 	uint64_t since;	      /* the last frame, or wish to have one */
 	uint64_t gap;	      /* from there to the next frame, smoothed */
@@ -129,10 +129,11 @@ unsigned urxe_pause_yield_after(uint64_t away, bool one_cpu);
 
 /**
  * urxe_pause_init - of a thread that is about to start
- * @one_cpu: our threads have one processor between them; @only_cpu: and the machine has no other
+ * @one_cpu: our threads have one processor between them
+ * @emulated: a program plays our processors, and perhaps what sends to us
  */
 void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool one_cpu,
-		     bool only_cpu);
+		     bool emulated);
 /** urxe_pause_next - how long to sleep now; 0: not at all, but p->yield. p->wanted: shall a frame
  * end it? */
 uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l);

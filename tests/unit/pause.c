@@ -145,13 +145,13 @@ static void not_at_all(void)
 	r.p.one_cpu = true;
 	frames(&r, 100, 10 * US);
 	CU_ASSERT_EQUAL(r.spun, 0);
-	/* On one of several processors it pays, where no frame would wake it at once. */
+	/* It pays where no frame would wake it at once, but in an emulated machine. */
 	begin(&r, BOUND, false);
 	r.p.one_cpu = true;
 	frames(&r, 100, 10 * US);
 	CU_ASSERT(r.spun > 0);
 	begin(&r, BOUND, false);
-	r.p.one_cpu = r.p.only_cpu = true;
+	r.p.one_cpu = r.p.emulated = true;
 	frames(&r, 100, 10 * US);
 	CU_ASSERT_EQUAL(r.spun, 0);
 }
