@@ -20,7 +20,7 @@
 /** How a thread sleeps, and what it met. */
 struct urxe_sleep {
 	bool interrupt;	 /* in: an arriving frame should end it; out: one does */
-	bool driven;	 /* in: no frame should, for callers poll, and fetch it */
+	bool driven;	 /* in: callers poll, and fetch frames: none ends it unasked */
 	bool cancelable; /* in: the thread, which has cancellation disabled, may end here */
 	bool signal;	 /* out: a signal's handler ran meanwhile; the sleep is over then */
 };

@@ -35,10 +35,10 @@ def last_row(result, prog):
     return rows[-1]
 
 
-def perftest(prog, args, mtu, column, link='vhost', options=()):
-    """A column (from 0) of the last row of perftest's table at the client."""
-    common = '%s -d urxe0 -p {p} -F %s' % (prog, args)
-    return float(last_row(pair(common, common + ' 127.0.0.1', mtu, options, link), prog)[column])
+def perftest(prog, args, mtu, column, link='vhost', options=(), under=('', '')):
+    """A column (from 0) of the last row of perftest's table at the client. under: what runs the server, the client"""
+    server, client = ('%s%s -d urxe0 -p {p} -F %s' % (u, prog, args) for u in under)
+    return float(last_row(pair(server, client + ' 127.0.0.1', mtu, options, link), prog)[column])
 
 
 def sizes(prog, column, mtu, iters, link, most):
@@ -63,10 +63,8 @@ def bandwidth(prog, size, mtu, iters, link='vhost'):
 
 def apart(prog, args, mtu, link, column):
     """perftest(), each end with all its threads on a processor of its own"""
-    common = '%s -d urxe0 -p {p} -F %s' % (prog, args)
     may = sorted(os.sched_getaffinity(0))
-    result = pair('taskset -c %d %s' % (may[0], common), 'taskset -c %d %s 127.0.0.1' % (may[-1], common), mtu, (), link)
-    return float(last_row(result, prog)[column])
+    return perftest(prog, args, mtu, column, link, under=['taskset -c %d ' % cpu for cpu in (may[0], may[-1])])
 
 
 def pinned(prog, mtu, link):
