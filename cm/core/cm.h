@@ -31,6 +31,13 @@ struct urxe_cm_source;
  */
 #define URXE_CM_PROBES 0x75727865u
 
+/**
+ * URXE_CM_ACK_TIMEOUT - the local ACK time-out (4.096 us << 17: 0.54 s) that a REQ has where nobody
+ * has chosen one, as Linux's has. Soft-RoCE waits as long for each READ response and ACK that is
+ * lost.
+ */
+#define URXE_CM_ACK_TIMEOUT 17
+
 /** Where the peer is and how to get there. */
 struct urxe_cm_path {
 	union ibv_gid sgid; /* own */

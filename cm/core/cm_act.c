@@ -380,8 +380,7 @@ ACTION(req)
 	urxe_cm_read_path(m, &urxe_cm_req_primary, p);
 	p->pkey = urxe_mad_get16(m, URXE_REQ_PKEY);
 	p->mtu = urxe_mad_get8(m, URXE_REQ_PATH_MTU);
-	/* What every kernel advertises means nothing for this path; anything else was chosen. */
-	if (p->ack_timeout && p->ack_timeout != URXE_CM_ADV_ACK_TIMEOUT)
+	if (urxe_cm_ack_timeout_chosen(p->ack_timeout))
 		urxe_cm_set_ack_timeout(id, p->ack_timeout);
 	if (id->alt)
 		read_alternate(id, m);

@@ -218,12 +218,10 @@ static void init_attr(const struct urxe_cm_id *id, struct ibv_qp_attr *attr, int
 	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 }
 
-/* What every kernel advertises means nothing for a path; anything else was chosen. */
 static uint8_t path_timeout(const struct urxe_cm_id *id, const struct urxe_cm_path *p)
 {
-	return p->ack_timeout && p->ack_timeout != URXE_CM_ADV_ACK_TIMEOUT
-		       ? p->ack_timeout
-		       : id->cm->cfg.qp_ack_timeout;
+	return urxe_cm_ack_timeout_chosen(p->ack_timeout) ? p->ack_timeout
+							  : id->cm->cfg.qp_ack_timeout;
 }
 
 static void alt_attr(const struct urxe_cm_id *id, const struct urxe_cm_path *p,

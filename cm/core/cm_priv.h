@@ -15,8 +15,13 @@
 #define URXE_CM_ADV_RESPONSE_TIMEOUT 20
 #define URXE_CM_ADV_RETRIES	     15
 #define URXE_CM_ADV_ACK_DELAY	     15
-#define URXE_CM_ADV_ACK_TIMEOUT	     19
 #define URXE_CM_ADV_LID		     0xffff
+
+/* Did somebody choose this local ACK time-out? Linux advertises 19 (from 6.2 on 17) where not. */
+static inline bool urxe_cm_ack_timeout_chosen(uint8_t timeout)
+{
+	return timeout && timeout != URXE_CM_ACK_TIMEOUT && timeout != 19;
+}
 
 struct urxe_cm_key {
 	union ibv_gid gid; /* the peer's address */

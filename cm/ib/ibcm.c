@@ -247,7 +247,7 @@ static int read_path(const struct urxe_ibcm_id *id, const struct ibv_sa_path_rec
 		.ack_timeout = rec->packet_life_time > 30 ? 31 : rec->packet_life_time + 1u,
 	};
 	if (!rec->packet_life_time)
-		p->ack_timeout = 19;
+		p->ack_timeout = URXE_CM_ACK_TIMEOUT;
 	if (!p->mtu)
 		p->mtu = urxe_gsi_path_mtu(id->dev->verbs, p->sgid_index, &p->dgid);
 	return 0;

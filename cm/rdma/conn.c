@@ -24,9 +24,10 @@ void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
 		.hop_limit = 64,
 		.pkey = 0xffff,
 		.mtu = id->path_mtu,
-		/* 0 is for the own QP; the peer hears what it hears of everybody, as with the
+		/* 0 is for the own QP; the peer is told what it is told by everybody, as with the
 		   kernel. */
-		.ack_timeout = id->ack_timeout_set && id->ack_timeout ? id->ack_timeout : 19,
+		.ack_timeout = id->ack_timeout_set && id->ack_timeout ? id->ack_timeout
+								      : URXE_CM_ACK_TIMEOUT,
 	};
 	if (!path->mtu)
 		path->mtu = urxe_gsi_path_mtu(id->dev->verbs, id->sgid_index, &id->dgid);

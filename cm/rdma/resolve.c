@@ -120,7 +120,7 @@ int urxe_cma_set_path_rec(struct urxe_cma_id *id)
 		.rate_selector = 2,
 		.rate = IBV_RATE_10_GBPS,
 		.packet_life_time_selector = 2,
-		.packet_life_time = 18,
+		.packet_life_time = (uint8_t)(path.ack_timeout - 1), /* one way; ACKs come back */
 	};
 	r->num_paths = 1;
 	return 0;

@@ -192,7 +192,7 @@ void peer_mad(struct rig *r, enum urxe_cm_input in, uint8_t *m)
 	case URXE_CM_IN_LAP:
 		urxe_mad_put(m, URXE_LAP_REMOTE_QPN, OWN_QPN);
 		urxe_mad_put(m, URXE_LAP_ALTERNATE_FLOW_LABEL, 0x12345);
-		urxe_mad_put(m, URXE_LAP_ALTERNATE_ACK_TIMEOUT, 17);
+		urxe_mad_put(m, URXE_LAP_ALTERNATE_ACK_TIMEOUT, 18);
 		memset(urxe_mad_bytes(m, URXE_LAP_ALTERNATE_LOCAL_GID), 0x44, 16);
 		memset(urxe_mad_bytes(m, URXE_LAP_ALTERNATE_REMOTE_GID), 0x33, 16);
 		break;

@@ -20,7 +20,7 @@ static void lap(void)
 	CU_ASSERT_EQUAL(a.alt_ah_attr.grh.sgid_index, 1);
 	CU_ASSERT_EQUAL(a.alt_ah_attr.grh.dgid.raw[0], 0x44);
 	CU_ASSERT_EQUAL(a.alt_ah_attr.grh.flow_label, 0x12345);
-	CU_ASSERT_EQUAL(a.alt_timeout, 17);
+	CU_ASSERT_EQUAL(a.alt_timeout, 18);
 	CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_APR), 0);
 	CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_APR);
 	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_HDR_TID), 77);

@@ -414,6 +414,7 @@ static void options(void)
 	WORKS(rdma_resolve_route(id, 1000));
 	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
 	CU_ASSERT_EQUAL(id->route.path_rec->traffic_class, 0x20);
+	CU_ASSERT_EQUAL(id->route.path_rec->packet_life_time, 17);
 	WORKS(rdma_destroy_id(id));
 	rdma_destroy_event_channel(ch);
 }
@@ -426,8 +427,8 @@ static void ack_timeouts(void)
 		int client, server; /* -1: not set */
 		uint8_t client_qp, server_qp;
 	} rows[] = {
-		{-1, -1, 16, 16}, {0, -1, 0, 16},   {19, 0, 19, 0}, {-1, 19, 16, 19},
-		{20, -1, 20, 20}, {20, 21, 20, 21}, {31, 0, 31, 0},
+		{-1, -1, 16, 16}, {0, -1, 0, 16},   {19, 0, 19, 0},   {-1, 19, 16, 19},
+		{17, -1, 17, 16}, {20, -1, 20, 20}, {20, 21, 20, 21}, {31, 0, 31, 0},
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -933,7 +934,9 @@ static void devices(void)
 	int n;
 
 	list = rdma_get_devices(&n);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(list);
+	CU_ASSERT_PTR_NOT_NULL(list);
+	if (!list)
+		return;
 	CU_ASSERT_EQUAL(n, 1);
 	CU_ASSERT_STRING_EQUAL(ibv_get_device_name(list[0]->device), "urxe0");
 	CU_ASSERT_PTR_NULL(list[1]);
