@@ -388,6 +388,9 @@ void urxe_cm_destroy_all(struct urxe_cm *cm);
 /** urxe_cm_goodbye - for process exit: destroys every id, which sends each peer a DREQ or REJ; a
  * DREP of the last second is sent once more. */
 void urxe_cm_goodbye(struct urxe_cm *cm);
+/** urxe_cm_parting - is there a peer that has not answered a DREQ so far? @far_only: one beyond the
+ * link's processes, by urxe_cm_ops.far(). */
+bool urxe_cm_parting(struct urxe_cm *cm, bool far_only);
 
 /** urxe_cm_counters - live counters. */
 const struct urxe_cm_counters *urxe_cm_get_counters(const struct urxe_cm *cm);

@@ -660,3 +660,19 @@ void urxe_cm_goodbye(struct urxe_cm *cm)
 	}
 	free(ids);
 }
+
+bool urxe_cm_parting(struct urxe_cm *cm, bool far_only)
+{
+	struct urxe_hash_node *node = NULL;
+
+	if (!cm->counters.states[URXE_CM_DREQ_SENT])
+		return false;
+	while ((node = urxe_hash_next(&cm->by_local, node))) {
+		struct urxe_cm_id *id = caa_container_of(node, struct urxe_cm_id, by_local);
+
+		if (id->state == URXE_CM_DREQ_SENT &&
+		    (!far_only || (cm->ops->far && cm->ops->far(cm->arg, &id->path))))
+			return true;
+	}
+	return false;
+}

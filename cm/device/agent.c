@@ -15,6 +15,11 @@
 
 #define MAX_GIDS 64u
 
+/* At exit, in ms: for what was told to get out; for peers to answer a DREQ, which goes three times.
+ */
+#define EXIT_SEND_MS 100u
+#define EXIT_DREQ_MS 400u
+
 int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid)
 {
 	union ibv_gid own;
@@ -438,33 +443,68 @@ static bool all_sent(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock)
 }
 
 /* No call enters any more, but some may be under way. */
-void urxe_agent_stop(struct urxe_cma_dev *dev)
+bool urxe_agent_part(struct urxe_cma_dev *dev)
 {
-	struct timespec pause = {0, 1000000};
 	struct urxe_agent *a;
-	bool done = false;
 
 	if (!urxe_cma_hold_at_exit())
-		return;
+		return false;
 	a = dev->agent;
 	urxe_cma_release();
 	if (!a)
-		return;
+		return false;
 	urxe_gsi_set_service(dev->verbs, NULL);
 	if (!urxe_cma_hold_at_exit())
-		return;
+		return false;
 	urxe_cm_goodbye(a->cm);
 	urxe_cma_release();
-	/* Let the last words out, those that wait for a neighbour, too. */
-	for (unsigned i = 0; i < 100 && !done; i++) {
-		if (i)
-			nanosleep(&pause, NULL);
-		urxe_gsi_drive(dev->verbs);
-		if (!urxe_cma_hold_at_exit())
-			return;
-		done = all_sent(a);
-		urxe_cma_release();
-	}
+	return true;
+}
+
+/*
+ * A DREQ or its DREP may have been lost, and when this process is gone nobody sends it again: a
+ * peer that only receives would wait for ever. Peers in processes on the same link get what is
+ * sent.
+ */
+static bool parting(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock)
+{
+	struct ibv_context *verbs = a->dev->verbs;
+
+	urxe_agent_recv(a);
+	urxe_cm_run(a->cm);
+	return urxe_cm_parting(a->cm, urxe_gsi_shared(verbs)) && !urxe_gsi_awaits_carrier(verbs) &&
+	       !urxe_gsi_lost(verbs);
+}
+
+enum urxe_agent_parting urxe_agent_parting(struct urxe_cma_dev *dev)
+{
+	enum urxe_agent_parting state = URXE_AGENT_PARTED;
+
+	urxe_gsi_drive(dev->verbs);
+	if (!urxe_cma_hold_at_exit())
+		return state;
+	if (!all_sent(dev->agent))
+		state = URXE_AGENT_SENDING;
+	else if (parting(dev->agent))
+		state = URXE_AGENT_PARTING;
+	urxe_cma_release();
+	return state;
+}
+
+void urxe_agent_stop(struct urxe_cma_dev *dev)
+{
+	static const unsigned most[] = {
+		[URXE_AGENT_SENDING] = EXIT_SEND_MS,
+		[URXE_AGENT_PARTING] = EXIT_DREQ_MS,
+	};
+	const struct timespec pause = {0, 1000000};
+	unsigned ms[URXE_AGENT_PARTING + 1] = {0};
+	enum urxe_agent_parting state;
+
+	if (!urxe_agent_part(dev))
+		return;
+	while ((state = urxe_agent_parting(dev)) && ms[state]++ < most[state])
+		nanosleep(&pause, NULL);
 	if (!urxe_cma_hold_at_exit())
 		return;
 	urxe_report_log(dev);

@@ -181,8 +181,20 @@ struct urxe_agent_drops {
 /** urxe_agent_get_drops - as counted so far. Locked. */
 void urxe_agent_get_drops(const struct urxe_agent *agent, struct urxe_agent_drops *drops)
 	URXE_REQUIRES(urxe_cma_lock);
-/** urxe_agent_stop - disconnect all peers. Not locked; at exit. The agent stays where it is: other
- * threads may be in the midst of a call, and know it. */
+/** urxe_agent_part - disconnect all peers; false: there is no agent. Not locked; at exit. From now
+ * on the agent has its turns by urxe_agent_parting() alone. */
+bool urxe_agent_part(struct urxe_cma_dev *dev) URXE_EXCLUDES(urxe_cma_lock);
+/** What keeps the process from ending: MADs that have not left, or peers that have not answered. */
+enum urxe_agent_parting {
+	URXE_AGENT_PARTED,
+	URXE_AGENT_SENDING,
+	URXE_AGENT_PARTING
+};
+/** urxe_agent_parting - a turn after urxe_agent_part(): MADs are sent, again if it is time, and
+ * received. Not locked. */
+enum urxe_agent_parting urxe_agent_parting(struct urxe_cma_dev *dev) URXE_EXCLUDES(urxe_cma_lock);
+/** urxe_agent_stop - both, for half a second at most. Not locked; at exit. The agent stays where it
+ * is: other threads may be in the midst of a call, and know it. */
 void urxe_agent_stop(struct urxe_cma_dev *dev) URXE_EXCLUDES(urxe_cma_lock);
 /** urxe_agent_free - free all of a stopped agent, which no other thread knows. Locked. Tests, where
  * the process goes on. */

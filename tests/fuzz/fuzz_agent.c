@@ -80,22 +80,10 @@ static bool passes(void *arg, struct urxe_sim_end *from, const uint8_t *data, ui
 	return !w.dead || !urxe_frame_roce(&f);
 }
 
-static struct urxe_cma_dev *device(void)
-{
-	struct urxe_cma_dev *dev;
-	int err;
-
-	urxe_cma_hold();
-	dev = urxe_cma_device(0, &err);
-	urxe_cma_release();
-	FUZZ_CHECK(dev);
-	return dev;
-}
-
 /* As at the end of a process whose port has been pulled out. */
 static void close_world(void)
 {
-	struct urxe_cma_dev *dev = device();
+	struct urxe_cma_dev *dev = cm_device_own();
 
 	urxe_sim_end_die(w.p.a.end);
 	/* As its service thread does, some time later. */
@@ -511,7 +499,7 @@ static void finish(struct run *r)
 	if (r->second_net)
 		FUZZ_CHECK(!urxe_cma_ip_change(true, "a ::ffff:10.0.1.1 24"));
 	urxe_cma_release();
-	cm = urxe_agent_cm(device()->agent);
+	cm = urxe_agent_cm(cm_device_own()->agent);
 	for (unsigned i = 0; i < 200 && !urxe_cm_is_idle(cm); i++)
 		drive(200 * MS);
 	FUZZ_CHECK(urxe_cm_is_idle(cm));

@@ -218,6 +218,9 @@ static void hear_mad(struct crowd *c, const uint8_t gid[16], const uint8_t *f, c
 		case URXE_MAD_REP:
 			p->reps++;
 			break;
+		case URXE_MAD_DREQ:
+			p->dreqs++;
+			break;
 		case URXE_MAD_MRA:
 			p->mras++;
 			break;

@@ -24,7 +24,7 @@ struct crowd_peer {
 	bool moved;	/* to another MAC */
 	uint32_t comm;	/* of its REQ */
 	uint32_t their; /* the device's, from its REP or MRA */
-	unsigned reqs, reps, mras, rejs, reason;
+	unsigned reqs, reps, mras, rejs, dreqs, reason;
 };
 
 struct crowd {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cm/device/device.h"
 #include "urxedv.h"
 
 struct ibv_device *cm_device;
@@ -22,6 +23,19 @@ struct ibv_device **urxedv_get_device_list(int *num_devices)
 	list[0] = cm_device;
 	*num_devices = 1;
 	return list;
+}
+
+struct urxe_cma_dev *cm_device_own(void)
+{
+	struct urxe_cma_dev *dev;
+	int err;
+
+	urxe_cma_hold();
+	dev = urxe_cma_device(0, &err);
+	urxe_cma_release();
+	if (!dev)
+		abort();
+	return dev;
 }
 
 void urxedv_free_device_list(struct ibv_device **list)

@@ -8,4 +8,7 @@
 /** cm_device - the device; to be set before the first call of rdma_cma.h. */
 extern struct ibv_device *cm_device;
 
+/** cm_device_own - rdma_cm's device of it; aborts when it cannot be opened. */
+struct urxe_cma_dev *cm_device_own(void);
+
 #endif
