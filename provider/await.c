@@ -53,6 +53,17 @@ static bool has_event(const struct urxe_channel *ch)
 	return poll(&fd, 1, 0);
 }
 
+/* Who is notified may have read the event before it is counted: so that both are done. */
+static unsigned events_so_far(struct urxe_channel *ch)
+{
+	unsigned n;
+
+	urxe_mutex_lock(&ch->lock);
+	n = atomic_load(&ch->events);
+	urxe_mutex_unlock(&ch->lock);
+	return n;
+}
+
 static bool blocks(const struct urxe_channel *ch)
 {
 	int flags = fcntl(ch->channel.fd, F_GETFL);
@@ -114,7 +125,7 @@ int urxe_channel_await(struct ibv_comp_channel *channel)
 {
 	struct urxe_channel *ch = to_urxe_channel(channel);
 	struct await a = {.dev = to_urxe_dev(channel->context), .ch = ch, .fd = channel->fd};
-	unsigned was = atomic_load(&ch->events);
+	unsigned was = events_so_far(ch);
 	int err, cancel;
 
 	/* The read that follows answers. */

@@ -78,8 +78,8 @@ bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 
 	urxe_mutex_lock(&ch->lock);
 	ok = put_event(ch, (uintptr_t)cq);
-	urxe_mutex_unlock(&ch->lock);
 	atomic_fetch_add(&ch->events, 1);
+	urxe_mutex_unlock(&ch->lock);
 	if (urxe_duty_sleeps(dev, ch))
 		urxe_port_wake(dev->port);
 	urxe_cancel_back(cancel);
