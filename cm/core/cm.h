@@ -90,6 +90,9 @@ struct urxe_cm_config {
 	uint32_t mra_again_ms; /* and again */
 	uint8_t mra_service;   /* the time asked for, 4.096 us * 2^n; above mra_again_ms */
 	uint32_t timewait_ms;
+	uint32_t
+		repeat_ms; /* RTU and DREP, which nobody answers, go once more after this; 0: not */
+	bool shared;	   /* a link of processes, which loses nothing; but see urxe_cm_ops.far() */
 	uint32_t listen_grace_ms;  /* a REQ or SIDR_REQ may come so long before its listener; 0: not
 				      at all */
 	uint8_t unreachable_sends; /* after so many the host at the peer's address is believed */
@@ -388,9 +391,9 @@ void urxe_cm_destroy_all(struct urxe_cm *cm);
 /** urxe_cm_goodbye - for process exit: destroys every id, which sends each peer a DREQ or REJ; a
  * DREP of the last second is sent once more. */
 void urxe_cm_goodbye(struct urxe_cm *cm);
-/** urxe_cm_parting - is there a peer that has not answered a DREQ so far? @far_only: one beyond the
- * link's processes, by urxe_cm_ops.far(). */
-bool urxe_cm_parting(struct urxe_cm *cm, bool far_only);
+/** urxe_cm_parting - is there a peer that has not answered a DREQ so far, one or the other of which
+ * may have been lost? */
+bool urxe_cm_parting(struct urxe_cm *cm);
 
 /** urxe_cm_counters - live counters. */
 const struct urxe_cm_counters *urxe_cm_get_counters(const struct urxe_cm *cm);

@@ -28,6 +28,7 @@ void urxe_cm_config_default(struct urxe_cm_config *cfg)
 		.mra_again_ms = 2000,
 		.mra_service = 20, /* 4.3 s */
 		.timewait_ms = 1000,
+		.repeat_ms = 200,
 		.listen_grace_ms = 100,
 		.refused_ms = 50,
 		.unreachable_sends = 2,
@@ -661,7 +662,14 @@ void urxe_cm_goodbye(struct urxe_cm *cm)
 	free(ids);
 }
 
-bool urxe_cm_parting(struct urxe_cm *cm, bool far_only)
+bool urxe_cm_may_lose(const struct urxe_cm_id *id)
+{
+	const struct urxe_cm *cm = id->cm;
+
+	return !cm->cfg.shared || (cm->ops->far && cm->ops->far(cm->arg, &id->path));
+}
+
+bool urxe_cm_parting(struct urxe_cm *cm)
 {
 	struct urxe_hash_node *node = NULL;
 
@@ -670,8 +678,7 @@ bool urxe_cm_parting(struct urxe_cm *cm, bool far_only)
 	while ((node = urxe_hash_next(&cm->by_local, node))) {
 		struct urxe_cm_id *id = caa_container_of(node, struct urxe_cm_id, by_local);
 
-		if (id->state == URXE_CM_DREQ_SENT &&
-		    (!far_only || (cm->ops->far && cm->ops->far(cm->arg, &id->path))))
+		if (id->state == URXE_CM_DREQ_SENT && urxe_cm_may_lose(id))
 			return true;
 	}
 	return false;

@@ -105,6 +105,27 @@ void urxe_cm_heard(struct urxe_cm_id *id)
 	id->heard = now_ns(id);
 }
 
+/*
+ * RTU and DREP have no answer. A peer that did not get one asks for it again, the kernel's after
+ * 4.3 s, by when this process may be gone; so they go twice.
+ */
+static bool repeat_later(struct urxe_cm_id *id)
+{
+	const struct urxe_cm_config *cfg = &id->cm->cfg;
+
+	id->repeats = cfg->repeat_ms && cfg->repeat_ms < cfg->timewait_ms && urxe_cm_may_lose(id);
+	if (id->repeats)
+		urxe_cm_arm(id, cfg->repeat_ms * URXE_CM_MS);
+	return id->repeats;
+}
+
+void urxe_cm_wait(struct urxe_cm_id *id)
+{
+	id->repeats = false;
+	if (!id->drep_until || !repeat_later(id))
+		urxe_cm_arm(id, id->cm->cfg.timewait_ms * URXE_CM_MS);
+}
+
 void urxe_cm_watch(struct urxe_cm_id *id)
 {
 	const struct urxe_cm_config *cfg = &id->cm->cfg;
@@ -113,6 +134,8 @@ void urxe_cm_watch(struct urxe_cm_id *id)
 	urxe_cm_heard(id);
 	id->probing = false;
 	id->probe_ns = cfg->probe_ms * URXE_CM_MS;
+	if (id->active && !id->probed)
+		repeat_later(id);
 	if (!cfg->probe_ms)
 		return;
 	/* Many CMs do not probe, and are never heard again; the REP says which does. */
@@ -183,6 +206,11 @@ ACTION(tmo_alive)
 	bool asks = !id->active || id->asked_time; /* by REP; by RTU, which may have got lost */
 	uint64_t most = patience(id, id->probe_ns), since = silent(id);
 
+	if (id->repeats) {
+		id->repeats = false;
+		urxe_cm_send_mad(id->cm, &id->path, id->mad);
+		return URXE_CM_STAY;
+	}
 	if (since < most && !asks) {
 		urxe_cm_arm(id, most - since);
 		return URXE_CM_STAY;
@@ -293,6 +321,14 @@ ACTION(late_rtu)
 
 ACTION(tmo_timewait)
 {
+	const struct urxe_cm_config *cfg = &id->cm->cfg;
+
+	if (id->repeats) {
+		id->repeats = false;
+		urxe_cm_issue_drep(id, NULL, 0);
+		urxe_cm_arm(id, (cfg->timewait_ms - cfg->repeat_ms) * URXE_CM_MS);
+		return URXE_CM_STAY;
+	}
 	s->ev.type = URXE_CM_EV_TIMEWAIT_EXIT;
 	return 0;
 }

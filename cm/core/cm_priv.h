@@ -98,6 +98,7 @@ struct urxe_cm_id {
 	uint8_t max_tries;
 	uint64_t heard, probe_ns; /* when its last MAD came; time between probes */
 	bool probed;		  /* an active side whose peer probes */
+	bool repeats;		  /* the timer is for RTU or DREP to go once more */
 	bool probing;		  /* a passive side that waits for the answer to a probe */
 	bool asked_time;	  /* our MRA keeps it silent, until it hears our RTU */
 	struct urxe_timer timer;
@@ -201,6 +202,10 @@ int urxe_cm_do(struct urxe_cm_id *id, enum urxe_cm_input in, struct urxe_cm_step
 void urxe_cm_heard(struct urxe_cm_id *id);
 /** urxe_cm_watch - start to watch over the peer of a connection just established. */
 void urxe_cm_watch(struct urxe_cm_id *id);
+/** urxe_cm_wait - timewait begins. */
+void urxe_cm_wait(struct urxe_cm_id *id);
+/** urxe_cm_may_lose - is a MAD to the peer lost now and then? */
+bool urxe_cm_may_lose(const struct urxe_cm_id *id);
 /** urxe_cm_begin_lap - id->alt is new: its machine is in LAP_IDLE. */
 void urxe_cm_begin_lap(struct urxe_cm_id *id);
 /** urxe_cm_count_unanswered - one REP more (1) or less (-1) waits for this id's peer. */

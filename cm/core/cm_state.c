@@ -177,7 +177,7 @@ static const struct row table[URXE_CM_N_STATES][URXE_CM_N_INPUTS] =
 		IN(RTU, late_rtu, TIMEWAIT),
 		IN(DREQ, dreq_again, TIMEWAIT),
 		IN(DREP, nothing, TIMEWAIT),
-		IN(TIMEOUT, tmo_timewait, IDLE),
+		IN(TIMEOUT, tmo_timewait, IDLE, MAY_STAY),
 	},
 	/* Service id resolution, figure 137 */
 	[URXE_CM_SIDR_REQ_SENT] = {
@@ -282,7 +282,7 @@ static void set_state(struct urxe_cm_id *id, enum urxe_cm_state state)
 		urxe_cm_free_alt(id);
 		break;
 	case URXE_CM_TIMEWAIT:
-		urxe_cm_arm(id, cm->cfg.timewait_ms * URXE_CM_MS);
+		urxe_cm_wait(id);
 		break;
 	case URXE_CM_ESTABLISHED:
 		urxe_cm_watch(id);

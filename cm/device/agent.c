@@ -390,7 +390,8 @@ static int create_cm(struct urxe_agent *a)
 	urxe_cm_config_default(&cfg);
 	urxe_cm_config_set(&cfg, urxe_gsi_cm_settings(a->dev->verbs));
 	/* The listener that is waited for may come in another process: the peer asks once more. */
-	if (urxe_gsi_shared(a->dev->verbs))
+	cfg.shared = urxe_gsi_shared(a->dev->verbs);
+	if (cfg.shared)
 		cfg.listen_grace_ms = 0;
 	cfg.ca_guid = be64toh(attr->node_guid);
 	cfg.max_mtu = (uint8_t)port.active_mtu;
@@ -472,8 +473,7 @@ static bool parting(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock)
 
 	urxe_agent_recv(a);
 	urxe_cm_run(a->cm);
-	return urxe_cm_parting(a->cm, urxe_gsi_shared(verbs)) && !urxe_gsi_awaits_carrier(verbs) &&
-	       !urxe_gsi_lost(verbs);
+	return urxe_cm_parting(a->cm) && !urxe_gsi_awaits_carrier(verbs) && !urxe_gsi_lost(verbs);
 }
 
 enum urxe_agent_parting urxe_agent_parting(struct urxe_cma_dev *dev)

@@ -132,7 +132,7 @@ LOSSY = [
          options=LOSS, seconds=60),
     # provider/quirks.md: ack-in-resend, retry-7
     both('ibv_rc_pingpong', 'ibv_rc_pingpong -d {d} -g {g} -n 300 -s 9000', ready='tcp',
-         client_re='300 iters in', server_re='300 iters in', options=LOSS, seconds=120),
+         client_re='300 iters in', server_re='300 iters in', options=LOSS, seconds=120, leaves=True),
     case('ucmatose -c 10', 'ucmatose -b {a} -c 10 -C 10 -S 100', 'ucmatose -s {a} -c 10 -C 10 -S 100',
          client_re='return status 0', server_re='return status 0', options=LOSS),
 ]

@@ -90,6 +90,11 @@ void rig_open(struct rig *r, uint64_t guid)
 
 void rig_open_with(struct rig *r, uint64_t guid, const struct urxe_cm_settings *set)
 {
+	rig_open_on(r, guid, set, false);
+}
+
+void rig_open_on(struct rig *r, uint64_t guid, const struct urxe_cm_settings *set, bool shared)
+{
 	struct urxe_cm_config cfg;
 
 	memset(r, 0, sizeof(*r));
@@ -97,6 +102,7 @@ void rig_open_with(struct rig *r, uint64_t guid, const struct urxe_cm_settings *
 	if (set)
 		urxe_cm_config_set(&cfg, set);
 	cfg.ca_guid = guid;
+	cfg.shared = shared;
 	r->now = 1000;
 	r->rand = 42;
 	r->cm = urxe_cm_create(&rig_ops, r, &cfg);
@@ -185,6 +191,7 @@ void peer_mad(struct rig *r, enum urxe_cm_input in, uint8_t *m)
 		urxe_mad_put(m, URXE_REP_RESPONDER_RESOURCES, 3);
 		urxe_mad_put(m, URXE_REP_INITIATOR_DEPTH, 2);
 		urxe_mad_put(m, URXE_REP_RNR_RETRY_COUNT, 5);
+		urxe_mad_put(m, URXE_REP_LOCAL_QKEY, r->probes ? URXE_CM_PROBES : 0);
 		break;
 	case URXE_CM_IN_DREQ:
 		urxe_mad_put(m, URXE_DREQ_REMOTE_QPN, OWN_QPN);

@@ -41,6 +41,7 @@ struct rig {
 	unsigned n_ends;
 	bool nobody;	 /* has any address */
 	bool far;	 /* all paths lead to others than processes whose end is told */
+	bool probes;	 /* the peer, by its REP */
 	uint8_t max_mtu; /* of the way to who sends a REQ; 0: IBV_MTU_4096 */
 };
 
@@ -48,6 +49,8 @@ struct rig {
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context);
 /** rig_open_with - a CM with a listener for SERVICE. @set: settings, or NULL. */
 void rig_open_with(struct rig *r, uint64_t guid, const struct urxe_cm_settings *set);
+/** rig_open_on - the same; @shared: on a link of processes. */
+void rig_open_on(struct rig *r, uint64_t guid, const struct urxe_cm_settings *set, bool shared);
 /** rig_open - the same, without any. */
 void rig_open(struct rig *r, uint64_t guid);
 void rig_close(struct rig *r);

@@ -331,7 +331,7 @@ static void late_answers(void)
 	peer_says(&r, URXE_CM_IN_REP);
 	CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_RTU), 0);
 	r.n_sent = 0;
-	r.now += 200 * 1000000;
+	r.now += 190 * 1000000;
 	urxe_cm_run(r.cm);
 	CU_ASSERT_EQUAL(r.n_sent, 0);
 	CU_ASSERT_EQUAL(row(r.id), URXE_CM_ESTABLISHED);
