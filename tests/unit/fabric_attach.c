@@ -280,8 +280,9 @@ static void stopped(void)
 	waitpid(p[0].pid, &status, WUNTRACED);
 	CU_ASSERT_EQUAL(ask(&a, (unsigned)slot[0], 1, 0), 0);
 	rig_kill(&p[0]);
+	/* Which of these is first depends on how far the question had come. */
 	await(&a, &a.gone, 1);
-	CU_ASSERT_EQUAL(a.answered, 4);
+	await(&a, &a.answered, 4);
 	CU_ASSERT_EQUAL(a.err, EHOSTUNREACH);
 	rig_reap(&p[1]);
 	urxe_fabric_put(a.f);
