@@ -60,6 +60,7 @@ bool urxe_gate_turn(struct urxe_gate *g)
 	urxe_lane_lock(g->lane);
 	work = gate_in(g);
 	work |= gate_out(g, now);
+	gate_cm_tick(g, now);
 	urxe_lane_tick(g->lane, now);
 	/* Members may read. */
 	INNER->tx(g->link, 0, NULL, 0);
@@ -229,6 +230,8 @@ static int open_inner(struct urxe_gate *g)
 	snprintf(cfg.port, sizeof(cfg.port), "fabric");
 	err = INNER->open(g->fabric, &cfg, NULL, L3_MTU, &g->link, &info);
 	memcpy(g->mac, info.mac, 6);
+	if (!err)
+		INNER->on_gone(g->link, gate_cm_gone, g);
 	return err;
 }
 
@@ -242,6 +245,8 @@ static int open_all(struct urxe_gate *g, const struct urxe_port_config *cfg,
 		return ret;
 	}
 	ret = urxe_hash_init(&g->paths, 256);
+	if (!ret)
+		ret = gate_cm_init(g);
 	if (!ret)
 		ret = open_outer(g, cfg, ops, link_arg);
 	if (!ret) {
@@ -298,6 +303,7 @@ void urxe_gate_close(struct urxe_gate *g)
 	if (g->has_bell)
 		stop_bell(g);
 	gate_out_fini(g);
+	gate_cm_fini(g);
 	if (g->link)
 		INNER->close(g->link);
 	if (g->fabric)

@@ -50,6 +50,8 @@ int urxe_gate_look(const struct urxe_fabric_spec *spec, struct urxe_gate_info *i
 	X(out_unreachable) /* nobody answers for the address */                           \
 	X(out_no_room)	   /* too many wait for a neighbour, or go to different places */ \
 	X(errors)	   /* MADs that came nowhere: their members were told */          \
+	X(cm_ended)	   /* connections of members that are gone: DREQs were sent */    \
+	X(cm_unknown)	   /* connections of members that are too many to be known */     \
 	X(in_source)	   /* from the outside, with an address of ours as its source */  \
 	X(in_nobody)	   /* to a QPN or an address that no member has */                \
 	X(in_too_long)	   /* longer than the member takes */                             \

@@ -111,27 +111,27 @@ static void to_qp(struct urxe_gate *g, const struct urxe_packet *p, const uint8_
 	}
 }
 
-/* Those who lend each other SRQs, and much else, take an own address for one of this machine. */
-static bool own_source(const struct urxe_gate *g, const struct urxe_packet *p)
+static void source(const struct urxe_packet *p, uint8_t gid[16])
 {
-	uint8_t gid[16];
-
 	if (p->ipv4)
 		urxe_gid_from_v4(gid, p->l3 + 12);
 	else
 		memcpy(gid, p->l3 + 8, 16);
-	return urxe_port_gid_find(g->port, gid) >= 0;
 }
 
-static void carry(struct urxe_gate *g, const struct urxe_packet *p)
+static void carry(struct urxe_gate *g, const struct urxe_packet *p) URXE_REQUIRES(g->lane)
 {
 	uint32_t dqpn = urxe_bth_dqpn(p->bth);
 	const struct gate_near *n;
+	uint8_t sgid[16];
 
 	/* Our own copy of what a member has sent to a group, which the others have. */
 	if (p->flags & URXE_PKT_LOOPBACK)
 		return;
-	if (own_source(g, p)) {
+	/* Those who lend each other SRQs, and much else, take an own address for one of this
+	 * machine. */
+	source(p, sgid);
+	if (urxe_port_gid_find(g->port, sgid) >= 0) {
 		gate_count(g, URXE_GATE_in_source, 1);
 		return;
 	}
@@ -151,7 +151,7 @@ static void carry(struct urxe_gate *g, const struct urxe_packet *p)
 		gate_count(g, URXE_GATE_in_nobody, 1);
 	else if (dqpn > 1)
 		to_qp(g, p, n->mac, dqpn);
-	else
+	else if (dqpn != 1 || !gate_cm_in(g, sgid, p->body, p->len))
 		send_own(g, p, n->mac);
 }
 

@@ -327,29 +327,48 @@ static void retry(struct urxe_gate *g, uint64_t now) URXE_REQUIRES(g->lane)
 /* ---- all of it ---- */
 
 /* False: not yet. */
-static bool carry(struct urxe_gate *g, const struct urxe_frame *f, uint64_t now)
+static bool send_by_flow(struct urxe_gate *g, const struct packet *pkt, uint64_t now)
 	URXE_REQUIRES(g->lane)
 {
-	struct gate_path *p;
-	struct packet pkt;
+	struct gate_path *p = find(g, &pkt->key);
 	int err;
 
-	if (!parse(&pkt, f)) {
-		gate_count(g, URXE_GATE_out_bad, 1);
-		return true;
-	}
-	p = find(g, &pkt.key);
 	if (!p)
-		p = add(g, &pkt.key, now);
+		p = add(g, &pkt->key, now);
 	if (!p)
 		return true;
 	g->last = p;
 	p->used = now;
 	/* The order is that of sending. */
-	err = p->waiting ? EINPROGRESS : send_packet(g, p, pkt.bth, pkt.body, pkt.len, now);
+	err = p->waiting ? EINPROGRESS : send_packet(g, p, pkt->bth, pkt->body, pkt->len, now);
 	if (err == EINPROGRESS)
-		put_aside(g, p, &pkt);
+		put_aside(g, p, pkt);
 	return err != EAGAIN;
+}
+
+static bool carry(struct urxe_gate *g, const struct urxe_frame *f, uint64_t now)
+	URXE_REQUIRES(g->lane)
+{
+	struct packet pkt;
+
+	if (!parse(&pkt, f)) {
+		gate_count(g, URXE_GATE_out_bad, 1);
+		return true;
+	}
+	if (!send_by_flow(g, &pkt, now))
+		return false;
+	if (urxe_bth_dqpn(pkt.bth) == 1)
+		gate_cm_out(g, &pkt.key, pkt.body, pkt.len, now);
+	return true;
+}
+
+void gate_send(struct urxe_gate *g, const struct gate_key *key, const uint8_t *data, uint32_t len,
+	       uint64_t now)
+{
+	const struct packet pkt = {.key = *key, .bth = data, .body = data, .len = len};
+
+	if (!send_by_flow(g, &pkt, now))
+		gate_count(g, URXE_GATE_out_no_room, 1);
 }
 
 bool gate_out(struct urxe_gate *g, uint64_t now)

@@ -18,6 +18,7 @@
 #define GATE_PATHS   4096 /* flows at a time */
 #define GATE_WAITING 512  /* packets that wait for neighbours, of all flows */
 #define GATE_QUEUE   64	  /* and of one */
+#define GATE_ASKED   4096 /* REQs from the outside that are remembered */
 
 /** What the packets of a flow have in common. Compared as memory: without padding. */
 struct gate_key {
@@ -51,6 +52,8 @@ struct gate_near {
 	uint8_t mac[6];
 };
 
+struct gate_asked;
+
 struct urxe_gate {
 	char name[32];
 	struct urxe_fabric_spec spec;
@@ -80,6 +83,12 @@ struct urxe_gate {
 	uint32_t groups_version;
 	uint8_t (*groups)[16]; /* that members have joined, and the outer port for them */
 	unsigned num_groups;
+	/* connections, by the member's comm id */
+	struct urxe_hash conns;
+	struct gate_asked *asked; /* GATE_ASKED */
+	uint64_t conns_at;	  /* when they are next looked at */
+	unsigned conns_left;	  /* those that we end */
+	uint64_t gone[URXE_FABRIC_SLOTS / 64];
 	/* sleep */
 	pthread_t bell;
 	bool has_bell;
@@ -112,6 +121,9 @@ void urxe_gate_unclaim(const struct urxe_fabric_spec *spec, int fd);
 
 /** gate_out - frames of members; true: there were some. */
 bool gate_out(struct urxe_gate *g, uint64_t now) URXE_REQUIRES(g->lane);
+/** gate_send - a packet of our own, from the BTH on, as if a member had sent it. May lose it. */
+void gate_send(struct urxe_gate *g, const struct gate_key *key, const uint8_t *data, uint32_t len,
+	       uint64_t now) URXE_REQUIRES(g->lane);
 /** gate_out_fini - what is left. */
 void gate_out_fini(struct urxe_gate *g);
 
@@ -124,6 +136,22 @@ bool gate_in(struct urxe_gate *g) URXE_REQUIRES(g->lane);
 const struct gate_near *gate_near(struct urxe_gate *g, unsigned own);
 /** gate_groups - the outer port joins what members have joined. Without the lane. */
 void gate_groups(struct urxe_gate *g);
+
+/* ---- connections (gate_cm.c) ---- */
+
+/** gate_cm_out - a packet to QP1 that a member sends; @body: from the BTH on, @len bytes. */
+void gate_cm_out(struct urxe_gate *g, const struct gate_key *key, const uint8_t *body, uint32_t len,
+		 uint64_t now);
+/** gate_cm_in - one that came from @sgid; true: it was for nobody but us. With the lane. */
+bool gate_cm_in(struct urxe_gate *g, const uint8_t sgid[16], const uint8_t *body, uint32_t len)
+	URXE_REQUIRES(g->lane);
+/** gate_cm_gone - a member is no more: as urxe_link_ops.on_gone() has it. */
+void gate_cm_gone(void *gate, unsigned slot);
+/** gate_cm_tick - DREQs for such members, when it is time. */
+void gate_cm_tick(struct urxe_gate *g, uint64_t now) URXE_REQUIRES(g->lane);
+/** gate_cm_init, gate_cm_fini - 0 or ENOMEM. */
+int gate_cm_init(struct urxe_gate *g);
+void gate_cm_fini(struct urxe_gate *g);
 
 /* ---- errors (gate_error.c) ---- */
 

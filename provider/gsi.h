@@ -15,10 +15,10 @@
 
 #include <infiniband/verbs.h>
 
+#include "urxe/mad.h"
+
 struct urxe_cm_settings;
 struct urxe_ident;
-
-#define URXE_GSI_QKEY 0x80010000u
 
 #pragma GCC visibility push(default)
 

@@ -482,6 +482,17 @@ static bool retry_with_mtu(struct urxe_cma_id *id, const struct urxe_cm_event *e
 	return true;
 }
 
+/*
+ * The peer's process was killed: what waits for it on the QP would wait for ever. Who ends a
+ * connection in peace may have more to come, and it is the application that moves the QP.
+ */
+static bool is_obituary(const struct urxe_cm_event *ev)
+{
+	static const char gone[] = URXE_MAD_DREQ_GONE;
+
+	return ev->private_len >= sizeof(gone) && !memcmp(ev->private_data, gone, sizeof(gone));
+}
+
 static void on_disconnect(struct urxe_cma_id *id, int status) URXE_REQUIRES(urxe_cma_lock)
 {
 	id->state = URXE_CMA_DISCONNECT;
@@ -568,6 +579,8 @@ int urxe_cma_conn_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *ev,
 		on_rej(id, ev);
 		break;
 	case URXE_CM_EV_DREQ_RECEIVED:
+		if (is_obituary(ev))
+			urxe_cma_qp_to_err(id);
 		/* The peer need not wait for our application (a crossed one is answered already).
 		 */
 		if (urxe_cm_get_state(cm) == URXE_CM_DREQ_RCVD)

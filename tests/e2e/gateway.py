@@ -151,13 +151,13 @@ class Linked(Two):
 class Pair:
     """A server on one machine, a client on the other one."""
 
-    def __init__(self, server, client, row, address, port, alone=None):
+    def __init__(self, server, client, row, address, port, alone=None, **env):
         self.on, self.to, self.row, self.tag = server, client, row, 'p%d' % port
         self.fill = lambda text: text.replace('{a}', address).replace('{p}', str(port))
         self.port, self.client = port, None
         self.file = '%s/%s.ready' % (server.folder, self.tag)
         self.alone = alone
-        self.server = server.start(self.fill(row[1]), self.tag + 's', URXE_READY_FILE=self.file)
+        self.server = server.start(self.fill(row[1]), self.tag + 's', URXE_READY_FILE=self.file, **env)
 
     def listens(self):
         if self.row[4]:
@@ -366,6 +366,28 @@ def restarted(report, two, timeout):
     return None
 
 
+def killed(report, two, timeout):
+    """The server sends nothing, nor does it look after its client: only a DREQ tells it, which the dead cannot send."""
+    title = 'gateway: %sa client is killed: its server is told' % two.how
+    if not report.wanted(title):
+        return
+    line = 'ib_write_bw -R -F -D 600 -p {p}'
+    pair = Pair(two.b, two.a, ('ib_write_bw', line, 'stdbuf -oL %s {a}' % line, True, None, ''), two.b.v4, 7802, URXE_PATIENCE='off')
+    problem = None if pair.ready(timeout) else 'the server does not listen'
+    if not problem:
+        pair.connect()
+        if not fabric.until(lambda: '#bytes' in two.a.said('p7802c'), pair.client, timeout):
+            problem = 'there is no traffic'
+    if pair.client and pair.client.poll() is None:
+        os.killpg(pair.client.pid, signal.SIGKILL)
+    try:
+        pair.server.wait(timeout)
+    except subprocess.TimeoutExpired:
+        problem = problem or 'the server waits on'
+        os.killpg(pair.server.pid, signal.SIGKILL)
+    told(report, title, problem, two, pair.said())
+
+
 CROWD = os.path.join(node.BUILD, 'tests', 'e2e', 'crowd')
 ROUNDS = 2 if node.sanitized() else 6
 
@@ -525,6 +547,7 @@ def gateway(report, kind, _why_not):
         own_port(report, two, timeout)
         second(report, two)
         shown(report, two)
+        killed(report, two, timeout)
         restarted(report, two, timeout)
         all_pairs(report, two, timeout)
         one_of_them_stopped(report, two, timeout)
@@ -534,6 +557,7 @@ def gateway(report, kind, _why_not):
         if two.a.last and two.b.last:
             one_by_one(report, two, timeout)
             at_once(report, two, timeout)
+            killed(report, two, timeout)
             restarted(report, two, timeout)
             # What the other link has not shown already is a matter of time, of which a sanitizer takes much.
             if not node.sanitized():
