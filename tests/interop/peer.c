@@ -17,6 +17,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,6 +56,7 @@ struct scenario {
 	enum ibv_wc_status client; /* of the client's operation */
 	enum ibv_wc_status server; /* of the server's receive */
 	bool server_disconnects, client_exits, server_exits, both;
+	bool killed;		     /* who exits */
 	unsigned accept_ms, recv_ms; /* the server waits before it accepts, or posts the receive */
 	bool reject;
 };
@@ -108,6 +110,18 @@ static const struct scenario scenarios[] = {
 	{.name = "both-disconnect", .op = OP_SEND, .len = 100, .recv = LEN, .both = true},
 	{.name = "client-exits", .op = OP_SEND, .len = 100, .recv = LEN, .client_exits = true},
 	{.name = "server-exits", .op = OP_SEND, .len = 100, .recv = LEN, .server_exits = true},
+	{.name = "client-killed",
+	 .op = OP_SEND,
+	 .len = 100,
+	 .recv = LEN,
+	 .client_exits = true,
+	 .killed = true},
+	{.name = "server-killed",
+	 .op = OP_SEND,
+	 .len = 100,
+	 .recv = LEN,
+	 .server_exits = true,
+	 .killed = true},
 	{.name = "reject", .reject = true},
 	{.name = "nobody"},
 };
@@ -431,6 +445,14 @@ static void leave(struct side *s)
 	ibv_dealloc_pd(s->pd);
 }
 
+/* Without a word to the peer; killed, not even of what the process is made of. */
+static void end(const struct side *s)
+{
+	if (s->sc->killed)
+		raise(SIGKILL);
+	exit(0);
+}
+
 static void server(struct side *s, const char *addr)
 {
 	char no[REJ_PRIV] = "no thanks";
@@ -448,7 +470,7 @@ static void server(struct side *s, const char *addr)
 		accept_it(s);
 		server_op(s);
 		if (s->sc->server_exits)
-			exit(0);
+			end(s);
 		if ((s->sc->server_disconnects || s->sc->both) && rdma_disconnect(s->id))
 			fail("rdma_disconnect");
 		expect(s, RDMA_CM_EVENT_DISCONNECTED, WAIT_MS);
@@ -489,7 +511,7 @@ static void client_connected(struct side *s)
 	if (wc.status == IBV_WC_SUCCESS)
 		client_check(s);
 	if (s->sc->client_exits)
-		exit(0);
+		end(s);
 	if (!s->sc->server_disconnects && !s->sc->server_exits && rdma_disconnect(s->id))
 		fail("rdma_disconnect");
 	expect(s, RDMA_CM_EVENT_DISCONNECTED, WAIT_MS);

@@ -137,9 +137,13 @@ def run_urxed(lab, results):
     """Programs of ours on a fabric, which urxed leads out of it"""
     prefix = 'urxed: '
     group = [c for c in cases.CASES if c.name in BEHIND_URXED or c.name.startswith('rping -V')]
-    if results.any([prefix + 'two servers [s]'] + [name for name, *_ in rows(group, prefix)]):
+    apart = {prefix + 'two servers [s]': lambda: special.two_servers(lab),
+             prefix + 'killed server [s]': lambda: special.killed_behind_urxed(lab, 'server'),
+             prefix + 'killed client [c]': lambda: special.killed_behind_urxed(lab, 'client')}
+    if results.any([*apart] + [name for name, *_ in rows(group, prefix)]):
         with L.Gateway(lab):
-            results.run(prefix + 'two servers [s]', lambda: special.two_servers(lab))
+            for name, function in apart.items():
+                results.run(name, function)
             run_group(lab, results, group, prefix)
 
 

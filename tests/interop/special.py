@@ -122,6 +122,19 @@ def vanished(lab):
     return None
 
 
+def killed_behind_urxed(lab, who):
+    """SIGKILL to one behind urxed, with all that it sent acknowledged: the kernel's program gets its DREQ."""
+    sides = ('u', 'k') if who == 'server' else ('k', 'u')
+    server_cmd, client_cmd = [lab.fill('{peer} %s {a} %s-killed' % (x, who), side, sides[0]) for x, side in zip('sc', sides)]
+    server = lab.start(sides[0], server_cmd, 'cm')
+    client = lab.start(sides[1], client_cmd)
+    try:
+        status = (client if who == 'server' else server).wait(40)
+    finally:
+        said = {'server': server.end(), 'client': client.end()}
+    return problem('the kernel\'s side says %d' % status, **said) if status else None
+
+
 # name, function; 's' or 'c': urxe is server or client
 TESTS = [
     ('ping', 's', lambda lab: ping(lab, 'ping -4 -c 3 -W 2 %s' % L.HOST4)),
