@@ -59,14 +59,16 @@ static void connect_peer(bool active)
 	}
 }
 
-/* Member 0 goes, as if it was killed: true: the gateway ends something of its. */
-static bool kill_member(void)
+/* Member 0 goes, as if it was killed: true: the gateway ends something of its, which is waited for
+ * if that is to be. */
+static bool kill_member(bool ends)
 {
+	unsigned looks = ends ? 100000 : 300;
 	uint64_t before = count(URXE_GATE_cm_ended);
 	struct member again = m[0];
 
 	leave(&m[0]);
-	for (unsigned i = 0; i < 2000 && count(URXE_GATE_cm_ended) == before; i++) {
+	for (unsigned i = 0; i < looks && count(URXE_GATE_cm_ended) == before; i++) {
 		urxe_gate_turn(gate);
 		usleep(i < 100 ? 0 : 100);
 	}
@@ -119,7 +121,7 @@ static void test_killed(void)
 		connect_peer(i & 1);
 		if (i & 2)
 			mad_out(URXE_MAD_DREQ);
-		CU_ASSERT(kill_member());
+		CU_ASSERT(kill_member(true));
 		CU_ASSERT_EQUAL(told(p, 50), 1);
 		check(p, URXE_MAD_DREQ);
 		CU_ASSERT_EQUAL(told(p, 60), 1);
@@ -141,7 +143,7 @@ static void test_silent(void)
 
 	set_up();
 	connect_peer(true);
-	CU_ASSERT(kill_member());
+	CU_ASSERT(kill_member(true));
 	CU_ASSERT_EQUAL(told(p, 10000), 5);
 	CU_ASSERT_EQUAL(count(URXE_GATE_cm_ended), 1);
 	tear_down();
@@ -154,7 +156,7 @@ static void test_crossed(void)
 
 	set_up();
 	connect_peer(false);
-	CU_ASSERT(kill_member());
+	CU_ASSERT(kill_member(true));
 	CU_ASSERT_EQUAL(told(p, 50), 1);
 	mad_in("10.9.0.2", URXE_MAD_DREQ, own());
 	CU_ASSERT_EQUAL(told(p, 5000), 1);
@@ -204,10 +206,52 @@ static void test_none(void)
 			mad_out(URXE_MAD_REJ);
 			break;
 		}
-		CU_ASSERT_FALSE(kill_member());
+		CU_ASSERT_FALSE(kill_member(false));
 		CU_ASSERT_EQUAL(told(p, 1000), 0);
 		tear_down();
 	}
 }
 
-URXE_TEST_MAIN("gate_cm", T(test_killed), T(test_silent), T(test_crossed), T(test_none))
+/* Any MADs in any order, from members that come and go and from outside: no more than ids there are
+ * is remembered, and all is forgotten in time. */
+static void test_random(void)
+{
+	static const enum urxe_mad_attr attrs[] = {URXE_MAD_REQ, URXE_MAD_REP,	URXE_MAD_RTU,
+						   URXE_MAD_REJ, URXE_MAD_DREQ, URXE_MAD_DREP};
+	uint8_t p[2048];
+	uint32_t len;
+
+	set_up();
+	srandom(1);
+	for (unsigned i = 0; i < 4000; i++) {
+		enum urxe_mad_attr attr = attrs[random() % 6];
+		uint32_t id = m[random() % 2].slot << 24 | random() % 8;
+
+		if (random() % 2) {
+			len = from_outside(p, random() % 8 ? "10.9.0.2" : "10.9.0.3", 1, PACKET);
+			put_mad(p, attr, random() % 8, id);
+			put_icrc(p, len);
+			arrive(p, len);
+		} else {
+			len = put_ip(p, "10.9.0.1", "10.9.0.2", 1, PACKET);
+			put_mad(p, attr, id, random() % 8);
+			CU_ASSERT_EQUAL(give(&m[random() % 2], p, len), 0);
+			told(p, 0);
+		}
+		for (unsigned k = 0; k < MEMBERS; k++) {
+			while (take(&m[k], NULL, NULL, NULL))
+				;
+		}
+		if (i % 500 == 499)
+			kill_member(false);
+		urxe_sim_advance(sim, urxe_sim_now(sim) + URXE_MSEC);
+	}
+	CU_ASSERT(count(URXE_GATE_cm_ended) > 0);
+	CU_ASSERT_EQUAL(count(URXE_GATE_cm_unknown), 0);
+	told(p, 10000);
+	CU_ASSERT_EQUAL(told(p, 1000), 0);
+	tear_down();
+}
+
+URXE_TEST_MAIN("gate_cm", T(test_killed), T(test_silent), T(test_crossed), T(test_none),
+	       T(test_random))
