@@ -90,9 +90,10 @@ struct urxe_cm_config {
 	uint32_t mra_again_ms; /* and again */
 	uint8_t mra_service;   /* the time asked for, 4.096 us * 2^n; above mra_again_ms */
 	uint32_t timewait_ms;
-	uint32_t
-		repeat_ms; /* RTU and DREP, which nobody answers, go once more after this; 0: not */
-	bool shared;	   /* a link of processes, which loses nothing; but see urxe_cm_ops.far() */
+	/* RTU and DREP, which nobody answers, go once more after this; 0: not */
+	uint32_t repeat_ms;
+	/* It is a link of processes, which loses nothing; but see urxe_cm_ops.far(). */
+	bool shared;
 	uint32_t listen_grace_ms;  /* a REQ or SIDR_REQ may come so long before its listener; 0: not
 				      at all */
 	uint8_t unreachable_sends; /* after so many the host at the peer's address is believed */

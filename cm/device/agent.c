@@ -15,8 +15,7 @@
 
 #define MAX_GIDS 64u
 
-/* At exit, in ms: for what was told to get out; for peers to answer a DREQ, which goes three times.
- */
+/* At exit: for what was told to get out; for peers to answer a DREQ, which goes three times. */
 #define EXIT_SEND_MS 100u
 #define EXIT_DREQ_MS 400u
 
