@@ -16,12 +16,12 @@
 #include "urxe/mad.h"
 #include "urxe/opcode.h"
 
-#define MOST	   65536u	     /* connections; of more it is not known */
-#define FIRST_NS   (100 * URXE_MSEC) /* between DREQs, doubled each time */
-#define DREQS	   5
-#define SWEEP_NS   (10 * URXE_SEC)
-#define ENDS_NS	   (60 * URXE_SEC) /* a request, or a DREQ, of which nothing came */
-#define PACKET_LEN (URXE_BTH_LEN + URXE_DETH_LEN + URXE_MAD_LEN)
+#define MOST	 65536u		   /* connections; of more it is not known */
+#define FIRST_NS (100 * URXE_MSEC) /* between DREQs, doubled each time */
+#define DREQS	 5
+#define SWEEP_NS (10 * URXE_SEC)
+#define ENDS_NS	 (60 * URXE_SEC) /* a request, or a DREQ, of which nothing came */
+#define AT_MAD	 (URXE_BTH_LEN + URXE_DETH_LEN)
 
 enum conn_state {
 	CONN_ASKED, /* the member has sent a REQ */
@@ -51,6 +51,7 @@ static struct gate_conn *conn_of(struct urxe_hash_node *node)
 	return (struct gate_conn *)((uint8_t *)node - offsetof(struct gate_conn, node));
 }
 
+/* Each to another number: of one hash there is one comm id. */
 static uint64_t mix(uint64_t v)
 {
 	v *= 0x9e3779b97f4a7c15ull;
@@ -61,14 +62,11 @@ static struct gate_conn *find(struct urxe_gate *g, uint32_t own)
 {
 	struct urxe_hash_node *node = urxe_hash_find(&g->conns, mix(own));
 
-	while (node && conn_of(node)->own != own)
-		node = urxe_hash_again(node);
 	return node ? conn_of(node) : NULL;
 }
 
 static void forget(struct urxe_gate *g, struct gate_conn *c)
 {
-	g->conns_left -= c->state == CONN_LEFT;
 	urxe_hash_del(&g->conns, &c->node);
 	free(c);
 }
@@ -87,7 +85,6 @@ static struct gate_conn *enter(struct urxe_gate *g, uint32_t own, const struct g
 		c->own = own;
 		urxe_hash_add(&g->conns, &c->node, mix(own));
 	}
-	g->conns_left -= c->state == CONN_LEFT;
 	c->key = *key;
 	c->state = state;
 	c->at = now;
@@ -96,10 +93,17 @@ static struct gate_conn *enter(struct urxe_gate *g, uint32_t own, const struct g
 
 static struct gate_asked *asked_by(struct urxe_gate *g, const uint8_t gid[16], uint32_t their)
 {
-	uint64_t w[2];
+	return &g->asked[(mix(their) ^ urxe_gid_hash(gid)) % GATE_ASKED];
+}
 
-	memcpy(w, gid, 16);
-	return &g->asked[mix(mix(w[0]) ^ mix(w[1] + their)) % GATE_ASKED];
+/* The MAD of a packet to QP1; NULL: it has none, or not of the CM's. */
+static const uint8_t *cm_mad(const uint8_t *body, uint32_t len)
+{
+	const uint8_t *mad = body + AT_MAD;
+
+	return len == GATE_MAD_LEN && urxe_mad_get8(mad, URXE_HDR_MGMT_CLASS) == URXE_MAD_CLASS_CM
+		       ? mad
+		       : NULL;
 }
 
 /* ---- what members send ---- */
@@ -123,16 +127,15 @@ static void rep_out(struct urxe_gate *g, const struct gate_key *key, const uint8
 void gate_cm_out(struct urxe_gate *g, const struct gate_key *key, const uint8_t *body, uint32_t len,
 		 uint64_t now)
 {
+	const uint8_t *theirs = cm_mad(body, len);
 	uint8_t mad[URXE_MAD_LEN];
 	struct gate_conn *c;
 	uint32_t own;
 
-	if (len != PACKET_LEN)
+	if (!theirs)
 		return;
 	/* A copy: what is looked at twice stays the same. */
-	memcpy(mad, body + URXE_BTH_LEN + URXE_DETH_LEN, sizeof(mad));
-	if (urxe_mad_get8(mad, URXE_HDR_MGMT_CLASS) != URXE_MAD_CLASS_CM)
-		return;
+	memcpy(mad, theirs, sizeof(mad));
 	own = urxe_mad_get32(mad, URXE_REQ_LOCAL_COMM_ID);
 	switch (urxe_mad_get16(mad, URXE_HDR_ATTR_ID)) {
 	case URXE_MAD_REQ:
@@ -177,7 +180,7 @@ static void send_mad(struct urxe_gate *g, const struct gate_conn *c, enum urxe_m
 {
 	const struct urxe_bth bth = {
 		.opcode = URXE_SVC_UD | URXE_OP_SEND_ONLY, .pkey = 0xffff, .dqpn = 1};
-	uint8_t p[PACKET_LEN], *mad = p + URXE_BTH_LEN + URXE_DETH_LEN;
+	uint8_t p[GATE_MAD_LEN], *mad = p + AT_MAD;
 
 	urxe_bth_put(p, &bth);
 	urxe_deth_put(p + URXE_BTH_LEN, URXE_GSI_QKEY, 1);
@@ -194,12 +197,12 @@ static void send_mad(struct urxe_gate *g, const struct gate_conn *c, enum urxe_m
 
 bool gate_cm_in(struct urxe_gate *g, const uint8_t sgid[16], const uint8_t *body, uint32_t len)
 {
-	const uint8_t *mad = body + URXE_BTH_LEN + URXE_DETH_LEN;
+	const uint8_t *mad = cm_mad(body, len);
 	struct gate_conn *c;
 	uint16_t attr;
 	bool left;
 
-	if (len != PACKET_LEN || urxe_mad_get8(mad, URXE_HDR_MGMT_CLASS) != URXE_MAD_CLASS_CM)
+	if (!mad)
 		return false;
 	attr = urxe_mad_get16(mad, URXE_HDR_ATTR_ID);
 	if (attr == URXE_MAD_REQ) {
@@ -245,36 +248,39 @@ void gate_cm_gone(void *gate, unsigned slot)
 	g->conns_at = 0;
 }
 
-/* Its connections are ours to end; what was not one yet its peer gives up. */
-static void leave(struct urxe_gate *g, struct gate_conn *c, uint64_t now)
+/* Its connections are ours to end; what was not one yet its peer gives up. True: it is not over. */
+static bool leave(struct urxe_gate *g, struct gate_conn *c, uint64_t now)
 {
 	if (c->state == CONN_ASKED) {
 		forget(g, c);
-		return;
+		return false;
 	}
 	c->state = CONN_LEFT;
 	c->dreqs = 0;
 	c->at = now;
-	g->conns_left++;
 	gate_count(g, URXE_GATE_cm_ended, 1);
+	return true;
 }
 
-static void end(struct urxe_gate *g, struct gate_conn *c, uint64_t now) URXE_REQUIRES(g->lane)
+/* True: it is not over. */
+static bool end(struct urxe_gate *g, struct gate_conn *c, uint64_t now) URXE_REQUIRES(g->lane)
 {
 	if (now < c->at)
-		return;
+		return true;
 	if (c->dreqs >= DREQS) {
 		forget(g, c);
-		return;
+		return false;
 	}
 	c->at = now + (FIRST_NS << c->dreqs++);
 	send_mad(g, c, URXE_MAD_DREQ, (uint64_t)c->own << 32 | c->their, now);
+	return true;
 }
 
 void gate_cm_tick(struct urxe_gate *g, uint64_t now)
 {
 	uint64_t gone[URXE_FABRIC_SLOTS / 64];
 	struct urxe_hash_node *node, *next;
+	bool ending = false;
 
 	if (now < g->conns_at)
 		return;
@@ -286,13 +292,13 @@ void gate_cm_tick(struct urxe_gate *g, uint64_t now)
 
 		next = urxe_hash_next(&g->conns, node);
 		if (c->state != CONN_LEFT && gone[slot / 64] >> slot % 64 & 1)
-			leave(g, c, now);
+			ending |= leave(g, c, now);
 		else if (c->state == CONN_LEFT)
-			end(g, c, now);
+			ending |= end(g, c, now);
 		else if (c->state != CONN_UP && now - c->at > ENDS_NS)
 			forget(g, c);
 	}
-	g->conns_at = now + (g->conns_left ? FIRST_NS / 10 : SWEEP_NS);
+	g->conns_at = now + (ending ? FIRST_NS / 10 : SWEEP_NS);
 }
 
 int gate_cm_init(struct urxe_gate *g)

@@ -212,7 +212,7 @@ static void tell(struct urxe_gate *g, const struct gate_path *p, int err, const 
 		 const uint8_t *body, uint32_t len)
 {
 	struct urxe_path_error e = {.err = err, .udp_sport = p->key.udp_sport};
-	uint8_t copy[URXE_BTH_LEN + URXE_DETH_LEN + URXE_MAD_LEN];
+	uint8_t copy[GATE_MAD_LEN];
 
 	if (urxe_bth_dqpn(bth) != 1 || len != sizeof(copy))
 		return;

@@ -13,11 +13,13 @@
 #include "netio/gate.h"
 #include "netio/stack.h"
 #include "urxe/hash.h"
+#include "urxe/mad.h"
 
 #define GATE_BURST   64
 #define GATE_PATHS   4096 /* flows at a time */
 #define GATE_WAITING 512  /* packets that wait for neighbours, of all flows */
 #define GATE_QUEUE   64	  /* and of one */
+#define GATE_MAD_LEN (URXE_BTH_LEN + URXE_DETH_LEN + URXE_MAD_LEN) /* a MAD's packet */
 #define GATE_ASKED   4096 /* REQs from the outside that are remembered */
 
 /** What the packets of a flow have in common. Compared as memory: without padding. */
@@ -87,7 +89,6 @@ struct urxe_gate {
 	struct urxe_hash conns;
 	struct gate_asked *asked; /* GATE_ASKED */
 	uint64_t conns_at;	  /* when they are next looked at */
-	unsigned conns_left;	  /* those that we end */
 	uint64_t gone[URXE_FABRIC_SLOTS / 64];
 	/* sleep */
 	pthread_t bell;

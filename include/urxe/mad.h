@@ -21,11 +21,13 @@
 
 #define URXE_MAD_BASE_VERSION 1
 #define URXE_MAD_CLASS_CM     0x07
-#define URXE_GSI_QKEY	      0x80010000u /* of QP1 (IBTA 10.2.5) */
 #define URXE_MAD_CM_VERSION   2
+#define URXE_MAD_METHOD_SEND  0x03
+
+#define URXE_GSI_QKEY 0x80010000u /* of QP1 (IBTA 10.2.5) */
+
 /* How a DREQ's private data begins when its sender is not the consumer, who died, but a gateway */
-#define URXE_MAD_DREQ_GONE   "urxe: gone"
-#define URXE_MAD_METHOD_SEND 0x03
+#define URXE_MAD_DREQ_GONE "urxe: gone"
 
 /* CM attribute ids (table 105). */
 enum urxe_mad_attr {

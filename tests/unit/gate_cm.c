@@ -7,7 +7,7 @@
 #define QPN    0x99u
 #define PACKET (URXE_DETH_LEN + URXE_MAD_LEN)
 
-/* Of member 0's connection, whose number the peer has chosen freely. */
+/* The comm id of member 0's connection. */
 static uint32_t own(void)
 {
 	return m[0].slot << 24 | 5;
@@ -38,14 +38,19 @@ static void mad_out(enum urxe_mad_attr attr)
 	CU_ASSERT_EQUAL(sent_out(out, &got), 1);
 }
 
-static void mad_in(const char *from, enum urxe_mad_attr attr, uint32_t remote)
+static void mad_of(const char *from, enum urxe_mad_attr attr, uint32_t local, uint32_t remote)
 {
 	uint8_t p[2048];
 	uint32_t len = from_outside(p, from, 1, PACKET);
 
-	put_mad(p, attr, THEIR, remote);
+	put_mad(p, attr, local, remote);
 	put_icrc(p, len);
 	arrive(p, len);
+}
+
+static void mad_in(const char *from, enum urxe_mad_attr attr, uint32_t remote)
+{
+	mad_of(from, attr, THEIR, remote);
 }
 
 static void connect_peer(bool active)
@@ -226,15 +231,14 @@ static void test_random(void)
 	for (unsigned i = 0; i < 4000; i++) {
 		enum urxe_mad_attr attr = attrs[random() % 6];
 		uint32_t id = m[random() % 2].slot << 24 | random() % 8;
+		uint32_t peer = random() % 8;
+		const char *from = random() % 8 ? "10.9.0.2" : "10.9.0.3";
 
 		if (random() % 2) {
-			len = from_outside(p, random() % 8 ? "10.9.0.2" : "10.9.0.3", 1, PACKET);
-			put_mad(p, attr, random() % 8, id);
-			put_icrc(p, len);
-			arrive(p, len);
+			mad_of(from, attr, peer, id);
 		} else {
 			len = put_ip(p, "10.9.0.1", "10.9.0.2", 1, PACKET);
-			put_mad(p, attr, id, random() % 8);
+			put_mad(p, attr, id, peer);
 			CU_ASSERT_EQUAL(give(&m[random() % 2], p, len), 0);
 			told(p, 0);
 		}
