@@ -122,6 +122,7 @@ struct urxe_duty {
 	unsigned waiting;		    /* callers that wait for events */
 	uint32_t leaves;		    /* how often one left */
 	uint64_t left;			    /* and when, last; CLOCK_MONOTONIC */
+	uint64_t stand_by;		    /* ns that one who left is waited for */
 	struct urxe_duty_mind mind;	    /* of who waits; who is on duty has it */
 };
 

@@ -6,8 +6,8 @@
  * the turn has an event for a caller, a second one is woken, which costs more than all else that
  * the frame makes us do. So who waits for an event has the duty, if nobody else waits; the service
  * thread stands by, without a look at the port. Who goes to work on its event mostly is back soon,
- * and the duty is free till then. The service thread looks after it once in STAND_BY_NS while
- * there are events, and else is told when somebody goes.
+ * and the duty is free till then, for @stand_by ns at most. The service thread looks after it once
+ * in that time while there are events, and else is told when somebody goes.
  */
 #include <sched.h>
 #include <time.h>
@@ -28,6 +28,7 @@
 #define SOON_NS	      200000ull	 /* a pause that is shorter costs more than a wake-up */
 #define RESOLVE_NS    200000ull	 /* while a neighbour is being resolved */
 #define STAND_BY_NS   1000000ull /* who had the duty is waited for */
+#define STAND_BY_SLOW 8		 /* times as long in an emulated machine */
 
 /* ---- reasons for a shorter pause: each says how long it may be, or URXE_NEVER ---- */
 
@@ -277,6 +278,7 @@ void urxe_duty_init(struct urxe_device *dev)
 	pthread_cond_init(&d->moved, &attr);
 	pthread_condattr_destroy(&attr);
 	d->thread_has = true;
+	d->stand_by = STAND_BY_NS * (urxe_emulated() ? STAND_BY_SLOW : 1);
 }
 
 void urxe_duty_fini(struct urxe_device *dev)
@@ -307,11 +309,11 @@ static void stand_by(struct urxe_duty *d, const atomic_bool *stop) URXE_REQUIRES
 
 	while (!atomic_load(stop)) {
 		now = clock_ns();
-		if (!d->has && (d->gone || now >= d->left + STAND_BY_NS))
+		if (!d->has && (d->gone || now >= d->left + d->stand_by))
 			return;
 		d->tell = d->has && d->leaves == seen;
 		seen = d->leaves;
-		wait_moved(d, d->tell ? URXE_NEVER : now + STAND_BY_NS);
+		wait_moved(d, d->tell ? URXE_NEVER : now + d->stand_by);
 	}
 }
 
