@@ -97,14 +97,14 @@ ROWS = [
 ]
 
 
-def measure(runs, ways, mtu):
+def measure(rows, runs, ways, mtu):
     """{(title, way): samples}, each round all of them, so that what the machine does meets all alike"""
     samples = {}
     for _, *ends in ways:
         for end in ends:
             end.mtu = mtu
     for number in range(runs):
-        for title, _, function, _, link in ROWS:
+        for title, _, function, _, link in rows:
             for way, server, client in ways:
                 work = link if isinstance(server, BareEnd) else function
                 if not work:
@@ -118,12 +118,12 @@ def measure(runs, ways, mtu):
     return samples
 
 
-def show(where, mtu, runs, ways):
+def show(where, mtu, rows, runs, ways):
     """ways[0] is what the others are compared with"""
-    samples = measure(runs, ways, mtu)
+    samples = measure(rows, runs, ways, mtu)
     names = [w[0] for w in ways]
     print('\n%s; path MTU %d\n%-22s %s' % (where, mtu, '', ' '.join('%-24s' % n for n in names)))
-    for title, unit, _, more, _ in ROWS:
+    for title, unit, _, more, _ in rows:
         cells, base = [], samples.get((title, names[0]))
         for name in names:
             got = samples.get((title, name))
@@ -144,7 +144,7 @@ def with_link(name, *ends):
     return (('urxe, ' + name, *(L.GuestEnd(*e) for e in ends)), (name + ', bare', *(BareEnd(*e) for e in ends)))
 
 
-def one_guest(lab, runs, mtu):
+def one_guest(lab, rows, runs, mtu):
     """All in one guest: Soft-RoCE with itself, urxe on the fabric, on veth pairs (af_packet, and the
     kernel's sockets), on two cards"""
     cards = [L.tap('tca'), L.tap('tcb')]
@@ -165,7 +165,7 @@ def one_guest(lab, runs, mtu):
                 *with_link('virtio-net', *((g, 1, c.pci, '10.9.1.%d' % n)
                                            for n, c in enumerate(cards, 1)))]
         show('one guest of 2 CPUs; Soft-RoCE and the fabric in memory, urxe on veth pairs and two cards',
-             mtu, runs, ways)
+             mtu, rows, runs, ways)
 
 
 def kernel_interface(guest, card):
@@ -176,7 +176,7 @@ def kernel_interface(guest, card):
         'ip link set $i arp off mtu %d up; echo $i; done' % (card.pci, L.FRAMES)).split()[-1]
 
 
-def two_guests(lab, runs, mtu):
+def two_guests(lab, rows, runs, mtu):
     """A wire between two kernels: what Soft-RoCE is for, and where it, too, has a device to send by"""
     bound, kept, plain = ([L.tap('t%s%s' % (c, n)) for n in 'ab'] for c in 'cde')
     with L.boot(lab, 'a', 1, lab.image, lab.overlay, [bound[0], kept[0], plain[0]],
@@ -194,7 +194,7 @@ def two_guests(lab, runs, mtu):
                                 for n, (g, c) in enumerate(zip(guests, plain), 1))),
                 *with_link('virtio-net', *((g, n, bound[n - 1].pci, '10.9.1.%d' % n)
                                            for n, g in enumerate(guests, 1)))]
-        show('two guests of 1 CPU, a bridge between them', mtu, runs, ways)
+        show('two guests of 1 CPU, a bridge between them', mtu, rows, runs, ways)
 
 
 def main():
@@ -207,7 +207,11 @@ def main():
     p.add_argument('--only', choices=('one', 'two'), help='one guest, or two')
     p.add_argument('--mtu', type=int, choices=(1024, 4096), default=4096,
                    help='of the path: what a plain Ethernet has room for, or a jumbo one (default: %(default)s)')
+    p.add_argument('--rows', default='', help='a regular expression: only rows whose title it is found in')
     args = p.parse_args()
+    rows = [r for r in ROWS if re.search(args.rows, r[0])]
+    if not rows:
+        p.error('no row is called so: ' + args.rows)
     try:
         L.run('mount', '-t', 'tmpfs', '-o', 'mode=755', 'run', '/run')
         L.net_up(L.FRAMES)
@@ -219,9 +223,9 @@ def main():
         print('medians of %d runs, load of the host %.1f; x: of Soft-RoCE, more is better' % (
             args.runs, os.getloadavg()[0]))
         if args.only != 'two':
-            one_guest(lab, args.runs, args.mtu)
+            one_guest(lab, rows, args.runs, args.mtu)
         if args.only != 'one':
-            two_guests(lab, args.runs, args.mtu)
+            two_guests(lab, rows, args.runs, args.mtu)
     except Failed as e:
         print('failed: %s' % e)
         return 1
