@@ -23,6 +23,7 @@ struct await {
 	struct urxe_device *dev;
 	struct urxe_channel *ch; /* not touched off duty: it may go */
 	int fd;
+	struct ibv_cq *cq; /* the event's; NULL: it is in the pipe */
 	bool on_duty;
 	bool cancelable;
 };
@@ -46,24 +47,6 @@ static bool signals_interrupt(void)
 	return false;
 }
 
-static bool has_event(const struct urxe_channel *ch)
-{
-	struct pollfd fd = {.fd = ch->channel.fd, .events = POLLIN};
-
-	return poll(&fd, 1, 0);
-}
-
-/* Who is notified may have read the event before it is counted: so that both are done. */
-static unsigned events_so_far(struct urxe_channel *ch)
-{
-	unsigned n;
-
-	urxe_mutex_lock(&ch->lock);
-	n = atomic_load(&ch->events);
-	urxe_mutex_unlock(&ch->lock);
-	return n;
-}
-
 static bool blocks(const struct urxe_channel *ch)
 {
 	int flags = fcntl(ch->channel.fd, F_GETFL);
@@ -71,27 +54,47 @@ static bool blocks(const struct urxe_channel *ch)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* 0: the channel has an event; EINTR; EBADF: it goes; EAGAIN: wait on, off duty. */
-static int wait_on_duty(struct await *a, unsigned was)
+/* Until the channel has had an event since @was. EINTR; EBADF: it goes; EAGAIN: wait on, off duty.
+ */
+static int until_event(struct await *a, unsigned was)
 {
 	struct urxe_duty *d = &a->dev->service.duty;
 	struct urxe_duty_mind *m = &d->mind;
 	struct urxe_sleep how = {.cancelable = a->cancelable};
 	uint64_t ns;
 
-	urxe_duty_resume(a->dev, m);
 	while (atomic_load(&a->ch->events) == was) {
 		if (atomic_load(&d->evict) || atomic_load(&a->dev->service.stop))
 			return EBADF;
 		ns = urxe_duty_round(a->dev, m);
-		if (urxe_pause_policy(&m->pause) == URXE_PAUSE_SHORT) {
-			a->on_duty = false;
-			urxe_duty_give_up(a->dev);
+		if (urxe_pause_policy(&m->pause) == URXE_PAUSE_SHORT)
 			return EAGAIN;
-		}
 		urxe_duty_pause(a->dev, m, ns, &how, &a->ch->events, was);
 		if (how.signal && signals_interrupt())
 			return EINTR;
+	}
+	return 0;
+}
+
+/* The same, but for 0: the channel has an event. */
+static int wait_on_duty(struct await *a)
+{
+	unsigned was;
+	int err;
+
+	urxe_duty_resume(a->dev, &a->dev->service.duty.mind);
+	/* What had come may be gone, with its CQ. */
+	while (!urxe_channel_take(a->ch, true, &a->cq, &was)) {
+		err = until_event(a, was);
+		if (!err)
+			continue;
+		if (urxe_channel_leave(a->ch, &a->cq))
+			return 0;
+		if (err == EAGAIN) {
+			a->on_duty = false;
+			urxe_duty_give_up(a->dev);
+		}
+		return err;
 	}
 	return 0;
 }
@@ -116,30 +119,34 @@ static void cancelled(void *arg)
 {
 	struct await *a = arg;
 
-	if (a->on_duty)
+	if (a->on_duty) {
 		atomic_store(&a->dev->service.asleep, false);
+		urxe_channel_abandon(a->ch);
+	}
 	urxe_duty_leave(a->dev, a->on_duty, false);
 }
 
-int urxe_channel_await(struct ibv_comp_channel *channel)
+int urxe_channel_await(struct ibv_comp_channel *channel, struct ibv_cq **cq)
 {
 	struct urxe_channel *ch = to_urxe_channel(channel);
 	struct await a = {.dev = to_urxe_dev(channel->context), .ch = ch, .fd = channel->fd};
-	unsigned was = events_so_far(ch);
 	int err, cancel;
+	unsigned was;
 
+	*cq = NULL;
 	/* The read that follows answers. */
-	if (urxe_device_inherited(a.dev) || has_event(ch) || !blocks(ch))
+	if (urxe_device_inherited(a.dev) || urxe_channel_take(ch, false, cq, &was) || !blocks(ch))
 		return 0;
 	cancel = urxe_cancel_off();
 	a.cancelable = cancel == PTHREAD_CANCEL_ENABLE;
 	a.on_duty = urxe_duty_take(a.dev, ch);
 	pthread_cleanup_push(cancelled, &a);
-	err = a.on_duty ? wait_on_duty(&a, was) : EAGAIN;
+	err = a.on_duty ? wait_on_duty(&a) : EAGAIN;
 	if (err == EAGAIN)
 		err = wait_off_duty(&a);
 	pthread_cleanup_pop(0);
 	urxe_duty_leave(a.dev, a.on_duty, !err);
 	urxe_cancel_back(cancel);
+	*cq = a.cq;
 	return err;
 }

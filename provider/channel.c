@@ -2,6 +2,9 @@
 /*
  * Completion channels: a pipe of 8-byte descriptors, as ibv_get_cq_event() reads them. A pipe of
  * 64 KiB holds 8192 of them; applications may set O_NONBLOCK on its read end, and poll it.
+ *
+ * To a caller that waits on duty (await.c) an event is handed without the pipe: a write and a read
+ * less. The pipe is empty while one is awaited so, and events keep their order.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -69,6 +72,61 @@ static bool put_event(struct urxe_channel *ch, uint64_t handle)
 	return n == sizeof(ev);
 }
 
+static bool write_event(struct urxe_channel *ch, struct ibv_cq *cq) URXE_REQUIRES(ch->lock)
+{
+	bool ok = put_event(ch, (uintptr_t)cq);
+
+	ch->written += ok;
+	return ok;
+}
+
+/* A reader counts when it has read: at worst one that is gone is taken to be there. */
+static bool unread(const struct urxe_channel *ch) URXE_REQUIRES(ch->lock)
+{
+	return ch->written != atomic_load(&ch->read);
+}
+
+void urxe_channel_read(struct ibv_cq *cq)
+{
+	if (cq->channel)
+		atomic_fetch_add(&to_urxe_channel(cq->channel)->read, 1);
+}
+
+bool urxe_channel_take(struct urxe_channel *ch, bool wait, struct ibv_cq **cq, unsigned *was)
+{
+	bool found;
+
+	urxe_mutex_lock(&ch->lock);
+	*cq = ch->handed;
+	ch->handed = NULL;
+	found = *cq || unread(ch);
+	if (wait)
+		ch->awaited = !found;
+	*was = atomic_load(&ch->events);
+	urxe_mutex_unlock(&ch->lock);
+	return found;
+}
+
+bool urxe_channel_leave(struct urxe_channel *ch, struct ibv_cq **cq)
+{
+	urxe_mutex_lock(&ch->lock);
+	*cq = ch->handed;
+	ch->handed = NULL;
+	ch->awaited = false;
+	urxe_mutex_unlock(&ch->lock);
+	return *cq;
+}
+
+void urxe_channel_abandon(struct urxe_channel *ch)
+{
+	urxe_mutex_lock(&ch->lock);
+	ch->awaited = false;
+	/* If the pipe is full it stays, for who asks next. */
+	if (ch->handed && write_event(ch, ch->handed))
+		ch->handed = NULL;
+	urxe_mutex_unlock(&ch->lock);
+}
+
 bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 {
 	struct urxe_channel *ch = to_urxe_channel(channel);
@@ -77,7 +135,10 @@ bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 	bool ok;
 
 	urxe_mutex_lock(&ch->lock);
-	ok = put_event(ch, (uintptr_t)cq);
+	ok = ch->awaited || write_event(ch, cq);
+	if (ch->awaited)
+		ch->handed = cq;
+	ch->awaited = false;
 	atomic_fetch_add(&ch->events, 1);
 	urxe_mutex_unlock(&ch->lock);
 	if (urxe_duty_sleeps(dev, ch))
@@ -115,10 +176,14 @@ unsigned urxe_channel_purge(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 {
 	struct urxe_channel *ch = to_urxe_channel(channel);
 	int tmp[2] = {-1, -1}, left, size;
-	unsigned purged = 0;
+	unsigned purged = 0, handed = 0;
 	ssize_t n;
 
 	urxe_mutex_lock(&ch->lock);
+	if (ch->handed == cq) {
+		ch->handed = NULL;
+		handed = 1;
+	}
 	if (ioctl(channel->fd, FIONREAD, &left) || left <= 0)
 		goto out;
 	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK)) {
@@ -141,6 +206,7 @@ unsigned urxe_channel_purge(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 	close(tmp[0]);
 	close(tmp[1]);
 out:
+	ch->written -= purged;
 	urxe_mutex_unlock(&ch->lock);
-	return purged;
+	return purged + handed;
 }

@@ -60,6 +60,7 @@ static const struct verbs_context_ops urxe_context_ops = {
 	.destroy_cq = urxe_destroy_cq,
 	.resize_cq = urxe_resize_cq,
 	.poll_cq = urxe_poll_cq,
+	.cq_event = urxe_channel_read,
 	.req_notify_cq = urxe_req_notify_cq,
 	/* srq.c */
 	.create_srq = urxe_create_srq,

@@ -12,8 +12,13 @@
 struct urxe_channel {
 	struct ibv_comp_channel channel; /* fd is the read end */
 	struct urxe_pipe pipe;
-	struct urxe_mutex lock; /* writers and the purge */
-	atomic_uint events;	/* written so far */
+	struct urxe_mutex
+		lock;	       /* writers and the purge; of what follows, but for the atomic ones */
+	atomic_uint events;    /* sent so far */
+	uint32_t written;      /* of these to the pipe, but for those that were purged */
+	atomic_uint read;      /* from there */
+	bool awaited;	       /* the next one goes to who waits on duty, not to the pipe, */
+	struct ibv_cq *handed; /* and is here: of that CQ; or NULL */
 };
 
 struct urxe_cqe {
@@ -96,9 +101,22 @@ struct ibv_comp_channel *urxe_channel_create(struct ibv_context *ctx);
 int urxe_channel_destroy(struct ibv_comp_channel *ch);
 /** urxe_channel_notify - one completion event for @cq; false when the channel is full. */
 bool urxe_channel_notify(struct ibv_comp_channel *ch, struct ibv_cq *cq);
-/** urxe_channel_await - until it has an event, as the blocking read that follows would. 0, EINTR,
- * or EBADF: it goes. No lock held (await.c). */
-int urxe_channel_await(struct ibv_comp_channel *ch);
+/** urxe_channel_read - an event of @cq has been read from the pipe. */
+void urxe_channel_read(struct ibv_cq *cq);
+/**
+ * urxe_channel_take - has it an event?
+ * True: *@cq, or, if that is NULL, one to read. False: none, and if @wait the next one is handed to
+ * the caller: it is here by the time that ch->events is not *@was.
+ */
+bool urxe_channel_take(struct urxe_channel *ch, bool wait, struct ibv_cq **cq, unsigned *was);
+/** urxe_channel_leave - the caller waits no more; true: *@cq had been handed to it before. */
+bool urxe_channel_leave(struct urxe_channel *ch, struct ibv_cq **cq);
+/** urxe_channel_abandon - the same for one that can take nothing: that event is for the next one.
+ */
+void urxe_channel_abandon(struct urxe_channel *ch);
+/** urxe_channel_await - wait for an event, as the blocking read would. 0: *@cq, or, if that is
+ * NULL, the read follows; EINTR; EBADF: it goes. No lock held (await.c). */
+int urxe_channel_await(struct ibv_comp_channel *ch, struct ibv_cq **cq);
 /** urxe_channel_purge - take @cq's unread events out; returns how many. */
 unsigned urxe_channel_purge(struct ibv_comp_channel *ch, struct ibv_cq *cq);
 

@@ -43,7 +43,7 @@ static const struct urxe_shim_ops ops = {
 	.destroy_comp_channel = urxe_channel_destroy,
 	.resolve_eth_l2 = urxe_resolve_eth_l2,
 	.import_device = import_device,
-	.await_comp_channel = urxe_channel_await,
+	.get_comp_event = urxe_channel_await,
 };
 
 __attribute__((visibility("default"))) const struct urxe_shim_ops *urxe_shim_ops_v1(void)

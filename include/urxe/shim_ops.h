@@ -94,14 +94,18 @@ struct urxe_shim_ops {
 	 */
 	struct ibv_context *(*import_device)(int cmd_fd);
 
-	/**
-	 * Wait until a channel of create_comp_channel has an event, as read(2) of it would: what
-	 * comes meanwhile wakes the caller alone, rather than a thread that wakes the caller
-	 *
-	 * Returns 0, at once where the channel does not block; EINTR; EBADF: it is being destroyed,
-	 * and is not to be touched any more. NULL: the read waits. A cancellation point.
-	 */
+	/** NULL since get_comp_event is there. */
 	int (*await_comp_channel)(struct ibv_comp_channel *channel);
+
+	/**
+	 * The next event of a channel of create_comp_channel; waits for one as read(2) of it would:
+	 * what comes meanwhile wakes the caller alone, rather than a thread that wakes the caller
+	 *
+	 * Returns 0: it is *@cq's, or if *@cq is NULL libibverbs is to read it: it is there, or the
+	 * channel does not block. EINTR; EBADF: it is being destroyed, and is not to be touched any
+	 * more. NULL: libibverbs waits. A cancellation point.
+	 */
+	int (*get_comp_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq);
 };
 
 /** urxe_shim_ops_v1 - the table; lives as long as the process. Exported by the provider. */

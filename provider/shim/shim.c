@@ -165,15 +165,19 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return OFFERED(ops, destroy_comp_channel) ? ops->destroy_comp_channel(channel) : EOPNOTSUPP;
 }
 
-/* Its own read of the channel finds the event. */
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context)
 {
 	const struct urxe_shim_ops *ops = ops_of(channel->context);
+	struct ibv_cq *got = NULL;
 	int err = 0;
 
-	if (ops && OFFERED(ops, await_comp_channel))
-		err = ops->await_comp_channel(channel);
-	return err ? minus_one(err) : real_verbs()->get_cq_event(channel, cq, context);
+	if (ops && OFFERED(ops, get_comp_event))
+		err = ops->get_comp_event(channel, &got);
+	if (err || !got)
+		return err ? minus_one(err) : real_verbs()->get_cq_event(channel, cq, context);
+	*cq = got;
+	*context = got->cq_context;
+	return 0;
 }
 
 /* ---- GIDs, P_Keys, L2 addresses ---- */
