@@ -54,8 +54,7 @@ static bool blocks(const struct urxe_channel *ch)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* Until the channel has had an event since @was. EINTR; EBADF: it goes; EAGAIN: wait on, off duty.
- */
+/* 0: an event has come since @was; EINTR; EBADF: the channel goes; EAGAIN: wait on, off duty. */
 static int until_event(struct await *a, unsigned was)
 {
 	struct urxe_duty *d = &a->dev->service.duty;

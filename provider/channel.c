@@ -92,13 +92,20 @@ void urxe_channel_read(struct ibv_cq *cq)
 		atomic_fetch_add(&to_urxe_channel(cq->channel)->read, 1);
 }
 
+static struct ibv_cq *take_handed(struct urxe_channel *ch) URXE_REQUIRES(ch->lock)
+{
+	struct ibv_cq *cq = ch->handed;
+
+	ch->handed = NULL;
+	return cq;
+}
+
 bool urxe_channel_take(struct urxe_channel *ch, bool wait, struct ibv_cq **cq, unsigned *was)
 {
 	bool found;
 
 	urxe_mutex_lock(&ch->lock);
-	*cq = ch->handed;
-	ch->handed = NULL;
+	*cq = take_handed(ch);
 	found = *cq || unread(ch);
 	if (wait)
 		ch->awaited = !found;
@@ -110,8 +117,7 @@ bool urxe_channel_take(struct urxe_channel *ch, bool wait, struct ibv_cq **cq, u
 bool urxe_channel_leave(struct urxe_channel *ch, struct ibv_cq **cq)
 {
 	urxe_mutex_lock(&ch->lock);
-	*cq = ch->handed;
-	ch->handed = NULL;
+	*cq = take_handed(ch);
 	ch->awaited = false;
 	urxe_mutex_unlock(&ch->lock);
 	return *cq;
@@ -132,13 +138,15 @@ bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 	struct urxe_channel *ch = to_urxe_channel(channel);
 	struct urxe_device *dev = to_urxe_dev(channel->context);
 	int err = errno, cancel = urxe_cancel_off();
-	bool ok;
+	bool ok = true;
 
 	urxe_mutex_lock(&ch->lock);
-	ok = ch->awaited || write_event(ch, cq);
-	if (ch->awaited)
+	if (ch->awaited) {
 		ch->handed = cq;
-	ch->awaited = false;
+		ch->awaited = false;
+	} else {
+		ok = write_event(ch, cq);
+	}
 	atomic_fetch_add(&ch->events, 1);
 	urxe_mutex_unlock(&ch->lock);
 	if (urxe_duty_sleeps(dev, ch))
