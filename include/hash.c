@@ -5,8 +5,8 @@
 
 #include "urxe/hash.h"
 
-/* Of 64 KiB, which malloc() has without asking the kernel. */
-#define SIZE_MOST 8192
+/* Of 1 MiB. Connections that wait for their time to pass are tens of thousands, and cold. */
+#define SIZE_MOST 131072
 
 static struct urxe_hash_node **bucket(const struct urxe_hash *h, uint64_t hash)
 {

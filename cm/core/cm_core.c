@@ -402,10 +402,10 @@ static uint64_t timer_deadline(const struct urxe_cm *cm)
 
 uint64_t urxe_cm_deadline(const struct urxe_cm *cm)
 {
-	uint64_t timer = timer_deadline(cm), park = urxe_cm_park_deadline(cm);
+	uint64_t timer = timer_deadline(cm);
 
-	if (park < timer)
-		timer = park;
+	if (cm->park_next < timer)
+		timer = cm->park_next;
 	/* To notice a stop of ourselves, while peers are watched. */
 	if (cm->cfg.probe_ms && cm->counters.states[URXE_CM_ESTABLISHED] && cm->ran + BEAT < timer)
 		timer = cm->ran + BEAT;
@@ -567,6 +567,7 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 	cm->ops = ops;
 	cm->arg = arg;
 	cm->cfg = *cfg;
+	cm->park_next = UINT64_MAX;
 	cm->hash_seed = ops->random(arg);
 	cm->tid_hi = (uint32_t)ops->random(arg);
 	if (urxe_hash_init(&cm->by_local, BUCKETS) || urxe_hash_init(&cm->by_remote, BUCKETS) ||

@@ -43,6 +43,15 @@ static bool served(struct urxe_cm *cm, const struct urxe_cm_parked *p)
 				   urxe_mad_get32(p->mad, URXE_REQ_LOCAL_COMM_ID));
 }
 
+static void find_first(struct urxe_cm *cm)
+{
+	cm->park_next = UINT64_MAX;
+	for (unsigned i = 0; i < URXE_CM_PARKED; i++) {
+		if (cm->parked[i].next && cm->parked[i].next < cm->park_next)
+			cm->park_next = cm->parked[i].next;
+	}
+}
+
 bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad)
 {
 	uint64_t now = cm->ops->now(cm->arg);
@@ -66,22 +75,15 @@ bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const ui
 	memcpy(room->mad, mad, URXE_MAD_LEN);
 	room->next = now + AGAIN_NS;
 	room->until = now + cm->cfg.listen_grace_ms * 1000000ull;
+	find_first(cm);
 	return true;
-}
-
-uint64_t urxe_cm_park_deadline(const struct urxe_cm *cm)
-{
-	uint64_t first = UINT64_MAX;
-
-	for (unsigned i = 0; i < URXE_CM_PARKED; i++) {
-		if (cm->parked[i].next && cm->parked[i].next < first)
-			first = cm->parked[i].next;
-	}
-	return first;
 }
 
 void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now)
 {
+	/* Each turn comes here, and hardly ever is one parked. */
+	if (now < cm->park_next)
+		return;
 	for (unsigned i = 0; i < URXE_CM_PARKED; i++) {
 		struct urxe_cm_parked p = cm->parked[i];
 		bool listens;
@@ -101,4 +103,5 @@ void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now)
 		else
 			urxe_cm_new_req(cm, &p.src, p.mad, false);
 	}
+	find_first(cm);
 }

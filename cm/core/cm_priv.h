@@ -148,6 +148,7 @@ struct urxe_cm {
 	struct urxe_cm_counters counters;
 	enum urxe_cm_input input; /* of the step that is taken, for the log */
 	struct urxe_cm_parked parked[URXE_CM_PARKED];
+	uint64_t park_next; /* the first next of these; UINT64_MAX: none is parked */
 	struct urxe_cm_refusal refusals[URXE_CM_REFUSALS];
 	unsigned next_refusal;
 	/* REPs without RTU, by hashes of the peer's address */
@@ -285,7 +286,6 @@ bool urxe_cm_refused(struct urxe_cm *cm, const struct urxe_cm_source *src, const
 /* cm_park.c: REQs and SIDR_REQs before their listener */
 /** urxe_cm_park - keep one for a moment; false: no room, or not wanted. */
 bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad);
-uint64_t urxe_cm_park_deadline(const struct urxe_cm *cm);
 void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now);
 
 /* cm_msg.c: messages out */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Timers: a binary heap of entries that their owners embed, earliest first. Not thread-safe: the
- * owner of the heap has the lock for it. Times are of one clock, whichever it is.
+ * Timers: a heap of entries that their owners embed, earliest first. Not thread-safe: the owner of
+ * the heap has the lock for it. Times are of one clock, whichever it is.
  */
 #ifndef URXE_TIMER_H
 #define URXE_TIMER_H
@@ -14,8 +14,14 @@ struct urxe_timer {
 	uint8_t kind;  /* what it is part of; the owner's own code */
 };
 
+/* What is compared is here: owners are many, and their memory is cold. */
+struct urxe_timer_slot {
+	uint64_t when;
+	struct urxe_timer *t;
+};
+
 struct urxe_timer_heap {
-	struct urxe_timer **v;
+	struct urxe_timer_slot *v;
 	unsigned n, room;
 };
 
