@@ -80,6 +80,9 @@ const char *urxe_mad_msg_name(uint16_t attr)
 	return m ? m->name : "unknown";
 }
 
+/* Most fields are whole integers; the others are gone through byte by byte. */
+#define WHOLE(f) ((f)->bit ? 0u : (f)->width)
+
 uint64_t urxe_mad_get(const uint8_t *mad, enum urxe_mad_field_id id)
 {
 	const struct urxe_mad_field *f = &urxe_mad_fields[id];
@@ -87,6 +90,18 @@ uint64_t urxe_mad_get(const uint8_t *mad, enum urxe_mad_field_id id)
 	uint64_t v = 0;
 
 	assert(f->width <= 64);
+	switch (WHOLE(f)) {
+	case 8:
+		return mad[f->byte];
+	case 16:
+		return urxe_get16(mad + f->byte);
+	case 32:
+		return urxe_get32(mad + f->byte);
+	case 64:
+		return urxe_get64(mad + f->byte);
+	default:
+		break;
+	}
 	for (unsigned i = 0; i < (end + 7) / 8; i++)
 		v = v << 8 | mad[f->byte + i];
 	v >>= (8 - end % 8) % 8;
@@ -119,6 +134,22 @@ void urxe_mad_put(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value)
 	uint64_t mask = f->width == 64 ? UINT64_MAX : (1ull << f->width) - 1;
 
 	assert(f->width <= 64);
+	switch (WHOLE(f)) {
+	case 8:
+		mad[f->byte] = (uint8_t)value;
+		return;
+	case 16:
+		urxe_put16(mad + f->byte, (uint16_t)value);
+		return;
+	case 32:
+		urxe_put32(mad + f->byte, (uint32_t)value);
+		return;
+	case 64:
+		urxe_put64(mad + f->byte, value);
+		return;
+	default:
+		break;
+	}
 	value = (value & mask) << shift;
 	mask <<= shift;
 	for (unsigned i = (end + 7) / 8; i-- > 0; value >>= 8, mask >>= 8) {
