@@ -290,6 +290,11 @@ int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gi
 	return err;
 }
 
+int urxe_gsi_gid_find(struct ibv_context *ctx, const union ibv_gid *gid)
+{
+	return urxe_port_gid_find(to_urxe_dev(ctx)->port, gid->raw);
+}
+
 int urxe_gsi_addr(struct ibv_context *ctx, bool add, const union ibv_gid *gid, unsigned prefix_len)
 {
 	struct urxe_device *dev = to_urxe_dev(ctx);

@@ -212,6 +212,8 @@ int urxe_gsi_prefix(struct ibv_context *ctx, unsigned sgid_index);
 
 /** urxe_gsi_gid - own GID at an index: 0, ENODATA for an empty slot, EINVAL beyond the table. */
 int urxe_gsi_gid(struct ibv_context *ctx, unsigned sgid_index, union ibv_gid *gid);
+/** urxe_gsi_gid_find - index of an own GID, or -1. Thread-safe. */
+int urxe_gsi_gid_find(struct ibv_context *ctx, const union ibv_gid *gid);
 
 /**
  * urxe_gsi_addr - the device gets one more own address, or loses one

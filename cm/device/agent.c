@@ -13,25 +13,13 @@
 #include "urxe/log.h"
 #include "urxe/wire.h"
 
-#define MAX_GIDS 64u
-
 /* At exit: for what was told to get out; for peers to answer a DREQ, which goes three times. */
 #define EXIT_SEND_MS 100u
 #define EXIT_DREQ_MS 400u
 
 int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid)
 {
-	union ibv_gid own;
-
-	for (unsigned i = 0; i < MAX_GIDS; i++) {
-		int err = urxe_gsi_gid(dev->verbs, i, &own);
-
-		if (err == EINVAL)
-			break;
-		if (!err && !memcmp(&own, gid, sizeof(own)))
-			return (int)i;
-	}
-	return -1;
+	return urxe_gsi_gid_find(dev->verbs, gid);
 }
 
 struct urxe_cm *urxe_agent_cm(struct urxe_agent *agent)
