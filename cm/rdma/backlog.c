@@ -76,6 +76,7 @@ static void forget(struct urxe_cma_waiter *w)
 	struct urxe_cma_listening *l = w->service->dev->listening;
 
 	l->n_waiters--;
+	w->listener->waiting--;
 	l->of_sender[sender_hash(w->cm)]--;
 	cds_list_del(&w->entry);
 	cds_list_del(&w->all);
@@ -126,6 +127,7 @@ bool urxe_cma_backlog_wait(struct urxe_cma_service *svc, struct urxe_cma_id *lis
 	cds_list_add_tail(&w->entry, &listener->senders[sender_hash(cm)].waiters);
 	cds_list_add_tail(&w->all, &l->waiters);
 	l->n_waiters++;
+	listener->waiting++;
 	l->of_sender[sender_hash(cm)]++;
 	urxe_cm_set_handler(cm, urxe_cma_waiter_handler, w);
 	return true;
@@ -162,7 +164,7 @@ void urxe_cma_backlog_admit(struct urxe_cma_id *listener)
 {
 	if (listener->state != URXE_CMA_LISTEN)
 		return;
-	while (admit_one(listener))
+	while (listener->waiting && admit_one(listener))
 		;
 }
 

@@ -162,6 +162,7 @@ struct urxe_cma_id {
 	int backlog, pending;		 /* requests not yet taken */
 	struct urxe_cma_sender *senders; /* by a hash of their address; NULL: never listened */
 	unsigned next_sender;		 /* whose turn it is to be let in */
+	unsigned waiting;		 /* of all senders, for room in the backlog (backlog.c) */
 	struct urxe_cma_binding *bindings;
 	struct ibv_qp_init_attr *qp_init_attr; /* of rdma_create_ep, for get_request */
 
