@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct urxe_timer {
-	uint64_t when; /* key in the heap */
+	uint64_t when; /* as in its slot of the heap */
 	unsigned pos;  /* index in the heap + 1; 0: not in it */
 	uint8_t kind;  /* what it is part of; the owner's own code */
 };
