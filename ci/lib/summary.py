@@ -4,7 +4,7 @@
 
 SUITE-BUILD.json: meson's testlog.json, one object a line. notes: lines "ok|FAIL|skip NAME".
 A test program counts as many tests as it reports: CUnit's summary, or lines "ok NAME",
-"FAIL NAME", "skip NAME: why". One that reports none is one test.
+"FAIL NAME", "skip NAME: why". One that reports none is one test. "note TEXT": something to be told.
 """
 import json
 import os
@@ -14,6 +14,7 @@ import sys
 CUNIT = re.compile(r'^\s+tests\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$', re.M)
 CUNIT_FAILED = re.compile(r'^\s+Test: (\S+) \.\.\.(?:(?!^\s+Test:).)*?FAILED', re.M | re.S)
 LINES = re.compile(r'^(ok|FAIL|skip)\s+(.*)$', re.M)
+NOTE = re.compile(r'^note (.*)$', re.M)
 # tests/conformance: its last line, and the names of what failed
 COUNTS = re.compile(r'^\d+ [a-z ]+(?:, \d+ [a-z ]+)*$', re.M)
 NAMED = re.compile(r'^(?:fail|error|unlisted skip|unexpected \w+): (\S+): ', re.M)
@@ -56,7 +57,7 @@ def count(test):
 
 
 def main(folder):
-    rows, failures, skips, times = [], [], [], []
+    rows, failures, skips, times, told = [], [], [], [], []
     for name in sorted(os.listdir(folder)):
         if not name.endswith('.json'):
             continue
@@ -71,6 +72,7 @@ def main(folder):
                 row[3] += len(failed)
                 row[4] += len(skipped)
                 row[5] += test['duration']
+                told += ['%s: %s' % (title, n) for n in NOTE.findall(test.get('stdout', ''))]
                 times.append((test['duration'], title))
                 failures += ['%s: %s' % (title, f) for f in failed]
                 skips += ['%s: %s' % (title, s) for s in skipped]
@@ -94,6 +96,8 @@ def main(folder):
     print('\nslowest:')
     for seconds, title in sorted(times, reverse=True)[:10]:
         print('  %7.1f s  %s' % (seconds, title))
+    if told:
+        print('\nnotes:\n' + '\n'.join('  ' + n for n in told))
     if skips:
         print('\nskipped, and why:')
         for s in sorted(set(skips)):

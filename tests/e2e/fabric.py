@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 
+import clocked
 import node
 
 NOBODY = 65534
@@ -40,6 +41,29 @@ def end_all(children):
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+
+
+def both(client, server, lines=14):
+    """The end of what each of the two said"""
+    return ''.join('%s: %s\n' % (who, l) for who, said in (('client', client), ('server', server))
+                   for l in said.splitlines()[-lines:])
+
+
+def wait(client, server, timeout, server_stays=False):
+    """What is wrong with how both ended, or None. The server of a client that failed has a moment to tell why: it may wait
+    for that client for ever, as perftest's do with rdma_cm."""
+    try:
+        failed = client.wait(timeout)
+        if server_stays and server.poll() is None:
+            os.killpg(server.pid, signal.SIGTERM)
+        server.wait(5 if failed else timeout)
+    except subprocess.TimeoutExpired:
+        pass
+    ends = ['hangs' if x.poll() is None else x.returncode for x in (client, server)]
+    end_all((client, server))
+    if ends[0] or (ends[1] and not server_stays):
+        return 'exit status %s, the server %s' % tuple(ends)
+    return None
 
 
 class Fabric:
@@ -128,26 +152,15 @@ def pair(fabric, row, address, timeout):
     if not until(up, server, timeout):
         return 'the server does not listen', fabric.said(tag + 's')
     client = fabric.start(fill(client_cmd), tag + 'c')
-    try:
-        client.wait(timeout)
-        if name not in SERVER_STAYS:
-            server.wait(timeout)
-    except subprocess.TimeoutExpired:
-        return 'it hangs', fabric.said(tag + 'c') + fabric.said(tag + 's')
-    finally:
-        if server.poll() is None:
-            os.killpg(server.pid, signal.SIGTERM)
+    problem = wait(client, server, timeout, name in SERVER_STAYS)
     said = fabric.said(tag + 'c')
-    problem = None
-    if client.returncode or (name not in SERVER_STAYS and server.returncode):
-        problem = 'exit status %s, the server %s' % (client.returncode, server.returncode)
-    elif not re.search(says, said):
+    if not problem and not re.search(says, said):
         problem = 'the client does not say %s' % says
-    return problem, said + '\n--\n' + fabric.said(tag + 's')
+    return problem, both(said, fabric.said(tag + 's'))
 
 
 def told(report, title, problem, said=''):
-    report.result(title, '%s\n%s' % (problem, '\n'.join('     ' + l for l in said.splitlines()[-16:])) if problem else None)
+    report.result(title, '%s\n%s' % (problem, '\n'.join('     ' + l for l in said.splitlines()[-28:])) if problem else None)
 
 
 def pairs(report, timeout):
@@ -161,7 +174,7 @@ def pairs(report, timeout):
                 if not shutil.which(row[2].split()[0]):
                     report.skip(title, row[2].split()[0] + ' is not installed')
                     continue
-                problem, said = pair(fabric, row, address, timeout)
+                problem, said = clocked.pair(title, lambda: pair(fabric, row, address, timeout))
                 if not problem and fabric.reports():
                     problem = 'a sanitizer reports'
                     said = ''.join(node.read('%s/%s' % (fabric.folder, f)) for f in fabric.reports())

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 
+import clocked
 import fabric
 import node
 
@@ -157,6 +158,8 @@ class Pair:
         self.port, self.client = port, None
         self.file = '%s/%s.ready' % (server.folder, self.tag)
         self.alone = alone
+        if os.path.exists(self.file):
+            os.unlink(self.file)
         self.server = server.start(self.fill(row[1]), self.tag + 's', URXE_READY_FILE=self.file, **env)
 
     def listens(self):
@@ -175,19 +178,15 @@ class Pair:
 
     def end(self, timeout):
         """What is wrong, or None."""
-        try:
-            self.client.wait(timeout)
-            self.server.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return '%s hangs' % self.row[0]
-        if self.client.returncode or self.server.returncode:
-            return '%s: exit status %s, the server %s' % (self.row[0], self.client.returncode, self.server.returncode)
+        problem = fabric.wait(self.client, self.server, timeout)
+        if problem:
+            return '%s: %s' % (self.row[0], problem)
         if not re.search(self.row[5], self.to.said(self.tag + 'c')):
             return '%s: the client does not say %s' % (self.row[0], self.row[5])
         return None
 
     def said(self):
-        return ''.join(m.said(self.tag + x)[-700:] + '\n--\n' for m, x in ((self.to, 'c'), (self.on, 's')))
+        return fabric.both(self.to.said(self.tag + 'c'), self.on.said(self.tag + 's'))
 
 
 def run(pairs, timeout):
@@ -227,8 +226,8 @@ def one_by_one(report, two, timeout):
                     report.skip(title, missing(row).split()[0] + ' is not installed')
                     continue
                 port += 1
-                pair = Pair(on, to, row, address, port)
-                problem, said = run([pair], timeout)
+                problem, said = clocked.pair(title, lambda on=on, to=to, row=row, address=address, port=port: run(
+                    [Pair(on, to, row, address, port)], timeout))
                 told(report, title, problem, two, said)
 
 
@@ -239,10 +238,10 @@ def at_once(report, two, timeout):
         return
     long = ('rping', 'rping -s -a {a} -p {p} -V -C 2000', 'rping -c -a {a} -p {p} -V -v -C 2000', True, None, r'rdma-ping-1999')
     write = PAIRS[1]
-    pairs = [Pair(two.b, two.a, long, two.b.v4, 7601), Pair(two.a, two.b, long, two.a.v6, 7602),
-             Pair(two.b, two.a, write, two.b.v4, 7603), Pair(two.a, two.b, write, two.a.v4, 7604),
-             Pair(two.a, two.a, long, two.a.v4, 7605)]
-    problem, said = run(pairs, timeout)
+    pairs = lambda: [Pair(two.b, two.a, long, two.b.v4, 7601), Pair(two.a, two.b, long, two.a.v6, 7602),
+                     Pair(two.b, two.a, write, two.b.v4, 7603), Pair(two.a, two.b, write, two.a.v4, 7604),
+                     Pair(two.a, two.a, long, two.a.v4, 7605)]
+    problem, said = clocked.pair(title, lambda: run(pairs(), timeout))
     told(report, title, problem, two, said)
 
 
@@ -307,7 +306,8 @@ def own_addresses(report, timeout):
                         continue
                     problem, said = 'urxed does not start', ''
                     if all(gates):
-                        problem, said = run([Pair(two.b, two.a, row, address, port)], timeout)
+                        once = lambda row=row, to=address, port=port: run([Pair(two.b, two.a, row, to, port)], timeout)
+                        problem, said = clocked.pair(title, once)
                     told(report, title, problem, two, said)
             title = 'gateway: %s, the other end has the port alone' % link
             if all(gates) and report.wanted(title):

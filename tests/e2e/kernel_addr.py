@@ -3,7 +3,7 @@
 import os
 import re
 
-import node
+import clocked
 
 # title, the server's command, the client's, what the client must say; TCP and RDMA go to the same address
 ROWS = [
@@ -23,7 +23,7 @@ def kernel_addr(report, _kind, _why_not):
             if os.geteuid():
                 report.skip(title, 'not root: no network namespaces')
                 continue
-            result = node.two_node(server, client, link, options=('--kernel-addr',))
+            result = clocked.two_node(title, server, client, link, options=('--kernel-addr',))
             problem = 'exit status %d' % result.status if result.status else None
             if not problem and not re.search(says, result.b):
                 problem = 'the client does not say ' + says

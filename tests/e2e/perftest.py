@@ -17,8 +17,6 @@ TRANSPORTS = {'send': ('RC', 'UC', 'UD', 'XRC'), 'write': ('RC', 'UC', 'XRC'), '
 # Row of a table: bytes, iterations, and two figures at least; inf or nan where its own clock failed it.
 FIGURE = r'(?:[\d.]+|-?inf|-?nan)'
 ROW = r'(?m)^ *\d+ +\d+ +%s +%s' % (FIGURE, FIGURE)
-# It gauges its clock before each table, and gives up when others had the processor meanwhile.
-NO_CLOCK = "Can't produce a report"
 SIZES = 23  # of -a: 2 to 8 MiB, in powers of two
 GROUP = '-M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:1'
 

@@ -15,9 +15,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, '..', '..', 'ci', 'lib'), HERE]
 sys.dont_write_bytecode = True
 
+import clocked  # noqa: E402
 import matrix  # noqa: E402
 import node  # noqa: E402
-import perftest  # noqa: E402
 import special  # noqa: E402
 
 ADDRESS = {'4': {'a': '10.0.0.1', 'b': '10.0.0.2', 'm': '239.1.2.3'},
@@ -65,16 +65,6 @@ def wrong(case, result, values):
     return None
 
 
-def run_pair(case, values, link, mtu, family, timeout):
-    """The programs' result; they are run again when nothing but perftest's own clock failed them."""
-    for _ in range(3):
-        result = node.two_node(fill(case.server, values), fill(case.client, values), link, mtu,
-                               family == '6', timeout, case.options)
-        if result.reports or not result.status or perftest.NO_CLOCK not in result.a + result.b:
-            break
-    return result
-
-
 def run_case(report, case, link, mtu, kind, timeout):
     for family in case.families:
         name = '%s-%d %s%s' % (link, mtu, case.name, FAMILY[family])
@@ -85,7 +75,8 @@ def run_case(report, case, link, mtu, kind, timeout):
             report.skip(name, prog + ' is not installed')
             continue
         values = {**ADDRESS[family], **matrix.ITERATIONS[kind]}
-        result = run_pair(case, values, link, mtu, family, timeout)
+        result = clocked.two_node(name, fill(case.server, values), fill(case.client, values), link, mtu,
+                                  family == '6', timeout, case.options)
         report.result(name, wrong(case, result, values), result)
 
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 
+import clocked
 import fabric
 import gateway
 import node
@@ -72,6 +73,18 @@ def one_each(two):
     return None
 
 
+def one_pair(pair, timeout):
+    """Without any urxed before it: what is wrong, or None, and what was said."""
+    on, to, row = pair[:3]
+    for m in (on, to):
+        end_gates(m, timeout)
+    pair = gateway.Pair(*pair)
+    # Nobody repeats datagrams that come before there is one.
+    if row[4] and pair.ready(timeout):
+        fabric.until(lambda: leads_out(on), pair.server, timeout)
+    return gateway.run([pair], timeout)
+
+
 def pairs(report, two, timeout):
     """Each begins without any urxed."""
     port = 7500
@@ -85,13 +98,7 @@ def pairs(report, two, timeout):
                 if gateway.missing(row):
                     report.skip('spawn: ' + title, gateway.missing(row).split()[0] + ' is not installed')
                     continue
-                for m in (on, to):
-                    end_gates(m, timeout)
-                pair = gateway.Pair(on, to, row, address, port)
-                # Nobody repeats datagrams that come before there is one.
-                if row[4] and pair.ready(timeout):
-                    fabric.until(lambda on=on: leads_out(on), pair.server, timeout)
-                problem, said = gateway.run([pair], timeout)
+                problem, said = clocked.pair(title, lambda pair=(on, to, row, address, port): one_pair(pair, timeout))
                 told(report, title, problem or one_each(two), two, said)
 
 

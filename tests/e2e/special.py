@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 
+import clocked
 import crowd
 import doctor
 import fabric
@@ -477,8 +478,8 @@ def mixed(report, _kind, why_not):
             client = command % ('-c -a 10.0.0.1' if ping else '10.0.0.1')
             if more:
                 client = '{urxe} run --port net_af_packet0,iface=vb%s --ip 10.0.0.2/24 -- %s' % (more, client)
-            result = node.two_node(
-                (UDP + command % ('-s -a 10.0.0.1' if ping else '')).replace('{urxe}', urxe),
+            result = clocked.two_node(
+                title, (UDP + command % ('-s -a 10.0.0.1' if ping else '')).replace('{urxe}', urxe),
                 client.replace('{urxe}', urxe), 'af_packet')
             report.result(title, verdict(result), result)
 
@@ -557,8 +558,8 @@ def status(report, _kind, why_not):
         command = '%s -d urxe0 -p {p} -D %d -s 65536' % (program, 12 if node.sanitized() else 4)
         client = STATUS_CLIENT.replace('{client}', command + ' 127.0.0.1') + STATUS_KILLED
         client = client.replace('{samples}', '12' if node.sanitized() else '6')
-        result = node.two_node('export URXE_STATUS_DIR={dir}; ' + command,
-                               client.replace('{urxe}', node.BUILD + '/tools/urxe'), link, options=options)
+        result = clocked.two_node(title, 'export URXE_STATUS_DIR={dir}; ' + command,
+                                  client.replace('{urxe}', node.BUILD + '/tools/urxe'), link, options=options)
         report.result(title, verdict(result) or wrong_status(result.b, bool(options)), result)
 
 
@@ -574,9 +575,9 @@ LINES = (r'QP [0-9a-f]{6}: RTR -> RTS', r'QP [0-9a-f]{6}: fault_tx_drop as confi
 
 
 def lossy_write(log='warn'):
-    return node.two_node('ib_write_bw -d urxe0 -p {p} -s 4096 -n 5000',
-                         'ib_write_bw -d urxe0 -p {p} -s 4096 -n 5000 127.0.0.1',
-                         options=('--opt-b', '--drop-tx 0.01 --seed 3'), env={'URXE_LOG': log})
+    return clocked.two_node('ib_write_bw', 'ib_write_bw -d urxe0 -p {p} -s 4096 -n 5000',
+                            'ib_write_bw -d urxe0 -p {p} -s 4096 -n 5000 127.0.0.1',
+                            options=('--opt-b', '--drop-tx 0.01 --seed 3'), env={'URXE_LOG': log})
 
 
 def lacking(text, wanted):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
+import clocked
 import fabric
 import node
 
@@ -113,7 +114,15 @@ class Hosts:
         return [f for f in os.listdir(self.folder) if f.startswith('san')]
 
 
-def pair(hosts, row, options, server_at, timeout):
+def pair(hosts, name, row, options, server_at, timeout):
+    """What is wrong, or None; and what both said."""
+    def once():
+        problem = run(hosts, row, options, server_at, timeout)
+        return problem, fabric.both(hosts.said('client'), hosts.said('server'))
+    return clocked.pair(name, once)
+
+
+def run(hosts, row, options, server_at, timeout):
     """What is wrong, or None."""
     title, family, serve, call, want = row
     addresses = {4: hosts.v4, 6: hosts.v6, 0: ('fe80::7%lo', 'fe80::8%lo')}[family]
@@ -121,17 +130,16 @@ def pair(hosts, row, options, server_at, timeout):
     for key, value in values.items():
         serve, call = serve.replace(key, value), call.replace(key, value)
     ready = '%s/%s.ready' % (hosts.folder, title.replace(' ', '_'))
+    if os.path.exists(ready):
+        os.unlink(ready)
     server = hosts.start(server_at, 'server', options, serve, URXE_READY_FILE=ready)
     joined = (lambda: 'joined dgid' in hosts.said('server')) if title.startswith('mckey') else lambda: False
     if not fabric.until(lambda: os.path.exists(ready) or hosts.listens(server_at) or joined(), server, timeout):
         return 'the server does not listen'
     client = hosts.start(1 - server_at, 'client', options, call)
-    try:
-        status = client.wait(timeout), server.wait(timeout)
-    except subprocess.TimeoutExpired:
-        return 'it hangs'
-    if any(status):
-        return 'exit status %d, the server %d' % status
+    problem = fabric.wait(client, server, timeout)
+    if problem:
+        return problem
     if hosts.reports():
         return 'a sanitizer reports: ' + node.read(os.path.join(hosts.folder, hosts.reports()[0]))[:3000]
     return None if want in hosts.said('client') else 'the client does not print ' + want
@@ -154,5 +162,4 @@ def udp(report, kind, _why_not):
                 if hosts.why:
                     report.skip(title, 'no such hosts here: ' + hosts.why)
                     continue
-                problem = pair(hosts, row, options.split(), int(turned), timeout)
-                fabric.told(report, title, problem, hosts.said('server') + '\n--\n' + hosts.said('client'))
+                fabric.told(report, title, *pair(hosts, title, row, options.split(), int(turned), timeout))

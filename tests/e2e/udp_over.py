@@ -101,8 +101,7 @@ def rows_over(report, what, hosts, rows, options, ways, timeout):
             if hosts.why:
                 report.skip(title, hosts.why)
                 continue
-            problem = udp.pair(hosts, row, options, way, timeout)
-            fabric.told(report, title, problem, hosts.said('server') + '\n--\n' + hosts.said('client'))
+            fabric.told(report, title, *udp.pair(hosts, title, row, options, way, timeout))
 
 
 def udp_over(report, kind, _why_not):
