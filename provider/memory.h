@@ -30,6 +30,7 @@ static inline struct urxe_pd *to_urxe_pd(struct ibv_pd *pd)
 /** Memory of a queue, from a parent domain's allocator or our own. */
 struct urxe_buf {
 	void *p;
+	void *block;	      /* ours: malloc()'s, in which it is */
 	struct urxe_pd *from; /* NULL: ours */
 	uint64_t type;	      /* enum urxedv_resource_type */
 };

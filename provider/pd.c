@@ -140,17 +140,21 @@ int urxe_buf_alloc(struct urxe_buf *buf, struct urxe_pd *pd, size_t size, uint64
 		buf->type = type;
 		return 0;
 	}
-	/* Pages of a large buffer are the kernel's zeros until they are used. */
-	buf->p = aligned_alloc(BUF_ALIGN, size);
-	return buf->p ? 0 : ENOMEM;
+	/* Not aligned_alloc(), which takes small blocks from no cache, and cuts them out of larger
+	 * ones. Pages of a large buffer are the kernel's zeros until they are used. */
+	buf->block = malloc(size + BUF_ALIGN);
+	if (!buf->block)
+		return ENOMEM;
+	buf->p = (char *)buf->block + (-(uintptr_t)buf->block & (BUF_ALIGN - 1));
+	return 0;
 }
 
 void urxe_buf_free(struct urxe_buf *buf)
 {
 	if (!buf->from)
-		free(buf->p);
+		free(buf->block);
 	else if (buf->from->free)
 		buf->from->free(&buf->from->pd, buf->from->pd_context, buf->p, buf->type);
-	buf->p = NULL;
+	buf->p = buf->block = NULL;
 	buf->from = NULL;
 }
