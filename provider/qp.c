@@ -175,6 +175,8 @@ static void qp_hold_objects(struct urxe_qp *qp, int n)
 		atomic_fetch_add(&qp->srq->users, n);
 }
 
+static struct urxe_slab qps = URXE_SLAB_INIT(struct urxe_qp);
+
 struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ibpd,
 				      struct ibv_qp_init_attr *attr, uint32_t qpn)
 {
@@ -192,7 +194,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 	err = ENOMEM;
 	if (atomic_fetch_add(&dev->num_qp, 1) >= URXE_MAX_QP)
 		goto fail;
-	qp = urxe_alloc_lines(sizeof(*qp));
+	qp = urxe_rcu_new(&qps);
 	if (!qp)
 		goto fail;
 	qp->dev = dev;
@@ -233,7 +235,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 fail:
 	if (qp) {
 		qp_free_parts(qp);
-		free(qp);
+		urxe_rcu_drop(&qps, qp);
 	}
 	atomic_fetch_sub(&dev->num_qp, 1);
 	errno = err;
@@ -356,7 +358,7 @@ void urxe_qp_destroy_common(struct urxe_qp *qp)
 	atomic_fetch_sub(&qp->dev->num_qp, 1);
 	urxe_context_put(&qp->ctx->vctx.context);
 	/* Somebody may have found it just before, and is about to see that it is destroyed. */
-	urxe_rcu_free(&qp->rcu, qp);
+	urxe_rcu_end(&qp->rcu, &qps, qp);
 }
 
 int urxe_destroy_qp(struct ibv_qp *ibqp)

@@ -27,11 +27,14 @@ static struct {
 	struct urxe_rcu_head *waiting; /* the thread's, while their grace period lasts; locked */
 } later = {.lock = URXE_MUTEX_INIT};
 
-static void free_all(struct urxe_rcu_head *first)
+static void free_all(struct urxe_rcu_head *first) URXE_REQUIRES(later.lock)
 {
 	for (struct urxe_rcu_head *h = first, *next; h; h = next) {
 		next = h->next;
-		urxe_free(h->block);
+		if (h->slab)
+			urxe_slab_put(h->slab, h->block);
+		else
+			urxe_free(h->block);
 	}
 }
 
@@ -87,11 +90,34 @@ int urxe_rcu_start(void)
 	return err;
 }
 
+void *urxe_rcu_new(struct urxe_slab *slab)
+{
+	void *p;
+
+	urxe_mutex_lock(&later.lock);
+	p = urxe_slab_get(slab, slab->size);
+	urxe_mutex_unlock(&later.lock);
+	return p;
+}
+
+void urxe_rcu_drop(struct urxe_slab *slab, void *block)
+{
+	urxe_mutex_lock(&later.lock);
+	urxe_slab_put(slab, block);
+	urxe_mutex_unlock(&later.lock);
+}
+
 void urxe_rcu_free(struct urxe_rcu_head *head, void *block)
+{
+	urxe_rcu_end(head, NULL, block);
+}
+
+void urxe_rcu_end(struct urxe_rcu_head *head, struct urxe_slab *slab, void *block)
 {
 	struct urxe_rcu_head *old = atomic_load(&later.given);
 
 	head->block = block;
+	head->slab = slab;
 	do {
 		head->next = old;
 	} while (!atomic_compare_exchange_weak(&later.given, &old, head));
@@ -106,7 +132,9 @@ void urxe_rcu_drain(void)
 	struct urxe_rcu_head *given = atomic_exchange(&later.given, NULL);
 
 	urxe_rcu_synchronize();
+	urxe_mutex_lock(&later.lock);
 	free_all(given);
+	urxe_mutex_unlock(&later.lock);
 	urxe_free_rest();
 }
 

@@ -9,6 +9,8 @@
 #include <urcu/static/urcu-bp.h>
 #include <urcu/urcu-bp.h>
 
+#include "urxe/slab.h"
+
 #if defined(__SANITIZE_THREAD__)
 #define URXE_TSAN 1
 #elif defined(__has_feature)
@@ -78,6 +80,7 @@ static inline void urxe_rcu_synchronize(void)
 struct urxe_rcu_head {
 	struct urxe_rcu_head *next;
 	void *block;
+	struct urxe_slab *slab; /* that it is of; NULL: malloc()'s */
 };
 
 /**
@@ -93,6 +96,18 @@ int urxe_rcu_start(void);
  * As urxe_free() then does. Any thread, with any lock.
  */
 void urxe_rcu_free(struct urxe_rcu_head *head, void *block);
+
+/**
+ * urxe_rcu_new - zeroed memory of a slab whose structs end with urxe_rcu_end(), or at once with
+ * urxe_rcu_drop() when nobody has seen them
+ *
+ * NULL: there is none. The lock of all such slabs is that of what waits for its grace period.
+ */
+void *urxe_rcu_new(struct urxe_slab *slab);
+void urxe_rcu_drop(struct urxe_slab *slab, void *block);
+
+/** urxe_rcu_end - urxe_rcu_free() of a block of urxe_rcu_new() */
+void urxe_rcu_end(struct urxe_rcu_head *head, struct urxe_slab *slab, void *block);
 
 /** urxe_rcu_drain - for tests: free all that was given, but what the thread has in hand. No lock
  * that a reader takes may be held. */

@@ -450,7 +450,7 @@ struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, v
 
 	if (urxe_timer_heap_reserve(&cm->timers, (unsigned)(cm->n_ids + cm->n_alts) + 1))
 		return NULL;
-	id = calloc(1, sizeof(*id));
+	id = urxe_slab_get(&cm->ids, sizeof(*id));
 	if (!id)
 		return NULL;
 	id->cm = cm;
@@ -460,7 +460,7 @@ struct urxe_cm_id *urxe_cm_new_id(struct urxe_cm *cm, urxe_cm_handler handler, v
 		id->local_comm_id = cm->ops->comm_id(cm->arg);
 	} while (id->local_comm_id && urxe_cm_find_local(cm, id->local_comm_id));
 	if (!id->local_comm_id) {
-		free(id);
+		urxe_slab_put(&cm->ids, id);
 		return NULL;
 	}
 	urxe_hash_add(&cm->by_local, &id->by_local, hash(cm, id->local_comm_id));
@@ -481,7 +481,7 @@ void urxe_cm_free_id(struct urxe_cm_id *id)
 	urxe_hash_del(&cm->by_local, &id->by_local);
 	cm->n_ids--;
 	cm->counters.states[id->state]--;
-	cm->ops->free(id);
+	urxe_slab_put(&cm->ids, id);
 }
 
 void urxe_cm_destroy(struct urxe_cm_id *id)
@@ -554,6 +554,7 @@ static void free_tables(struct urxe_cm *cm)
 	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		urxe_hash_fini(tables[i]);
 	urxe_timer_heap_fini(&cm->timers);
+	urxe_slab_fini(&cm->ids);
 	free(cm);
 }
 
@@ -568,6 +569,7 @@ struct urxe_cm *urxe_cm_create(const struct urxe_cm_ops *ops, void *arg,
 	cm->arg = arg;
 	cm->cfg = *cfg;
 	cm->park_next = UINT64_MAX;
+	cm->ids = (struct urxe_slab)URXE_SLAB_INIT(struct urxe_cm_id);
 	cm->hash_seed = ops->random(arg);
 	cm->tid_hi = (uint32_t)ops->random(arg);
 	if (urxe_hash_init(&cm->by_local, BUCKETS) || urxe_hash_init(&cm->by_remote, BUCKETS) ||

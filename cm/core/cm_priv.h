@@ -7,6 +7,7 @@
 
 #include "cm/core/cm.h"
 #include "urxe/hash.h"
+#include "urxe/slab.h"
 #include "urxe/timer.h"
 
 #define URXE_CM_MS 1000000ull
@@ -142,6 +143,7 @@ struct urxe_cm {
 	struct urxe_hash by_peer;    /* REQs that may meet the peer's own */
 	struct urxe_cm_id *masked;
 	struct urxe_timer_heap timers;
+	struct urxe_slab ids; /* memory of them */
 	size_t n_ids, n_alts;
 	uint64_t hash_seed;
 	uint32_t tid_hi, tid_lo;

@@ -93,6 +93,9 @@ struct urxe_cma_event {
 	uint8_t private_data[256];
 };
 
+/** Events that an id has in stock: as many as come with nobody acknowledging one. */
+#define URXE_CMA_STOCK 3
+
 /** A multicast group that an id has joined. */
 struct urxe_cma_mcast {
 	struct cds_list_head entry; /* in id->mcasts */
@@ -140,8 +143,9 @@ struct urxe_cma_id {
 	const char *last_event;	     /* its name; NULL: there was none */
 	struct cds_list_head taken;  /* by the application, not acked */
 	unsigned events_out;	     /* these */
-	struct cds_list_head stock;  /* events for when there is no memory */
-	unsigned stocked, stock_size;
+	struct cds_list_head stock;  /* of events not in use */
+	unsigned more,
+		more_stocked; /* in stock besides own_events: as many as there should be; now */
 	bool disconnect_told, disconnect_taken;
 
 	/* address */
@@ -188,6 +192,10 @@ struct urxe_cma_id {
 	void *connect; /* private data of rdma_create_ep */
 	size_t connect_len;
 	uint32_t sidr_qkey;
+
+	struct ibv_sa_path_rec path_rec; /* id.route's */
+	/* Last: what is before it is zeroed in a new id. */
+	struct urxe_cma_event own_events[URXE_CMA_STOCK];
 };
 
 /** The listener of one service id on one device, and the ids that share it. */
@@ -261,16 +269,19 @@ int urxe_cma_complete(struct rdma_cm_id *id) URXE_EXCLUDES(urxe_cma_lock);
 /** signalled when an event was acked */
 extern pthread_cond_t urxe_cma_acked;
 
-/** Events that an id has in stock: as many as come with nobody acknowledging one. */
-#define URXE_CMA_STOCK 3
-/** urxe_cma_stock - @n events more in stock for @id. 0 or ENOMEM. Locked, unless the id is new. */
-int urxe_cma_stock(struct urxe_cma_id *id, unsigned n);
+/** urxe_cma_stock_own - a new id's events are in its stock. */
+void urxe_cma_stock_own(struct urxe_cma_id *id);
+/** urxe_cma_stock - one event more in stock for @id. 0 or ENOMEM. Locked. */
+int urxe_cma_stock(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_stock_free - of an id that goes. */
 void urxe_cma_stock_free(struct urxe_cma_id *id);
 /** urxe_cma_event_new - NULL when there is neither memory nor stock. Locked, unless the id is new.
  */
 struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
 					  int status);
+/** urxe_cma_event_request - CONNECT_REQUEST of the new @id. NULL: no memory, the peer asks again.
+ */
+struct urxe_cma_event *urxe_cma_event_request(struct urxe_cma_id *listener, struct urxe_cma_id *id);
 /** urxe_cma_event_data - private data of the event: a copy. */
 void urxe_cma_event_data(struct urxe_cma_event *ev, const void **data, uint8_t *data_len,
 			 const void *src, uint8_t len);
@@ -332,12 +343,15 @@ bool urxe_cma_addr_mcast(const struct sockaddr *sa);
 extern struct cds_list_head urxe_cma_ids;
 /** those in rdma_destroy_id() that wait for unacked events. Likewise. */
 extern struct cds_list_head urxe_cma_leaving;
+/** urxe_cma_id_new - in no list. NULL: no memory. Locked. */
 struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
-				    enum rdma_port_space ps, enum ibv_qp_type qp_type);
+				    enum rdma_port_space ps, enum ibv_qp_type qp_type)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_id_end - take it out of everything; what is left is memory. Locked. */
 void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
 	URXE_REQUIRES(urxe_cma_lock);
-void urxe_cma_id_free(struct urxe_cma_id *id);
+/** urxe_cma_id_free - its memory; a channel of its own is the caller's to free. Locked. */
+void urxe_cma_id_free(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_id_quiesce - nothing happens on it any more. Locked. */
 void urxe_cma_id_quiesce(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_attach - bind the id to a device. Locked. */
@@ -376,7 +390,7 @@ void urxe_cma_reuse_port(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /* ---- resolve.c ---- */
 
 /** urxe_cma_set_path_rec - id->route.path_rec of the path as it stands. Locked. */
-int urxe_cma_set_path_rec(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
+void urxe_cma_set_path_rec(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 uint32_t urxe_cma_flow_label(const struct urxe_cma_id *id);
 
 /* ---- listen.c ---- */

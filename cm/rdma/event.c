@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Events: their making, with a stock for when there is no memory, and their end. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,37 +15,46 @@ pthread_cond_t urxe_cma_acked = PTHREAD_COND_INITIALIZER;
 
 /*
  * Somebody waits for an event, and for ever when it does not come. So an id has some in stock from
- * the beginning, and what was acknowledged fills it up again.
+ * the beginning, which are its first, and are back in it when they were acknowledged.
  */
+static bool is_own(const struct urxe_cma_id *id, const struct urxe_cma_event *ev)
+{
+	return ev >= id->own_events && ev < id->own_events + URXE_CMA_STOCK;
+}
+
 static void put_in_stock(struct urxe_cma_id *id, struct urxe_cma_event *ev)
 {
 	cds_list_add(&ev->entry, &id->stock);
-	id->stocked++;
+	id->more_stocked += !is_own(id, ev);
 }
 
 static struct urxe_cma_event *take_from_stock(struct urxe_cma_id *id)
 {
 	struct urxe_cma_event *ev;
 
-	if (!id->stocked)
+	if (cds_list_empty(&id->stock))
 		return NULL;
 	ev = cds_list_first_entry(&id->stock, struct urxe_cma_event, entry);
 	cds_list_del(&ev->entry);
-	id->stocked--;
-	memset(ev, 0, sizeof(*ev));
+	id->more_stocked -= !is_own(id, ev);
 	return ev;
 }
 
-int urxe_cma_stock(struct urxe_cma_id *id, unsigned n)
+void urxe_cma_stock_own(struct urxe_cma_id *id)
 {
-	for (; n; n--) {
-		struct urxe_cma_event *ev = calloc(1, sizeof(*ev));
+	CDS_INIT_LIST_HEAD(&id->stock);
+	for (unsigned i = 0; i < URXE_CMA_STOCK; i++)
+		put_in_stock(id, &id->own_events[i]);
+}
 
-		if (!ev)
-			return ENOMEM;
-		put_in_stock(id, ev);
-		id->stock_size++;
-	}
+int urxe_cma_stock(struct urxe_cma_id *id)
+{
+	struct urxe_cma_event *ev = malloc(sizeof(*ev));
+
+	if (!ev)
+		return ENOMEM;
+	id->more++;
+	put_in_stock(id, ev);
 	return 0;
 }
 
@@ -53,33 +63,57 @@ void urxe_cma_stock_free(struct urxe_cma_id *id)
 	struct urxe_cma_event *ev;
 
 	while ((ev = take_from_stock(id)))
-		free(ev);
+		if (!is_own(id, ev))
+			free(ev);
 }
 
 /* Locked; on no list. */
 static void event_free(struct urxe_cma_event *ev)
 {
-	if (ev->owner->stocked < ev->owner->stock_size)
-		put_in_stock(ev->owner, ev);
+	struct urxe_cma_id *id = ev->owner;
+
+	if (is_own(id, ev) || id->more_stocked < id->more)
+		put_in_stock(id, ev);
 	else
 		free(ev);
+}
+
+static void init(struct urxe_cma_event *ev, struct urxe_cma_id *owner, struct urxe_cma_id *id,
+		 enum rdma_cm_event_type type, int status)
+{
+	/* But for the private data, whose length is 0. */
+	memset(ev, 0, offsetof(struct urxe_cma_event, private_data));
+	ev->owner = owner;
+	ev->event.id = &id->id;
+	ev->event.event = type;
+	ev->event.status = status;
 }
 
 struct urxe_cma_event *urxe_cma_event_new(struct urxe_cma_id *id, enum rdma_cm_event_type type,
 					  int status)
 {
-	struct urxe_cma_event *ev = calloc(1, sizeof(*ev));
+	/* Of the application's own there may be any number: these are not what the stock is for. */
+	struct urxe_cma_event *ev = type == URXE_CMA_EVENT_USER ? NULL : take_from_stock(id);
 
 	if (!ev)
-		ev = take_from_stock(id);
+		ev = malloc(sizeof(*ev));
 	if (!ev) {
 		urxe_err("rdma_cm: out of memory: %s is lost", rdma_event_str(type));
 		return NULL;
 	}
-	ev->owner = id;
-	ev->event.id = &id->id;
-	ev->event.event = type;
-	ev->event.status = status;
+	init(ev, id, id, type, status);
+	return ev;
+}
+
+struct urxe_cma_event *urxe_cma_event_request(struct urxe_cma_id *listener, struct urxe_cma_id *id)
+{
+	/* Of nobody's stock: the listener's is for what comes once, and the id may go first. */
+	struct urxe_cma_event *ev = malloc(sizeof(*ev));
+
+	if (!ev)
+		return NULL;
+	init(ev, listener, id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	ev->event.listen_id = &listener->id;
 	return ev;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* rdma_cm ids: their life, options, and what can be asked of them. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <infiniband/sa.h>
 
 #include "cm/rdma/cma.h"
+#include "urxe/slab.h"
 
 #define NAME(name) #name,
 const char *const urxe_cma_state_names[URXE_CMA_N_STATES] = {URXE_CMA_STATES(NAME)};
@@ -40,17 +42,18 @@ int urxe_cma_end(int err)
 	return err;
 }
 
+static struct urxe_slab ids = URXE_SLAB_INIT(struct urxe_cma_id);
+
 struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 				    enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
-	struct urxe_cma_id *id = calloc(1, sizeof(*id));
+	struct urxe_cma_id *id = urxe_slab_get(&ids, offsetof(struct urxe_cma_id, own_events));
 
 	if (!id)
 		return NULL;
 	id->channel = ch;
 	CDS_INIT_LIST_HEAD(&id->events);
 	CDS_INIT_LIST_HEAD(&id->taken);
-	CDS_INIT_LIST_HEAD(&id->stock);
 	id->id.channel = &ch->channel;
 	id->id.context = context;
 	id->id.ps = id->space = ps;
@@ -58,10 +61,7 @@ struct urxe_cma_id *urxe_cma_id_new(struct urxe_cma_channel *ch, void *context,
 	id->initiator_depth = RDMA_MAX_INIT_DEPTH;
 	id->responder_resources = RDMA_MAX_RESP_RES;
 	CDS_INIT_LIST_HEAD(&id->mcasts);
-	if (urxe_cma_stock(id, URXE_CMA_STOCK)) {
-		urxe_cma_id_free(id);
-		return NULL;
-	}
+	urxe_cma_stock_own(id);
 	return id;
 }
 
@@ -85,20 +85,21 @@ int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **i
 		       enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
 	struct urxe_cma_channel *ch = channel ? to_cma_channel(channel) : NULL;
-	struct urxe_cma_id *p;
-	int err = ENOMEM;
+	struct urxe_cma_id *p = NULL;
+	int err;
 
 	if (!ch)
 		ch = urxe_cma_channel_create();
 	if (!ch)
 		return errno;
-	p = urxe_cma_id_new(ch, context, ps, qp_type);
-	if (!p)
-		goto fail;
 	err = urxe_cma_enter();
 	if (err)
 		goto fail;
 	err = urxe_cma_channel_check(ch);
+	if (!err) {
+		p = urxe_cma_id_new(ch, context, ps, qp_type);
+		err = p ? 0 : ENOMEM;
+	}
 	if (err) {
 		urxe_cma_leave();
 		goto fail;
@@ -112,8 +113,6 @@ int urxe_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **i
 	return 0;
 
 fail:
-	if (p)
-		urxe_cma_id_free(p);
 	if (!channel)
 		urxe_cma_channel_free(ch);
 	return err;
@@ -168,17 +167,17 @@ void urxe_cma_id_end(struct urxe_cma_id *id, struct cds_list_head *orphans)
 
 void urxe_cma_id_free(struct urxe_cma_id *id)
 {
-	if (id->sync)
-		urxe_cma_channel_free(id->channel);
 	urxe_cma_mcast_end(id);
 	urxe_cma_stock_free(id);
-	free(id->id.route.path_rec);
+	/* An application may have put one of its own there. */
+	if (id->id.route.path_rec != &id->path_rec)
+		free(id->id.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->senders);
 	free(id->last_req);
 	free(id->connect);
 	rdma_freeaddrinfo(id->info);
-	free(id);
+	urxe_slab_put(&ids, id);
 }
 
 /* In a child: its parent's stays, in the child's memory, too. But for the descriptor of a channel
@@ -195,6 +194,7 @@ static int leave_to_parent(struct urxe_cma_id *id)
 URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	struct urxe_cma_id *p = to_cma_id(id), *child, *next;
+	struct urxe_cma_channel *own;
 	CDS_LIST_HEAD(orphans);
 	int err = urxe_cma_begin(id);
 
@@ -216,8 +216,11 @@ URXE_CMA_API int rdma_destroy_id(struct rdma_cm_id *id)
 	cds_list_add_tail(&p->all, &urxe_cma_leaving);
 	urxe_cma_wait(p, NULL, "rdma_destroy_id()");
 	cds_list_del(&p->all);
-	urxe_cma_leave();
+	own = p->sync ? p->channel : NULL;
 	urxe_cma_id_free(p);
+	urxe_cma_leave();
+	if (own)
+		urxe_cma_channel_free(own);
 	return 0;
 }
 
@@ -313,7 +316,6 @@ static int set_ib_path(struct urxe_cma_id *id, const void *optval, size_t optlen
 	URXE_REQUIRES(urxe_cma_lock)
 {
 	struct ibv_path_data path;
-	int err;
 
 	if (!optlen || optlen % sizeof(path))
 		return EINVAL;
@@ -323,9 +325,7 @@ static int set_ib_path(struct urxe_cma_id *id, const void *optval, size_t optlen
 	if ((path.path.mtu & 0x3f) >= IBV_MTU_256 && (path.path.mtu & 0x3f) <= IBV_MTU_4096)
 		id->path_mtu = path.path.mtu & 0x3f;
 	id->tos = path.path.tclass;
-	err = urxe_cma_set_path_rec(id);
-	if (err)
-		return err;
+	urxe_cma_set_path_rec(id);
 	id->state = URXE_CMA_ROUTE_RESOLVED;
 	urxe_cma_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return 0;

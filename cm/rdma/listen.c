@@ -104,10 +104,7 @@ static struct urxe_cma_id *new_child(struct urxe_cma_service *svc, struct urxe_c
 	id->ack_timeout_set = listener->ack_timeout_set;
 	id->psn = (uint32_t)urxe_gsi_random(svc->dev->verbs) & 0xffffff;
 	set_addresses(id, listener, r);
-	if (urxe_cma_set_path_rec(id)) {
-		urxe_cma_id_free(id);
-		return NULL;
-	}
+	urxe_cma_set_path_rec(id);
 	return id;
 }
 
@@ -165,7 +162,7 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 			       ? 0
 			       : refuse(cm, ev, URXE_CM_REJ_NO_RESOURCES);
 	id = new_child(svc, listener, &r);
-	e = id ? urxe_cma_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0) : NULL;
+	e = id ? urxe_cma_event_request(listener, id) : NULL;
 	if (!e) {
 		if (id)
 			urxe_cma_id_free(id);
@@ -181,8 +178,6 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 		id->initiator_depth = e->event.param.conn.initiator_depth;
 		id->responder_resources = e->event.param.conn.responder_resources;
 	}
-	e->owner = listener;
-	e->event.listen_id = &listener->id;
 	urxe_cma_backlog_count(listener, id, 1);
 	urxe_cma_event_post(e);
 	return 0;

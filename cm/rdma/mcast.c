@@ -127,7 +127,7 @@ static int join(struct urxe_cma_id *id, const struct join *j) URXE_REQUIRES(urxe
 	if (urxe_cma_addr_v4(j->addr) != urxe_gid_is_v4(id->sgid.raw))
 		err = EADDRNOTAVAIL;
 	else
-		err = urxe_cma_stock(id, 1);
+		err = urxe_cma_stock(id);
 	if (!err)
 		err = tell(mc, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	if (err) {

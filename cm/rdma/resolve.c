@@ -95,15 +95,12 @@ uint32_t urxe_cma_flow_label(const struct urxe_cma_id *id)
 	return v ? (uint32_t)v : 1;
 }
 
-int urxe_cma_set_path_rec(struct urxe_cma_id *id)
+void urxe_cma_set_path_rec(struct urxe_cma_id *id)
 {
 	struct rdma_route *r = &id->id.route;
 	struct urxe_cm_path path;
 
-	if (!r->path_rec)
-		r->path_rec = malloc(sizeof(*r->path_rec));
-	if (!r->path_rec)
-		return ENOMEM;
+	r->path_rec = &id->path_rec;
 	urxe_cma_path(id, &path);
 	*r->path_rec = (struct ibv_sa_path_rec){
 		.dgid = path.dgid,
@@ -123,7 +120,6 @@ int urxe_cma_set_path_rec(struct urxe_cma_id *id)
 		.packet_life_time = (uint8_t)(path.ack_timeout - 1), /* one way; ACKs come back */
 	};
 	r->num_paths = 1;
-	return 0;
 }
 
 /* Ephemeral port and public addresses of an id whose way is known. */
@@ -240,10 +236,9 @@ URXE_CMA_API int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_a
 /* On RoCE a route is known with the address: there is nobody to ask. */
 static int resolve_route(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 {
-	int err = id->state == URXE_CMA_ADDR_RESOLVED ? urxe_cma_set_path_rec(id) : EINVAL;
-
-	if (err)
-		return err;
+	if (id->state != URXE_CMA_ADDR_RESOLVED)
+		return EINVAL;
+	urxe_cma_set_path_rec(id);
 	id->state = URXE_CMA_ROUTE_RESOLVED;
 	urxe_cma_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return 0;

@@ -14,6 +14,7 @@
 #include "pair.h"
 #include "progress.h"
 #include "provider/gsi.h"
+#include "urxe/slab.h"
 
 #define MS 1000000ull
 
@@ -23,6 +24,8 @@ static bool failed, none; /* none: no allocation goes well */
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
+void *__real_urxe_slab_get(struct urxe_slab *s, size_t zero);
+void *__wrap_urxe_slab_get(struct urxe_slab *s, size_t zero);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 
@@ -38,6 +41,12 @@ static bool out_of_memory(void)
 void *__wrap_malloc(size_t n)
 {
 	return out_of_memory() ? NULL : __real_malloc(n);
+}
+
+/* Most of what a slab gives takes none of these. */
+void *__wrap_urxe_slab_get(struct urxe_slab *s, size_t zero)
+{
+	return out_of_memory() ? NULL : __real_urxe_slab_get(s, zero);
 }
 
 void *__wrap_calloc(size_t n, size_t size)

@@ -43,6 +43,8 @@ void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 void *__real_aligned_alloc(size_t align, size_t n);
+void *__real_urxe_slab_get(struct urxe_slab *s, size_t zero);
+void *__wrap_urxe_slab_get(struct urxe_slab *s, size_t zero);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
@@ -57,6 +59,13 @@ void *__wrap_malloc(size_t n)
 {
 	return out_of_memory() ? none() : __real_malloc(n);
 }
+
+/* Most of what a slab gives takes none of these. */
+void *__wrap_urxe_slab_get(struct urxe_slab *s, size_t zero)
+{
+	return out_of_memory() ? NULL : __real_urxe_slab_get(s, zero);
+}
+
 void *__wrap_calloc(size_t n, size_t size)
 {
 	return out_of_memory() ? none() : __real_calloc(n, size);
