@@ -8,15 +8,7 @@
 #include "urxe/lines.h"
 #include "urxe/slab.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define PLAIN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define PLAIN 1
-#endif
-#endif
-
-#ifdef PLAIN
+#if URXE_SLAB_PLAIN
 void *urxe_slab_get(struct urxe_slab *s, size_t zero)
 {
 	void *p = aligned_alloc(URXE_LINE, s->size);

@@ -12,6 +12,18 @@
 
 #include <stddef.h>
 
+/** Whether each struct comes from malloc(). */
+#if defined(__SANITIZE_ADDRESS__)
+#define URXE_SLAB_PLAIN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define URXE_SLAB_PLAIN 1
+#endif
+#endif
+#ifndef URXE_SLAB_PLAIN
+#define URXE_SLAB_PLAIN 0
+#endif
+
 struct urxe_slab_chunk;
 
 /** URXE_SLAB_INIT(type of the structs) begins one. */
