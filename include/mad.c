@@ -11,26 +11,6 @@
 #include "urxe/mad.h"
 #include "urxe/wire.h"
 
-#define OFF_HDR	     0
-#define OFF_REQ	     URXE_MAD_HDR_LEN
-#define OFF_MRA	     URXE_MAD_HDR_LEN
-#define OFF_REJ	     URXE_MAD_HDR_LEN
-#define OFF_REP	     URXE_MAD_HDR_LEN
-#define OFF_RTU	     URXE_MAD_HDR_LEN
-#define OFF_DREQ     URXE_MAD_HDR_LEN
-#define OFF_DREP     URXE_MAD_HDR_LEN
-#define OFF_LAP	     URXE_MAD_HDR_LEN
-#define OFF_APR	     URXE_MAD_HDR_LEN
-#define OFF_SIDR_REQ URXE_MAD_HDR_LEN
-#define OFF_SIDR_REP URXE_MAD_HDR_LEN
-
-const struct urxe_mad_field urxe_mad_fields[URXE_MAD_N_FIELDS] = {
-#define FIELD(msg, field, by, bi, wi) \
-	[URXE_##msg##_##field] = {OFF_##msg + (by), bi, wi, #msg "." #field},
-	URXE_MAD_ALL_FIELDS(FIELD)
-#undef FIELD
-};
-
 /* A message's fields fill it: widths add up, the last one ends at its end, wide ones are whole. */
 #define ADD_WIDTH(msg, field, by, bi, wi) +(wi)
 #define CHECK_FIELD(msg, field, by, bi, wi)                                                   \
@@ -80,53 +60,20 @@ const char *urxe_mad_msg_name(uint16_t attr)
 	return m ? m->name : "unknown";
 }
 
-/* Most fields are whole integers; the others are gone through byte by byte. */
-#define WHOLE(f) ((f)->bit ? 0u : (f)->width)
-
-uint64_t urxe_mad_get(const uint8_t *mad, enum urxe_mad_field_id id)
+uint64_t urxe_mad_get_bits(const uint8_t *mad, enum urxe_mad_field_id id)
 {
 	const struct urxe_mad_field *f = &urxe_mad_fields[id];
 	unsigned end = f->bit + f->width;
 	uint64_t v = 0;
 
 	assert(f->width <= 64);
-	switch (WHOLE(f)) {
-	case 8:
-		return mad[f->byte];
-	case 16:
-		return urxe_get16(mad + f->byte);
-	case 32:
-		return urxe_get32(mad + f->byte);
-	case 64:
-		return urxe_get64(mad + f->byte);
-	default:
-		break;
-	}
 	for (unsigned i = 0; i < (end + 7) / 8; i++)
 		v = v << 8 | mad[f->byte + i];
 	v >>= (8 - end % 8) % 8;
 	return f->width == 64 ? v : v & ((1ull << f->width) - 1);
 }
 
-uint8_t urxe_mad_get8(const uint8_t *mad, enum urxe_mad_field_id id)
-{
-	assert(urxe_mad_fields[id].width <= 8);
-	return (uint8_t)urxe_mad_get(mad, id);
-}
-
-uint16_t urxe_mad_get16(const uint8_t *mad, enum urxe_mad_field_id id)
-{
-	assert(urxe_mad_fields[id].width <= 16);
-	return (uint16_t)urxe_mad_get(mad, id);
-}
-
-uint32_t urxe_mad_get32(const uint8_t *mad, enum urxe_mad_field_id id)
-{
-	assert(urxe_mad_fields[id].width <= 32);
-	return (uint32_t)urxe_mad_get(mad, id);
-}
-
-void urxe_mad_put(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value)
+void urxe_mad_put_bits(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value)
 {
 	const struct urxe_mad_field *f = &urxe_mad_fields[id];
 	unsigned end = f->bit + f->width;
@@ -134,22 +81,6 @@ void urxe_mad_put(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value)
 	uint64_t mask = f->width == 64 ? UINT64_MAX : (1ull << f->width) - 1;
 
 	assert(f->width <= 64);
-	switch (WHOLE(f)) {
-	case 8:
-		mad[f->byte] = (uint8_t)value;
-		return;
-	case 16:
-		urxe_put16(mad + f->byte, (uint16_t)value);
-		return;
-	case 32:
-		urxe_put32(mad + f->byte, (uint32_t)value);
-		return;
-	case 64:
-		urxe_put64(mad + f->byte, value);
-		return;
-	default:
-		break;
-	}
 	value = (value & mask) << shift;
 	mask <<= shift;
 	for (unsigned i = (end + 7) / 8; i-- > 0; value >>= 8, mask >>= 8) {

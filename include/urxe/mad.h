@@ -12,8 +12,11 @@
 #ifndef URXE_MAD_H
 #define URXE_MAD_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "urxe/wire.h"
 
 #define URXE_MAD_LEN	 256
 #define URXE_MAD_HDR_LEN 24
@@ -282,8 +285,28 @@ struct urxe_mad_field {
 	const char *name; /* "REQ.LOCAL_QPN" */
 };
 
-/** urxe_mad_fields - all fields by id */
-extern const struct urxe_mad_field urxe_mad_fields[URXE_MAD_N_FIELDS];
+#define URXE_MAD_START_HDR 0
+/* Of all messages */
+#define URXE_MAD_START_REQ	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_MRA	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_REJ	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_REP	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_RTU	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_DREQ	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_DREP	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_LAP	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_APR	URXE_MAD_HDR_LEN
+#define URXE_MAD_START_SIDR_REQ URXE_MAD_HDR_LEN
+#define URXE_MAD_START_SIDR_REP URXE_MAD_HDR_LEN
+
+/** urxe_mad_fields - all fields by id. Here, so that of a field which is named nothing is looked
+ * up. */
+static const struct urxe_mad_field urxe_mad_fields[URXE_MAD_N_FIELDS] = {
+#define URXE_MAD_FIELD(msg, field, by, bi, wi) \
+	[URXE_##msg##_##field] = {URXE_MAD_START_##msg + (by), bi, wi, #msg "." #field},
+	URXE_MAD_ALL_FIELDS(URXE_MAD_FIELD)
+#undef URXE_MAD_FIELD
+};
 
 /** A message: its attribute id and the range of its field ids. */
 struct urxe_mad_msg {
@@ -299,16 +322,80 @@ const struct urxe_mad_msg *urxe_mad_msg_find(uint16_t attr);
 /** urxe_mad_msg_name - for logs; "unknown" for what is none. */
 const char *urxe_mad_msg_name(uint16_t attr);
 
+/** urxe_mad_get_bits, urxe_mad_put_bits - any field of up to 64 bits, byte by byte; for what is
+ * below. */
+uint64_t urxe_mad_get_bits(const uint8_t *mad, enum urxe_mad_field_id id);
+void urxe_mad_put_bits(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value);
+
+/** Most fields are whole integers, and most callers name theirs: what is left is one instruction
+ * or two. 0: it is none. */
+#define URXE_MAD_WHOLE(field) ((field).bit ? 0u : (field).width)
+
 /** urxe_mad_get - a field of up to 64 bits of the 256 byte MAD at @mad, host order. */
-uint64_t urxe_mad_get(const uint8_t *mad, enum urxe_mad_field_id id);
+static inline uint64_t urxe_mad_get(const uint8_t *mad, enum urxe_mad_field_id id)
+{
+	const uint8_t *p = mad + urxe_mad_fields[id].byte;
+
+	switch (URXE_MAD_WHOLE(urxe_mad_fields[id])) {
+	case 8:
+		return *p;
+	case 16:
+		return urxe_get16(p);
+	case 24:
+		return urxe_get24(p);
+	case 32:
+		return urxe_get32(p);
+	case 64:
+		return urxe_get64(p);
+	default:
+		return urxe_mad_get_bits(mad, id);
+	}
+}
 
 /** urxe_mad_get8, ...16, ...32 - likewise, of a field that has no more bits than that. */
-uint8_t urxe_mad_get8(const uint8_t *mad, enum urxe_mad_field_id id);
-uint16_t urxe_mad_get16(const uint8_t *mad, enum urxe_mad_field_id id);
-uint32_t urxe_mad_get32(const uint8_t *mad, enum urxe_mad_field_id id);
+static inline uint8_t urxe_mad_get8(const uint8_t *mad, enum urxe_mad_field_id id)
+{
+	assert(urxe_mad_fields[id].width <= 8);
+	return (uint8_t)urxe_mad_get(mad, id);
+}
+
+static inline uint16_t urxe_mad_get16(const uint8_t *mad, enum urxe_mad_field_id id)
+{
+	assert(urxe_mad_fields[id].width <= 16);
+	return (uint16_t)urxe_mad_get(mad, id);
+}
+
+static inline uint32_t urxe_mad_get32(const uint8_t *mad, enum urxe_mad_field_id id)
+{
+	assert(urxe_mad_fields[id].width <= 32);
+	return (uint32_t)urxe_mad_get(mad, id);
+}
 
 /** urxe_mad_put - set a field of up to 64 bits; bits of @value beyond its width are cut off. */
-void urxe_mad_put(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value);
+static inline void urxe_mad_put(uint8_t *mad, enum urxe_mad_field_id id, uint64_t value)
+{
+	uint8_t *p = mad + urxe_mad_fields[id].byte;
+
+	switch (URXE_MAD_WHOLE(urxe_mad_fields[id])) {
+	case 8:
+		*p = (uint8_t)value;
+		break;
+	case 16:
+		urxe_put16(p, (uint16_t)value);
+		break;
+	case 24:
+		urxe_put24(p, (uint32_t)value);
+		break;
+	case 32:
+		urxe_put32(p, (uint32_t)value);
+		break;
+	case 64:
+		urxe_put64(p, value);
+		break;
+	default:
+		urxe_mad_put_bits(mad, id, value);
+	}
+}
 
 /** urxe_mad_bytes - a field of whole bytes, of any width (GIDs, ARI, private data). */
 static inline uint8_t *urxe_mad_bytes(uint8_t *mad, enum urxe_mad_field_id id)
