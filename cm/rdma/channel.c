@@ -294,35 +294,6 @@ static void take_turns(struct urxe_cma_channel *ch, const struct urxe_cma_drive 
 	} while (!atomic_load(&ch->ready) && until && urxe_gsi_now(d->verbs[0]) < until);
 }
 
-/*
- * The waiting thread drives the device for as long as an answer takes when all goes well: the
- * service thread, and waking us, would take longer. True: there is something to look at, and the
- * thread is among the drivers until it has looked, so that what it takes needs no token.
- */
-static bool drive(struct urxe_cma_channel *ch)
-{
-	/* Mostly what it was. */
-	bool block = !atomic_load_explicit(&ch->nonblock, memory_order_relaxed) || blocks(ch);
-	struct urxe_cma_drive d;
-	bool ready;
-
-	urxe_cma_hold();
-	urxe_cma_drive_begin(&d);
-	ch->drivers++;
-	urxe_cma_set_token(ch);
-	urxe_cma_release();
-	take_turns(ch, &d, block);
-	urxe_cma_hold();
-	ready = atomic_load(&ch->ready) || ch->dead;
-	if (!ready) {
-		ch->drivers--;
-		ch->sleepers++;
-	}
-	urxe_cma_release();
-	urxe_cma_drive_end(&d, !ready);
-	return ready;
-}
-
 /* Sleep until the descriptor is readable, so that there are events. 0 or errno. */
 static int sleep_for_token(struct urxe_cma_channel *ch)
 {
@@ -338,28 +309,56 @@ static int sleep_for_token(struct urxe_cma_channel *ch)
 	ch->sleepers--;
 	if (n > 0)
 		ch->token = false;
+	reader_out(ch);
+	if (ch->dead)
+		err = 0;
 	urxe_cma_release();
 	return err;
 }
 
-/*
- * Wait for events, as one of the channel's readers. 0 when it is worth looking, or an errno.
- * @drives: among the channel's drivers until then.
- */
-static int wait_events(struct urxe_cma_channel *ch, bool *drives)
+/* A reader that has found no event begins to drive. Locked. */
+static void begin_wait(struct urxe_cma_channel *ch, struct urxe_cma_drive *d)
+	URXE_REQUIRES(urxe_cma_lock)
 {
-	int cancel = urxe_cancel_off(), err = 0;
-	bool dead;
+	ch->readers++;
+	ch->drivers++;
+	urxe_cma_drive_begin(d);
+	urxe_cma_set_token(ch);
+}
 
-	*drives = drive(ch);
-	urxe_cancel_back(cancel);
-	if (!*drives)
-		err = sleep_for_token(ch);
-	urxe_cma_hold();
+/* One that drove looks now. Locked. */
+static void end_wait(struct urxe_cma_channel *ch)
+{
+	ch->drivers--;
 	reader_out(ch);
-	dead = ch->dead;
-	urxe_cma_release();
-	return dead ? 0 : err;
+}
+
+/*
+ * After begin_wait(): the waiting thread drives the device for as long as an answer takes when all
+ * goes well: the service thread, and waking us, would take longer. Then it sleeps. 0 when it is
+ * worth looking, or an errno. @drives: it is among the readers and drivers still, so that what it
+ * takes needs no token, and end_wait() is to come.
+ */
+static int wait_events(struct urxe_cma_channel *ch, const struct urxe_cma_drive *d, bool *drives)
+{
+	/* Mostly what it was. */
+	bool block = !atomic_load_explicit(&ch->nonblock, memory_order_relaxed) || blocks(ch);
+	int cancel = urxe_cancel_off();
+
+	take_turns(ch, d, block);
+	*drives = atomic_load(&ch->ready);
+	if (!*drives) {
+		urxe_cma_hold();
+		*drives = atomic_load(&ch->ready) || ch->dead;
+		if (!*drives) {
+			ch->drivers--;
+			ch->sleepers++;
+		}
+		urxe_cma_release();
+	}
+	urxe_cma_drive_end(d, !*drives);
+	urxe_cancel_back(cancel);
+	return *drives ? 0 : sleep_for_token(ch);
 }
 
 void urxe_cma_event_post(struct urxe_cma_event *ev)
@@ -465,6 +464,7 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 {
 	struct urxe_cma_channel *ch;
 	struct urxe_cma_event *ev = NULL;
+	struct urxe_cma_drive d;
 	bool dead, drives = false;
 	int err;
 
@@ -480,16 +480,18 @@ URXE_CMA_API int rdma_get_cm_event(struct rdma_event_channel *channel, struct rd
 			urxe_cma_leave();
 			return urxe_cma_ret(err);
 		}
+		if (drives)
+			end_wait(ch);
 		dead = ch->dead;
 		ev = dead ? NULL : take(ch);
-		ch->drivers -= drives;
 		if (ev)
 			urxe_cma_set_token(ch);
-		ch->readers += !ev && !dead;
+		else if (!dead)
+			begin_wait(ch, &d);
 		urxe_cma_leave();
 		if (dead)
 			return stay();
-		err = ev ? 0 : wait_events(ch, &drives);
+		err = ev ? 0 : wait_events(ch, &d, &drives);
 		if (err)
 			return urxe_cma_ret(err);
 	}
