@@ -109,6 +109,8 @@ static void rej_timeout(struct urxe_cm_id *id)
 
 ACTION(tmo_req)
 {
+	if (urxe_cm_in_line(id))
+		return URXE_CM_STAY;
 	if (urxe_cm_may_try(id, id->cm->cfg.req_tries) && !urxe_cm_nobody_there(id)) {
 		send_again(id);
 		return URXE_CM_STAY;
@@ -144,6 +146,7 @@ uint64_t urxe_cm_heard_mra(const struct urxe_cm_id *id, struct urxe_cm_step *s)
 
 ACTION(mra)
 {
+	urxe_cm_answered(id);
 	id->mra_comm_id = urxe_mad_get32(s->mad, URXE_MRA_LOCAL_COMM_ID);
 	urxe_cm_arm(id, urxe_cm_heard_mra(id, s));
 	return 0;
@@ -270,6 +273,7 @@ ACTION(rep)
 		urxe_cm_free_alt(id);
 	urxe_cm_index_peer(id);
 	urxe_cm_heard(id);
+	urxe_cm_answered(id);
 	id->mras = 0;
 	urxe_cm_arm(id, cm->cfg.mra_after_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_REP_RECEIVED;
@@ -507,6 +511,8 @@ ACTION(drop_rep_sent)
 
 ACTION(tmo_rep)
 {
+	if (urxe_cm_in_line(id))
+		return URXE_CM_STAY;
 	if (urxe_cm_may_try(id, id->cm->cfg.rep_tries)) {
 		send_again(id);
 		return URXE_CM_STAY;
@@ -519,6 +525,7 @@ ACTION(tmo_rep)
 
 ACTION(rtu)
 {
+	urxe_cm_answered(id);
 	s->ev.type = URXE_CM_EV_RTU_RECEIVED;
 	s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_RTU_PRIVATE_DATA);
 	s->ev.private_len = URXE_RTU_PRIVATE_LEN;

@@ -19,6 +19,7 @@ static void start_dreq(struct urxe_cm_id *id, const void *data, uint8_t len)
 {
 	urxe_cm_build_dreq(id, data, len);
 	id->tries = 1;
+	id->since = id->cm->ops->now(id->cm->arg);
 	urxe_cm_send_mad(id->cm, &id->path, id->mad);
 	arm_dreq(id);
 }
@@ -47,6 +48,8 @@ ACTION(drop_connected)
 
 /* ---- is the peer alive? ---- */
 
+#define CROWD 64 /* connections */
+
 static uint64_t now_ns(const struct urxe_cm_id *id)
 {
 	return id->cm->ops->now(id->cm->arg);
@@ -56,6 +59,14 @@ static uint64_t now_ns(const struct urxe_cm_id *id)
 static uint64_t probe_pause(const struct urxe_cm *cm)
 {
 	return cm->cfg.probe_ms * URXE_CM_MS * (1 + cm->counters.states[URXE_CM_ESTABLISHED] / 256);
+}
+
+/* Soon, as the peer may be gone already; but not where a crowd comes, which has enough to send. */
+static uint64_t first_pause(const struct urxe_cm *cm)
+{
+	return cm->counters.states[URXE_CM_ESTABLISHED] <= CROWD
+		       ? cm->cfg.probe_first_ms * URXE_CM_MS
+		       : probe_pause(cm);
 }
 
 /* How long a live peer may be silent. */
@@ -140,7 +151,7 @@ void urxe_cm_watch(struct urxe_cm_id *id)
 		return;
 	/* Many CMs do not probe, and are never heard again; the REP says which does. */
 	if (!id->active)
-		urxe_cm_arm(id, cfg->probe_first_ms * URXE_CM_MS);
+		urxe_cm_arm(id, first_pause(id->cm));
 	else if (id->probed)
 		urxe_cm_arm(id, id->asked_time ? id->probe_ns / 4 : patience(id, id->probe_ns));
 }
@@ -242,6 +253,8 @@ ACTION(stale_connected)
  */
 ACTION(tmo_dreq)
 {
+	if (urxe_cm_in_line(id))
+		return URXE_CM_STAY;
 	if (id->tries == id->cm->cfg.dreq_tries)
 		tell_end(id, s, URXE_CM_EV_DREQ_ERROR);
 	if (id->tries < id->cm->cfg.dreq_sends) {
@@ -257,6 +270,7 @@ ACTION(tmo_dreq)
 /* DREP; or REJ, from a peer that knows no such connection. */
 ACTION(drep)
 {
+	urxe_cm_answered(id);
 	if (urxe_mad_get(s->mad, URXE_HDR_ATTR_ID) == URXE_MAD_DREP) {
 		s->ev.private_data = urxe_mad_cbytes(s->mad, URXE_DREP_PRIVATE_DATA);
 		s->ev.private_len = URXE_DREP_PRIVATE_LEN;

@@ -156,9 +156,11 @@ struct urxe_cm {
 	/* REPs without RTU, by hashes of the peer's address */
 	unsigned unanswered[URXE_CM_UNANSWERED][URXE_CM_PEERS];
 	uint64_t heard[URXE_CM_PEERS]; /* when the last MAD came, likewise */
-	uint64_t ran, woke;	       /* the last urxe_cm_run(); after a stop */
-	uint64_t lost_said;	       /* when a peer given up was logged, */
-	unsigned lost_unsaid;	       /* and how many were not since */
+	/* how long answers to REQ, REP, DREQ take, likewise (cm_line.c) */
+	uint64_t answer_ns[3][URXE_CM_PEERS];
+	uint64_t ran, woke;   /* the last urxe_cm_run(); after a stop */
+	uint64_t lost_said;   /* when a peer given up was logged, */
+	unsigned lost_unsaid; /* and how many were not since */
 };
 
 /** What a step works on, and the event that it leaves. */
@@ -229,6 +231,11 @@ bool urxe_cm_ask_again(struct urxe_cm_id *id);
 bool urxe_cm_no_data(const uint8_t *data, unsigned len);
 /** urxe_cm_may_try - once more? @tries: sends to a peer of whom nothing is heard. */
 bool urxe_cm_may_try(const struct urxe_cm_id *id, uint8_t tries);
+/** urxe_cm_answered - what @id sent was answered: before its state changes. */
+void urxe_cm_answered(const struct urxe_cm_id *id);
+/** urxe_cm_in_line - the answer's time is over; true: not for this peer at present, the timer is
+ * set again. */
+bool urxe_cm_in_line(struct urxe_cm_id *id);
 /** urxe_cm_arm_try - wait for the answer to try number id->tries (from 1), with back-off. */
 void urxe_cm_arm_try(struct urxe_cm_id *id, uint32_t first_ms, uint32_t max_ms);
 /** urxe_cm_try_ns - how long that is. */
