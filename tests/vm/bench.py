@@ -102,10 +102,10 @@ class BareEnd(L.GuestEnd):
 ROWS = [
     ('ib_send_lat, 16 B', 'us', perftest('ib_send_lat', '-s 16 -n 1000', 4), False, bare('acked 16 1000')),
     # perftest's MB are MiB, and it has Gb/s.
-    ('ib_write_bw, 64 KiB', 'MB/s', perftest('ib_write_bw', '-s 65536 -n 300', 3), True,
+    ('ib_write_bw, 64 KiB', 'MB/s', perftest('ib_write_bw', '-s 65536 -n 1000', 3), True,
      bare('bw %(mtu)d 5000', 1e9 / 8 / 2**20)),
-    ('ib_read_bw, 64 KiB', 'MB/s', perftest('ib_read_bw', '-s 65536 -n 300', 3), True, None),
-    ('ib_send_bw, 64 B', 'M/s', perftest('ib_send_bw', '-s 64 -n 5000', 4), True, bare('rate 64 10000')),
+    ('ib_read_bw, 64 KiB', 'MB/s', perftest('ib_read_bw', '-s 65536 -n 1000', 3), True, None),
+    ('ib_send_bw, 64 B', 'M/s', perftest('ib_send_bw', '-s 64 -n 20000', 4), True, bare('rate 64 10000')),
     ('cmtime, 100 connect', '/s', connections, True, None),
     ('cmtime, 1,000 more', '/s', more_connections, True, None),
     ('rping', '/s', pings, True, None),
