@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "urxe/free.h"
-#include "urxe/lines.h"
 #include "urxe/slab.h"
 
 #if URXE_SLAB_PLAIN

@@ -361,6 +361,11 @@ uint64_t urxe_cm_try_ns(unsigned tries, uint32_t first_ms, uint32_t max_ms)
 	return (ms < max_ms ? ms : max_ms) * URXE_CM_MS;
 }
 
+uint64_t urxe_cm_peer_heard(const struct urxe_cm_id *id)
+{
+	return id->cm->heard[urxe_cm_peer_hash(id->cm, &id->path.dgid)];
+}
+
 bool urxe_cm_may_try(const struct urxe_cm_id *id, uint8_t tries)
 {
 	const struct urxe_cm *cm = id->cm;
@@ -368,8 +373,7 @@ bool urxe_cm_may_try(const struct urxe_cm_id *id, uint8_t tries)
 	if (id->max_tries)
 		return id->tries < id->max_tries;
 	/* A peer that lives is worth as many retries as we advertise. */
-	if (cm->heard[urxe_cm_peer_hash(cm, &id->path.dgid)] > id->since &&
-	    id->tries < cm->cfg.heard_tries)
+	if (urxe_cm_peer_heard(id) > id->since && id->tries < cm->cfg.heard_tries)
 		return true;
 	return id->tries < tries;
 }

@@ -39,18 +39,16 @@ void urxe_cm_answered(const struct urxe_cm_id *id)
 
 bool urxe_cm_in_line(struct urxe_cm_id *id)
 {
-	const struct urxe_cm *cm = id->cm;
 	const uint64_t *answer = answer_of(id);
-	uint64_t heard = cm->heard[urxe_cm_peer_hash(cm, &id->path.dgid)];
-	uint64_t now = cm->ops->now(cm->arg), soon = now + cm->cfg.first_ms * URXE_CM_MS, until;
+	uint64_t heard = urxe_cm_peer_heard(id), first = id->cm->cfg.first_ms * URXE_CM_MS;
+	uint64_t now = id->cm->ops->now(id->cm->arg), until;
 
 	/* Of a peer that answers nobody there is no queue. */
-	if (!answer || id->tries != 1 || id->wait_ms || heard <= id->since ||
-	    heard + cm->cfg.first_ms * URXE_CM_MS <= now)
+	if (!answer || id->tries != 1 || id->wait_ms || heard <= id->since || heard + first <= now)
 		return false;
 	until = id->since + *answer + *answer / 2;
 	if (until <= now)
 		return false;
-	urxe_cm_arm(id, (until < soon ? until : soon) - now);
+	urxe_cm_arm(id, until < now + first ? until - now : first);
 	return true;
 }

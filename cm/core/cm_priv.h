@@ -276,6 +276,8 @@ void urxe_cm_new_sidr_req(struct urxe_cm *cm, const struct urxe_cm_source *src, 
 
 /** urxe_cm_peer_hash - of a peer's address, below URXE_CM_PEERS. */
 unsigned urxe_cm_peer_hash(const struct urxe_cm *cm, const union ibv_gid *gid);
+/** urxe_cm_peer_heard - when the last MAD came from where @id's path leads; 0: never. */
+uint64_t urxe_cm_peer_heard(const struct urxe_cm_id *id);
 
 /* cm_unreachable.c: ICMP errors about requests */
 /**

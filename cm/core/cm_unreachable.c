@@ -17,10 +17,8 @@
 
 int urxe_cm_doubt(const struct urxe_cm_id *id, unsigned sends)
 {
-	const struct urxe_cm *cm = id->cm;
-
 	if (!id->doubt.sends || id->doubt.sends < sends ||
-	    cm->heard[urxe_cm_peer_hash(cm, &id->path.dgid)] >= id->doubt.since)
+	    urxe_cm_peer_heard(id) >= id->doubt.since)
 		return 0;
 	return id->doubt.err;
 }

@@ -144,8 +144,8 @@ struct urxe_cma_id {
 	struct cds_list_head taken;  /* by the application, not acked */
 	unsigned events_out;	     /* these */
 	struct cds_list_head stock;  /* of events not in use */
-	unsigned more,
-		more_stocked; /* in stock besides own_events: as many as there should be; now */
+	unsigned more;		     /* there should be in stock besides own_events */
+	unsigned more_stocked;	     /* and there are */
 	bool disconnect_told, disconnect_taken;
 
 	/* address */

@@ -11,6 +11,9 @@
 
 #define URXE_LINE 64 /* bytes; where it is more or less, things go on working */
 
+/** URXE_LINES - so many bytes in whole lines */
+#define URXE_LINES(size) (((size) + URXE_LINE - 1) / URXE_LINE * URXE_LINE)
+
 /** URXE_NEW_LINE - the member that it stands before begins a line. */
 #define URXE_NEW_LINE _Alignas(URXE_LINE)
 
@@ -18,7 +21,7 @@
  * it. NULL: there is none. */
 static inline void *urxe_alloc_lines(size_t size)
 {
-	void *p = aligned_alloc(URXE_LINE, (size + URXE_LINE - 1) / URXE_LINE * URXE_LINE);
+	void *p = aligned_alloc(URXE_LINE, URXE_LINES(size));
 
 	return p ? memset(p, 0, size) : NULL;
 }

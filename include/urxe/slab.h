@@ -12,6 +12,8 @@
 
 #include <stddef.h>
 
+#include "urxe/lines.h"
+
 /** Whether each struct comes from malloc(). */
 #if defined(__SANITIZE_ADDRESS__)
 #define URXE_SLAB_PLAIN 1
@@ -33,9 +35,9 @@ struct urxe_slab {
 	struct urxe_slab_chunk *empty;	 /* nothing of it is in use; kept for the next */
 };
 
-#define URXE_SLAB_INIT(type)                              \
-	{                                                 \
-		(sizeof(type) + 63) / 64 * 64, NULL, NULL \
+#define URXE_SLAB_INIT(type)                         \
+	{                                            \
+		URXE_LINES(sizeof(type)), NULL, NULL \
 	}
 
 /**

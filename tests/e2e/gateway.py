@@ -200,6 +200,11 @@ def run(pairs, timeout):
     return next((p for p in problems if p[0]), (None, ''))
 
 
+def run_alone(title, timeout, *pair):
+    """run() of one Pair, as often as perftest's clock wants it."""
+    return clocked.pair(title, lambda: run([Pair(*pair)], timeout))
+
+
 def told(report, title, problem, two, said=''):
     reports = two.reports()
     if reports:
@@ -226,8 +231,7 @@ def one_by_one(report, two, timeout):
                     report.skip(title, missing(row).split()[0] + ' is not installed')
                     continue
                 port += 1
-                problem, said = clocked.pair(title, lambda on=on, to=to, row=row, address=address, port=port: run(
-                    [Pair(on, to, row, address, port)], timeout))
+                problem, said = run_alone(title, timeout, on, to, row, address, port)
                 told(report, title, problem, two, said)
 
 
@@ -306,8 +310,7 @@ def own_addresses(report, timeout):
                         continue
                     problem, said = 'urxed does not start', ''
                     if all(gates):
-                        once = lambda row=row, to=address, port=port: run([Pair(two.b, two.a, row, to, port)], timeout)
-                        problem, said = clocked.pair(title, once)
+                        problem, said = run_alone(title, timeout, two.b, two.a, row, address, port)
                     told(report, title, problem, two, said)
             title = 'gateway: %s, the other end has the port alone' % link
             if all(gates) and report.wanted(title):
