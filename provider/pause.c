@@ -43,20 +43,22 @@
 #define LAPSES_NS	   20000000ull
 #define ROUNDS		   8		 /* of callers in a crowd, between two looks at them */
 #define ROUNDS_MOST_NS	   32000000ull	 /* or that time */
+#define AWAY_NS		   16000000ull	 /* where a look takes as long as a message */
+#define POLLS_ON	   16		 /* polls from look to look: one after the other */
 #define ASIDE_NS	   10000000ull	 /* who gets none for so long sleeps, rather than waits */
 #define MISSES		   2		 /* frames that ended no pause, until we look ourselves */
 #define UNSURE_NS	   4000000000ull /* for that time, and each next time for twice that */
 #define UNSURE_MOST	   64000000000ull
-#define ALONE_POLLS	   32	      /* in vain, until a caller lets others in */
-#define SHARED_POLLS	   4	      /* with others on its processor that do the same */
-#define SHARED_NS	   2000ull    /* a switch to another process and back takes longer */
-#define SHARED_MOST_NS	   1000000ull /* less than the time slice of who does not yield */
-#define VAIN_NS		   200000ull  /* a frame would have come */
-#define VAIN_FEW_NS	   3000000ull /* or the answer to one */
-#define VAIN_FEW	   12	      /* packets from wait to wait: messages one by one */
-#define VAIN_MANY	   48	      /* more count as so many */
-#define LATE_NS		   200000ull  /* not more: who wakes up later is not asked */
-#define LATE_PART	   32	      /* or by such a part of the pause */
+#define ALONE_POLLS	   32	       /* in vain, until a caller lets others in */
+#define SHARED_POLLS	   4	       /* with others on its processor that do the same */
+#define SHARED_NS	   2000ull     /* a switch to another process and back takes longer */
+#define SHARED_MOST_NS	   1000000ull  /* less than the time slice of who does not yield */
+#define VAIN_NS		   200000ull   /* a frame would have come */
+#define VAIN_FEW_NS	   20000000ull /* or the answer to one */
+#define VAIN_FEW	   12	       /* packets from wait to wait: messages one by one */
+#define VAIN_MANY	   48	       /* more count as so many */
+#define LATE_NS		   200000ull   /* not more: who wakes up later is not asked */
+#define LATE_PART	   32	       /* or by such a part of the pause */
 
 /* ---- callers that let others in ---- */
 
@@ -83,7 +85,8 @@ unsigned urxe_pause_yield_after(uint64_t away, bool one_cpu)
  *
  * Where little is under way it costs much: the card has its turn at once, since the scheduler
  * prefers who has slept, and two that exchange messages one by one make each other wait until they
- * are awake, and so sleep. They poll on for longer than an answer takes.
+ * are awake, and so sleep. They poll on for longer than an answer takes, several times as long:
+ * the host may be slow for a while.
  */
 bool urxe_pause_in_vain(struct urxe_pause_caller *c, uint64_t now, uint64_t packets)
 {
@@ -263,9 +266,29 @@ static bool put_aside(const struct urxe_pause *p, const struct urxe_pause_look *
 	return p->callers != URXE_CALLERS_NONE && l->ran < (l->now - p->looked) / 4;
 }
 
-/* What callers do, now. */
-static enum urxe_pause_callers look_at_callers(struct urxe_pause *p,
-					       const struct urxe_pause_look *l, bool paused)
+/*
+ * On one processor that a program plays, a look of ours (the timer, two switches, the turn, the
+ * next timer) takes as long as a message does, and the machine's other threads have as much to do.
+ */
+static bool looks_are_dear(const struct urxe_pause *p)
+{
+	return p->one_cpu && p->emulated;
+}
+
+/*
+ * They polled, and frames waited: have they stopped since? The next look tells. Where looks are
+ * dear, who polled all the time is taken to go on: frames come while we take their processor.
+ */
+static bool in_doubt(const struct urxe_pause *p, const struct urxe_pause_look *l, uint64_t polled)
+{
+	if (l->n <= 0 || !waited_for(p) || put_aside(p, l))
+		return false;
+	return !looks_are_dear(p) || polled < POLLS_ON;
+}
+
+/* What callers do, now. @polled: since the last look. */
+static enum urxe_pause_callers
+look_at_callers(struct urxe_pause *p, const struct urxe_pause_look *l, bool paused, uint64_t polled)
 {
 	/* Who nudges us sleeps now, or leaves us something: it is not waited for. */
 	if (l->nudged)
@@ -274,8 +297,7 @@ static enum urxe_pause_callers look_at_callers(struct urxe_pause *p,
 		return p->callers == URXE_CALLERS_NONE ? p->callers : without_poll(p, l);
 	p->ran = 0;
 	p->polled = l->now;
-	/* Frames waited although they polled: perhaps they have stopped since. */
-	if (paused && l->n > 0 && waited_for(p) && !put_aside(p, l))
+	if (paused && in_doubt(p, l, polled))
 		return URXE_CALLERS_DOUBT;
 	return URXE_CALLERS_POLL;
 }
@@ -291,7 +313,9 @@ static uint64_t longer(struct urxe_pause *p, uint64_t most)
 
 uint64_t urxe_pause_patience(const struct urxe_pause *p)
 {
-	return p->callers == URXE_CALLERS_NONE ? 0 : rounds(p);
+	if (p->callers == URXE_CALLERS_NONE)
+		return 0;
+	return looks_are_dear(p) && rounds(p) < AWAY_NS ? AWAY_NS : rounds(p);
 }
 
 /* While callers drive. In a crowd each look of ours would put one of them aside. */
@@ -299,8 +323,9 @@ static uint64_t driven_most(const struct urxe_pause *p)
 {
 	uint64_t ns =
 		p->one_cpu || p->callers == URXE_CALLERS_ASIDE ? URXE_SLEEP_MAX_NS : p->driven_most;
+	uint64_t patience = urxe_pause_patience(p);
 
-	return ns > rounds(p) ? ns : rounds(p);
+	return ns > patience ? ns : patience;
 }
 
 static uint64_t pause_driven(struct urxe_pause *p)
@@ -378,7 +403,7 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 		if (polled < (p->one_cpu ? 1 : SPUN) && !put_aside(p, l))
 			p->sleep = SLEEP_MIN_NS;
 	}
-	p->callers = look_at_callers(p, l, paused);
+	p->callers = look_at_callers(p, l, paused, polled);
 	if (l->nudged)
 		p->sleep = SLEEP_MIN_NS;
 	p->looked = l->now;

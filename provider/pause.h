@@ -137,8 +137,8 @@ void urxe_pause_init(struct urxe_pause *p, uint64_t spin_most, bool prompt, bool
 /** urxe_pause_next - how long to sleep now; 0: not at all, but p->yield. p->wanted: shall a frame
  * end it? */
 uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l);
-/** urxe_pause_patience - for how much longer than usual callers may leave something, ns: they are
- * in a crowd, and will be back. */
+/** urxe_pause_patience - for how much longer than usual callers may leave something, ns: they will
+ * be back, and are in a crowd, or looks after them are dear. */
 uint64_t urxe_pause_patience(const struct urxe_pause *p);
 /** urxe_pause_alert - is the pause that follows ended by a frame, as is known of this link? */
 bool urxe_pause_alert(const struct urxe_pause *p);
