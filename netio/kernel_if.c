@@ -20,12 +20,14 @@
 /* 0 or errno: ENXIO when it has been deleted. */
 static int ask(int fd, unsigned ifindex, unsigned long request, struct ifreq *ifr)
 {
+	struct ifreq named = {.ifr_ifindex = (int)ifindex};
 	int err;
 
 	do {
-		err = if_indextoname(ifindex, ifr->ifr_name) ? 0 : errno;
-		if (!err && ioctl(fd, request, ifr))
-			err = errno;
+		if (ioctl(fd, SIOCGIFNAME, &named))
+			return errno == ENODEV ? ENXIO : errno;
+		memcpy(ifr->ifr_name, named.ifr_name, sizeof(ifr->ifr_name));
+		err = ioctl(fd, request, ifr) ? errno : 0;
 	} while (err == ENODEV); /* it was renamed, or deleted, between the two */
 	return err;
 }
@@ -77,17 +79,11 @@ int urxe_kernel_if_query(unsigned ifindex, struct urxe_kernel_if *info)
 	return err;
 }
 
-bool urxe_kernel_if_up(unsigned ifindex, int *err)
+bool urxe_kernel_if_up(int fd, unsigned ifindex, int *err)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq ifr = {0};
 
-	if (fd < 0) {
-		*err = errno;
-		return true;
-	}
 	*err = ask(fd, ifindex, SIOCGIFFLAGS, &ifr);
-	close(fd);
 	return *err || (ifr.ifr_flags & IFF_UP && ifr.ifr_flags & IFF_RUNNING);
 }
 
@@ -154,7 +150,7 @@ bool urxe_kernel_if_segments_udp(unsigned ifindex, int *bit)
 }
 
 /* Who sends to an address of the kernel's does so from that address. */
-static bool is_kernels(const uint8_t gid[16], bool ipv4)
+bool urxe_kernel_if_owns(const uint8_t gid[16], bool ipv4)
 {
 	union {
 		struct sockaddr_in sin;
@@ -195,5 +191,5 @@ bool urxe_kernel_if_forwards(const char *name, const uint8_t gid[16], bool ipv4)
 	if (read(fd, &value, 1) != 1)
 		value = '0';
 	close(fd);
-	return value != '0' && !is_kernels(gid, ipv4);
+	return value != '0' && !urxe_kernel_if_owns(gid, ipv4);
 }

@@ -23,9 +23,10 @@ struct urxe_kernel_if {
  */
 int urxe_kernel_if_query(unsigned ifindex, struct urxe_kernel_if *info);
 
-/** urxe_kernel_if_up - is it up, and has it a carrier? *@err: ENXIO when it has been deleted, else
- * 0 or errno: then it is taken to be up. Thread-safe. */
-bool urxe_kernel_if_up(unsigned ifindex, int *err);
+/** urxe_kernel_if_up - is it up, and has it a carrier? @fd: any socket of its network namespace;
+ * *@err: ENXIO when it has been deleted, else 0 or errno: then it is taken to be up. Thread-safe.
+ */
+bool urxe_kernel_if_up(int fd, unsigned ifindex, int *err);
 
 /**
  * urxe_kernel_if_segments_udp - does the interface take UDP datagrams to be segmented as they are?
@@ -34,6 +35,10 @@ bool urxe_kernel_if_up(unsigned ifindex, int *err);
  * Thread-safe. (ethtool's tx-udp-segmentation)
  */
 bool urxe_kernel_if_segments_udp(unsigned ifindex, int *bit);
+
+/** urxe_kernel_if_owns - is @gid (@ipv4: a mapped one) an address of the kernel's? False also when
+ * it cannot be told. Thread-safe. */
+bool urxe_kernel_if_owns(const uint8_t gid[16], bool ipv4);
 
 /**
  * urxe_kernel_if_forwards - does the kernel pass on what comes to interface @name for the address

@@ -31,6 +31,7 @@
 
 #define WATCH_NS     100000000u
 #define FEATURES_PER 10 /* turns of the watch */
+#define OWN_LOOK     1	/* the one after that of the start */
 #define MAX_LANES    64
 #define MAX_GROUPS   600
 
@@ -43,6 +44,7 @@ struct packet_lane {
 struct packet_link {
 	char name[32]; /* of the device, for log lines */
 	char port[256];
+	const struct urxe_port_config *cfg;
 	unsigned ifindex;
 	uint8_t mac[6];
 	unsigned lanes;
@@ -58,6 +60,9 @@ struct packet_link {
 	int claim[URXE_CONFIG_MAX_IPS]; /* of addresses that were configured */
 	unsigned claims;
 	struct urxe_ctl_watch watch;
+	bool want_own;
+	unsigned looks;		/* of the watch, for that */
+	struct nl_sock *own;	/* what keeps the kernel's protocols from our frames, if anything */
 	struct urxe_mutex lock; /* what follows */
 	bool foreign_mac;	/* not the interface's: it must be promiscuous */
 	bool everything;	/* a tap wants all frames */
@@ -310,6 +315,24 @@ static void watch_features(struct packet_link *p)
 										 &p->segments_bit));
 }
 
+/*
+ * Not at once: its end takes some milliseconds, and programs that are done by then have no use for
+ * it. With a MAC that is not the interface's, IP leaves alone what comes for it.
+ */
+static void own_frames(struct packet_link *p)
+{
+	char iface[IF_NAMESIZE];
+	int err;
+
+	if (!p->want_own || p->foreign_mac || p->looks++ != OWN_LOOK ||
+	    !if_indextoname(p->ifindex, iface))
+		return;
+	err = packet_own_open(iface, p->mac, p->cfg, &p->own);
+	if (err && err != ENOENT)
+		urxe_debug("%s: port '%s': the kernel's IP takes what we receive, too: %s", p->name,
+			   p->port, strerror(err));
+}
+
 /* Control thread. */
 static void watch(void *arg)
 {
@@ -319,7 +342,7 @@ static void watch(void *arg)
 
 	if (atomic_load(&p->gone))
 		return;
-	up = urxe_kernel_if_up(p->ifindex, &err);
+	up = urxe_kernel_if_up(p->lane[0].ring.fd, p->ifindex, &err);
 	if (err == ENXIO) {
 		urxe_warn("%s: port '%s' was removed", p->name, p->port);
 		atomic_store(&p->gone, true);
@@ -327,6 +350,7 @@ static void watch(void *arg)
 	}
 	set_carrier(p, up);
 	watch_features(p);
+	own_frames(p);
 }
 
 static int watch_job(void *arg)
@@ -359,6 +383,7 @@ static void release(struct packet_link *p)
 		urxe_buf_fini(&p->lane[i].pool);
 	}
 	free(p->lane);
+	packet_own_close(p->own);
 	while (p->claims)
 		urxe_claim_put(p->claim[--p->claims]);
 	if (p->event_fd >= 0)
@@ -468,6 +493,7 @@ static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint
 	if (p->event_fd < 0)
 		return errno;
 	p->want_runs = args.send_runs;
+	p->want_own = args.own;
 	p->bypass = args.qdisc_bypass;
 	p->foreign_mac = cfg->has_mac && memcmp(cfg->mac, kif.mac, 6);
 	if (!p->foreign_mac)
@@ -508,6 +534,7 @@ static int packet_open(void *arg, const struct urxe_port_config *cfg, const uint
 	snprintf(p->name, sizeof(p->name), "%s", cfg->name);
 	snprintf(p->port, sizeof(p->port), "%s", cfg->port);
 	urxe_mutex_init(&p->lock);
+	p->cfg = cfg;
 	p->event_fd = p->segments_bit = -1;
 	ret = start(p, cfg, l3_mtu, info, err, sizeof(err));
 	if (ret) {

@@ -36,6 +36,7 @@ struct packet_args {
 	bool qdisc_bypass;
 	bool runs;	/* this kernel may have them */
 	bool send_runs; /* and they are wanted */
+	bool own;	/* packet_own_open() */
 };
 
 /**
@@ -109,6 +110,23 @@ void packet_rx_fini(struct packet_run *run, struct urxe_buf_pool *pool);
 
 /** packet_rx_free - gives back a frame, received or of @pool; looks at buf alone. */
 void packet_rx_free(struct packet_ring *r, struct urxe_buf_pool *pool, const struct urxe_frame *f);
+
+/* ---- frames that are ours alone (packet_own.c) ---- */
+
+struct nl_sock;
+
+/**
+ * packet_own_open - keep the kernel's own protocols from RoCEv2 frames to @mac and the addresses of
+ * @cfg that are not the kernel's, on interface @iface, until packet_own_close()
+ *
+ * 0 and *@sock; else NULL, and errno: ENOENT: there is no such address; EPERM: that needs
+ * CAP_NET_ADMIN; EOPNOTSUPP, EPROTONOSUPPORT and others: this kernel cannot. Nothing is lost then
+ * but time.
+ */
+int packet_own_open(const char *iface, const uint8_t mac[6], const struct urxe_port_config *cfg,
+		    struct nl_sock **sock);
+/** packet_own_close - NULL: nothing. */
+void packet_own_close(struct nl_sock *sock);
 
 /* ---- send (packet_tx.c) ---- */
 

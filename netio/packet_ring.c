@@ -61,7 +61,7 @@ static int arg_number(const char *port, const char *key, uint32_t min, uint32_t 
 static int check_keys(const char *port, char *err, size_t errlen)
 {
 	static const char *const keys[] = {"iface",  "framecnt",     "framesz", "blocksz",
-					   "qpairs", "qdisc_bypass", "gso"};
+					   "qpairs", "qdisc_bypass", "gso",	"own"};
 	const char *p = port;
 
 	while ((p = strchr(p, ','))) {
@@ -74,7 +74,7 @@ static int check_keys(const char *port, char *err, size_t errlen)
 			continue;
 		snprintf(err, errlen,
 			 "argument '%.*s' is not known (iface, framecnt, framesz, blocksz, qpairs, "
-			 "qdisc_bypass, gso)",
+			 "qdisc_bypass, gso, own)",
 			 (int)len, p);
 		return EINVAL;
 	}
@@ -113,7 +113,7 @@ int packet_args_parse(const struct urxe_port_config *cfg, uint32_t l3_mtu, struc
 		      char *err, size_t errlen)
 {
 	uint32_t least = IP_AT + TPACKET_ALIGNMENT + l3_mtu, frames = FRAMES_DEFAULT, bypass = 1;
-	uint32_t lanes, runs = 1;
+	uint32_t lanes, runs = 1, own = 1;
 	const char *port = cfg->port;
 	int ret = check_keys(port, err, errlen);
 
@@ -138,12 +138,15 @@ int packet_args_parse(const struct urxe_port_config *cfg, uint32_t l3_mtu, struc
 		ret = arg_number(port, "qdisc_bypass", 0, 1, &bypass, err, errlen);
 	if (!ret)
 		ret = arg_number(port, "gso", 0, 1, &runs, err, errlen);
+	if (!ret)
+		ret = arg_number(port, "own", 0, 1, &own, err, errlen);
 	if (ret)
 		return ret;
 	a->lanes = lanes < LANES_MAX ? lanes : LANES_MAX;
 	a->qdisc_bypass = bypass;
 	a->runs = kernel_has_runs();
 	a->send_runs = runs && a->runs;
+	a->own = own;
 	return fit_ring(a, frames, err, errlen);
 }
 

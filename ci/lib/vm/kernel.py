@@ -19,7 +19,7 @@ REQUIRED = ('virtio_pci', 'virtio_net', 'virtio_console', 'rdma_rxe', 'ib_uverbs
 # What a kernel may have built in, by another name, or not at all.
 WANTED = ('qemu_fw_cfg', 'e1000', 'e1000e', 'igb', 'igbvf', 'vmxnet3', 'tun', 'uio_pci_generic', 'vfio-pci',
           'vfio_iommu_type1', 'veth', 'macvlan', 'bridge', 'dummy', '8021q', 'sch_netem', 'ib_cm', 'ib_umad',
-          'ipv6', 'sch_ingress', 'cls_matchall', 'act_gact', 'crc32_pclmul', 'crc32_generic', 'crc32c_intel', 'crc32c_generic')
+          'ipv6', 'nf_tables', 'sch_ingress', 'cls_matchall', 'act_gact', 'crc32_pclmul', 'crc32_generic', 'crc32c_intel', 'crc32c_generic')
 # A kernel is one package, or since 7 four.
 PARTS = r'linux-(image|base|binary|modules)-\d.*'
 
