@@ -109,6 +109,10 @@ int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	if (!ibcq->channel)
 		return urxe_ret(EINVAL);
 	urxe_spin_lock(&cq->lock);
+	/* One after the other, and polls in vain between them are not in a row (leaves() in cq.c).
+	 */
+	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED)
+		atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 	/* The stronger request stays (IBTA 11.4.2.2). */
 	if (!solicited_only ||
 	    atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED)

@@ -197,6 +197,8 @@ void urxe_duty_resume(struct urxe_device *dev, struct urxe_duty_mind *m)
 	m->pause.polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
 	m->pause.yields = atomic_load_explicit(&s->yields, memory_order_relaxed);
 	m->pause.away = atomic_load_explicit(&s->away, memory_order_relaxed);
+	/* Nor is it one that polls and will be back: a frame is to wake it. */
+	m->pause.callers = URXE_CALLERS_NONE;
 }
 
 uint64_t urxe_duty_round(struct urxe_device *dev, struct urxe_duty_mind *m)

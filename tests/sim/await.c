@@ -459,9 +459,24 @@ static void test_destroy(void)
 	tear_down();
 }
 
+/* Who goes on duty sleeps: that it, or another one, polled before is forgotten. */
+static void test_resumes(void)
+{
+	struct urxe_duty_mind m;
+
+	set_up(NULL);
+	urxe_duty_begin(p.b.dev, &m);
+	m.pause.callers = URXE_CALLERS_POLL;
+	atomic_fetch_add(&service->polls, 7);
+	urxe_duty_resume(p.b.dev, &m);
+	CU_ASSERT_EQUAL(m.pause.polls, atomic_load(&service->polls));
+	CU_ASSERT_EQUAL(m.pause.callers, URXE_CALLERS_NONE);
+	tear_down();
+}
+
 URXE_TEST_MAIN("await", T(test_events), T(test_two), T(test_watched), T(test_at_once),
 	       T(test_handed), T(test_others_event), T(test_signals),
 #ifdef CANCELS
 	       T(test_cancel),
 #endif
-	       T(test_destroy))
+	       T(test_destroy), T(test_resumes))

@@ -235,5 +235,33 @@ static void test_full(void)
 	close_pair();
 }
 
+/*
+ * Who asks, polls in vain once, and is told, time and again, is none that polls. Who asked and
+ * polls on is one.
+ */
+static void test_looks(void)
+{
+	_Atomic uint64_t *polls;
+	struct ibv_wc wc;
+	uint64_t before;
+
+	open_pair(IBV_QPT_RC);
+	polls = &p.b.dev->service.polls;
+	for (unsigned i = 0; i < 20; i++) {
+		CU_ASSERT_EQUAL(ibv_req_notify_cq(p.b.cq, 0), 0);
+		before = atomic_load(polls);
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.b.cq, 1, &wc), 0);
+		CU_ASSERT_EQUAL(atomic_load(polls), before);
+		send_one();
+		CU_ASSERT_EQUAL(events(&p.b), 1);
+	}
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(p.b.cq, 0), 0);
+	before = atomic_load(polls);
+	for (unsigned i = 0; i < 8; i++)
+		CU_ASSERT_EQUAL(ibv_poll_cq(p.b.cq, 1, &wc), 0);
+	CU_ASSERT(atomic_load(polls) > before);
+	close_pair();
+}
+
 URXE_TEST_MAIN("cq_event", T(test_turn), T(test_sender), T(test_service), T(test_leaves),
-	       T(test_full))
+	       T(test_full), T(test_looks))
