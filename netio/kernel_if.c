@@ -17,16 +17,25 @@
 
 #include "netio/kernel_if.h"
 
+int urxe_kernel_if_name(int fd, unsigned ifindex, char name[IF_NAMESIZE])
+{
+	struct ifreq ifr = {.ifr_ifindex = (int)ifindex};
+
+	if (ioctl(fd, SIOCGIFNAME, &ifr))
+		return errno == ENODEV ? ENXIO : errno;
+	memcpy(name, ifr.ifr_name, IF_NAMESIZE);
+	return 0;
+}
+
 /* 0 or errno: ENXIO when it has been deleted. */
 static int ask(int fd, unsigned ifindex, unsigned long request, struct ifreq *ifr)
 {
-	struct ifreq named = {.ifr_ifindex = (int)ifindex};
 	int err;
 
 	do {
-		if (ioctl(fd, SIOCGIFNAME, &named))
-			return errno == ENODEV ? ENXIO : errno;
-		memcpy(ifr->ifr_name, named.ifr_name, sizeof(ifr->ifr_name));
+		err = urxe_kernel_if_name(fd, ifindex, ifr->ifr_name);
+		if (err)
+			return err;
 		err = ioctl(fd, request, ifr) ? errno : 0;
 	} while (err == ENODEV); /* it was renamed, or deleted, between the two */
 	return err;

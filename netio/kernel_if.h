@@ -5,6 +5,7 @@
 #ifndef URXE_NETIO_KERNEL_IF_H
 #define URXE_NETIO_KERNEL_IF_H
 
+#include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +23,10 @@ struct urxe_kernel_if {
  * another errno. Thread-safe.
  */
 int urxe_kernel_if_query(unsigned ifindex, struct urxe_kernel_if *info);
+
+/** urxe_kernel_if_name - its name, at the moment; @fd: any socket of its network namespace. 0;
+ * ENXIO when it has been deleted; or errno. Thread-safe. */
+int urxe_kernel_if_name(int fd, unsigned ifindex, char name[IF_NAMESIZE]);
 
 /** urxe_kernel_if_up - is it up, and has it a carrier? @fd: any socket of its network namespace;
  * *@err: ENXIO when it has been deleted, else 0 or errno: then it is taken to be up. Thread-safe.

@@ -60,7 +60,6 @@ struct packet_link {
 	int claim[URXE_CONFIG_MAX_IPS]; /* of addresses that were configured */
 	unsigned claims;
 	struct urxe_ctl_watch watch;
-	bool want_own;
 	unsigned looks;		/* of the watch, for that */
 	struct nl_sock *own;	/* what keeps the kernel's protocols from our frames, if anything */
 	struct urxe_mutex lock; /* what follows */
@@ -324,10 +323,10 @@ static void own_frames(struct packet_link *p)
 	char iface[IF_NAMESIZE];
 	int err;
 
-	if (!p->want_own || p->foreign_mac || p->looks++ != OWN_LOOK ||
-	    !if_indextoname(p->ifindex, iface))
+	if (!p->own || p->looks++ != OWN_LOOK ||
+	    urxe_kernel_if_name(p->lane[0].ring.fd, p->ifindex, iface))
 		return;
-	err = packet_own_open(iface, p->mac, p->cfg, &p->own);
+	err = packet_own_frames(p->own, iface, p->mac, p->cfg);
 	if (err && err != ENOENT)
 		urxe_debug("%s: port '%s': the kernel's IP takes what we receive, too: %s", p->name,
 			   p->port, strerror(err));
@@ -493,11 +492,13 @@ static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint
 	if (p->event_fd < 0)
 		return errno;
 	p->want_runs = args.send_runs;
-	p->want_own = args.own;
 	p->bypass = args.qdisc_bypass;
 	p->foreign_mac = cfg->has_mac && memcmp(cfg->mac, kif.mac, 6);
 	if (!p->foreign_mac)
 		warn_of_router(cfg, args.iface);
+	/* Here, since the control thread may live in another network. */
+	if (!p->foreign_mac && args.own)
+		p->own = packet_own_socket();
 	memcpy(p->mac, cfg->has_mac ? cfg->mac : kif.mac, 6);
 	ret = set_filter(p, false);
 	if (!ret)

@@ -36,7 +36,7 @@ struct packet_args {
 	bool qdisc_bypass;
 	bool runs;	/* this kernel may have them */
 	bool send_runs; /* and they are wanted */
-	bool own;	/* packet_own_open() */
+	bool own;	/* packet_own_frames() */
 };
 
 /**
@@ -115,16 +115,19 @@ void packet_rx_free(struct packet_ring *r, struct urxe_buf_pool *pool, const str
 
 struct nl_sock;
 
+/** packet_own_socket - in the network namespace of this thread; NULL: this kernel has no such, or
+ * there is no memory. packet_own_close() ends all that it was used for. */
+struct nl_sock *packet_own_socket(void);
+
 /**
- * packet_own_open - keep the kernel's own protocols from RoCEv2 frames to @mac and the addresses of
- * @cfg that are not the kernel's, on interface @iface, until packet_own_close()
+ * packet_own_frames - keep the kernel's own protocols from RoCEv2 frames to @mac and the addresses
+ * of @cfg that are not the kernel's, on interface @iface
  *
- * 0 and *@sock; else NULL, and errno: ENOENT: there is no such address; EPERM: that needs
- * CAP_NET_ADMIN; EOPNOTSUPP, EPROTONOSUPPORT and others: this kernel cannot. Nothing is lost then
- * but time.
+ * 0, or errno: ENOENT: there is no such address; EPERM: that needs CAP_NET_ADMIN; EOPNOTSUPP and
+ * others: this kernel cannot. Nothing is lost then but time. Once a socket.
  */
-int packet_own_open(const char *iface, const uint8_t mac[6], const struct urxe_port_config *cfg,
-		    struct nl_sock **sock);
+int packet_own_frames(struct nl_sock *sock, const char *iface, const uint8_t mac[6],
+		      const struct urxe_port_config *cfg);
 /** packet_own_close - NULL: nothing. */
 void packet_own_close(struct nl_sock *sock);
 

@@ -277,23 +277,27 @@ static int make_table(struct batch *b, const char *iface, const uint8_t mac[6],
 	return rules ? send_batch(b) : ENOENT;
 }
 
-int packet_own_open(const char *iface, const uint8_t mac[6], const struct urxe_port_config *cfg,
-		    struct nl_sock **sock)
+struct nl_sock *packet_own_socket(void)
+{
+	struct nl_sock *s = nl_socket_alloc();
+
+	if (s && nl_connect(s, NETLINK_NETFILTER)) {
+		nl_socket_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+int packet_own_frames(struct nl_sock *sock, const char *iface, const uint8_t mac[6],
+		      const struct urxe_port_config *cfg)
 {
 	struct batch *b = calloc(1, sizeof(*b));
-	int ret = ENOMEM;
+	int ret;
 
-	*sock = NULL;
 	if (!b)
 		return ENOMEM;
-	b->sock = nl_socket_alloc();
-	if (b->sock)
-		ret = nl_connect(b->sock, NETLINK_NETFILTER) ? EPROTONOSUPPORT
-							     : make_table(b, iface, mac, cfg);
-	if (ret)
-		packet_own_close(b->sock);
-	else
-		*sock = b->sock;
+	b->sock = sock;
+	ret = make_table(b, iface, mac, cfg);
 	free(b);
 	return ret;
 }
