@@ -2,8 +2,8 @@
 /*
  * Frames that are ours alone. What a packet socket receives goes up the kernel's own protocols,
  * too: IP looks for a route to an address that is not its own, finds none, and throws the packet
- * away, with what it has noted of it. That costs more than all else the kernel does with the frame,
- * and wakes a thread of its own for what it frees.
+ * away, with what it has noted of it. That takes time for each frame, and RCU wakes its thread for
+ * what is freed.
  *
  * So where we may (CAP_NET_ADMIN), a table of nf_tables at the interface's ingress, which lies
  * behind packet sockets, drops RoCEv2 to our addresses. It belongs to its netlink socket (Linux
@@ -31,7 +31,6 @@
 #include "netio/packet.h"
 #include "netio/stack.h"
 
-#define OWNER	   2 /* NFT_TABLE_F_OWNER, which Debian 12's headers have, older ones not */
 #define CHAIN	   "ingress"
 #define BATCH_MOST (32 * 1024) /* of URXE_CONFIG_MAX_IPS rules, half a KiB each */
 #define RULE_MOST  2048
@@ -95,7 +94,7 @@ static void add_table(struct batch *b)
 
 	if (m) {
 		nla_put_string(m, NFTA_TABLE_NAME, b->table);
-		put_be32(m, NFTA_TABLE_FLAGS, OWNER);
+		put_be32(m, NFTA_TABLE_FLAGS, NFT_TABLE_F_OWNER);
 	}
 	add(b, m);
 }
