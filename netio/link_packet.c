@@ -60,8 +60,8 @@ struct packet_link {
 	int claim[URXE_CONFIG_MAX_IPS]; /* of addresses that were configured */
 	unsigned claims;
 	struct urxe_ctl_watch watch;
-	unsigned looks;		/* of the watch, for that */
 	struct nl_sock *own;	/* what keeps the kernel's protocols from our frames, if anything */
+	unsigned looks;		/* of the watch, until it is time for that */
 	struct urxe_mutex lock; /* what follows */
 	bool foreign_mac;	/* not the interface's: it must be promiscuous */
 	bool everything;	/* a tap wants all frames */
@@ -327,7 +327,11 @@ static void own_frames(struct packet_link *p)
 	    urxe_kernel_if_name(p->lane[0].ring.fd, p->ifindex, iface))
 		return;
 	err = packet_own_frames(p->own, iface, p->mac, p->cfg);
-	if (err && err != ENOENT)
+	if (!err)
+		return;
+	packet_own_close(p->own);
+	p->own = NULL;
+	if (err != ENOENT)
 		urxe_debug("%s: port '%s': the kernel's IP takes what we receive, too: %s", p->name,
 			   p->port, strerror(err));
 }

@@ -103,19 +103,19 @@ void urxe_cq_timer(struct urxe_cq *cq)
 int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
+	bool unarmed;
 
 	if (urxe_device_check(cq->dev))
 		return urxe_ret(EIO);
 	if (!ibcq->channel)
 		return urxe_ret(EINVAL);
 	urxe_spin_lock(&cq->lock);
-	/* One after the other, and polls in vain between them are not in a row (leaves() in cq.c).
-	 */
-	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED)
+	unarmed = atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED;
+	/* Polls in vain before and after are not in a row (leaves() in cq.c). */
+	if (unarmed)
 		atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 	/* The stronger request stays (IBTA 11.4.2.2). */
-	if (!solicited_only ||
-	    atomic_load_explicit(&cq->armed, memory_order_relaxed) == URXE_CQ_UNARMED)
+	if (!solicited_only || unarmed)
 		atomic_store_explicit(&cq->armed,
 				      solicited_only ? URXE_CQ_ARM_SOLICITED : URXE_CQ_ARM_ANY,
 				      memory_order_relaxed);

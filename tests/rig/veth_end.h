@@ -7,6 +7,12 @@
 
 #include "ethdev_end.h"
 
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
 #define MTU 1024
 
 static bool own_network; /* veth_setup() could make one */
@@ -44,6 +50,19 @@ static inline bool ends_open(struct end *a, struct end *b, const char *more_b)
 	a->ops->everything(a->link, true);
 	b->ops->everything(b->link, true);
 	return true;
+}
+
+/* A socket that sees each thing that the kernel carries to an interface. */
+static inline int peek(const char *at_if)
+{
+	struct sockaddr_ll at = {.sll_family = AF_PACKET,
+				 .sll_protocol = htons(ETH_P_ALL),
+				 .sll_ifindex = (int)if_nametoindex(at_if)};
+	int fd = socket(AF_PACKET, SOCK_RAW, 0), bytes = 4 << 20;
+
+	CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+	return fd;
 }
 
 static inline void ends_close(struct end *a, struct end *b)

@@ -19,16 +19,13 @@
 
 #define WAIT_NS 10000000000u
 
-static const struct urxe_config_ip ours[] =
-	{
-		{.gid = {[10] = 0xff, 0xff, 10, 0, 0, 2}, .ipv4 = true, .prefix_len = 24},
-		{.gid = {0xfd, [15] = 2}, .prefix_len = 64},
-},
-				   others[] = {
-					   {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 9},
-					    .ipv4 = true,
-					    .prefix_len = 24},
-					   {.gid = {0xfd, [15] = 9}, .prefix_len = 64},
+static const struct urxe_config_ip ours[] = {
+	{.gid = {[10] = 0xff, 0xff, 10, 0, 0, 2}, .ipv4 = true, .prefix_len = 24},
+	{.gid = {0xfd, [15] = 2}, .prefix_len = 64},
+};
+static const struct urxe_config_ip others[] = {
+	{.gid = {[10] = 0xff, 0xff, 10, 0, 0, 9}, .ipv4 = true, .prefix_len = 24},
+	{.gid = {0xfd, [15] = 9}, .prefix_len = 64},
 };
 
 struct frame {
@@ -88,17 +85,6 @@ static uint32_t make(const struct frame *x, const uint8_t mac[6], uint8_t *p)
 	return ETH_LEN + head + UDP_LEN + 20;
 }
 
-static int at(const char *iface)
-{
-	struct sockaddr_ll to = {.sll_family = AF_PACKET,
-				 .sll_protocol = htons(ETH_P_ALL),
-				 .sll_ifindex = (int)if_nametoindex(iface)};
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-
-	CU_ASSERT_FATAL(fd >= 0 && !bind(fd, (struct sockaddr *)&to, sizeof(to)));
-	return fd;
-}
-
 static bool await_frame(int tap, const uint8_t *want, uint32_t len)
 {
 	uint64_t end = now() + WAIT_NS;
@@ -121,7 +107,7 @@ static bool reaches_ip(const struct frame *x)
 	const struct frame behind = {x->to->ipv4 ? &others[1] : &others[0], PROTO_UDP, 4791, false};
 	uint64_t before = received(x->to->ipv4), marks = received(!x->to->ipv4);
 	struct urxe_kernel_if kif = {.mtu = 0};
-	int from = at("urxeb"), tap = at("urxea");
+	int from = peek("urxeb"), tap = peek("urxea");
 	uint64_t end = now() + WAIT_NS;
 	uint8_t first[128], next[128];
 	uint32_t len, next_len;

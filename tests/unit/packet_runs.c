@@ -107,19 +107,6 @@ static void expect(struct end *e, const struct shape *s, unsigned n)
 
 /* ---- what is on the wire ---- */
 
-/* A socket that sees each thing that the kernel carries to an interface. */
-static int peek(const char *at_if)
-{
-	struct sockaddr_ll at = {.sll_family = AF_PACKET,
-				 .sll_protocol = htons(ETH_P_ALL),
-				 .sll_ifindex = (int)if_nametoindex(at_if)};
-	int fd = socket(AF_PACKET, SOCK_RAW, 0), bytes = 4 << 20;
-
-	CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
-	return fd;
-}
-
 static unsigned seen(int fd)
 {
 	static uint8_t buf[PEEK_MOST];
