@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "netio/config.h"
+#include "netio/netlink.h"
 #include "urxe/gid.h"
 
 #define HOST_MAX 1024 /* addresses that are looked at */
@@ -58,17 +59,6 @@ static int to_errno(int nl)
 	}
 }
 
-static struct nl_sock *connected(void)
-{
-	struct nl_sock *s = nl_socket_alloc();
-
-	if (s && nl_connect(s, NETLINK_ROUTE)) {
-		nl_socket_free(s);
-		return NULL;
-	}
-	return s;
-}
-
 static void disconnect(struct urxe_host *h)
 {
 	nl_socket_free(h->ask);
@@ -82,8 +72,8 @@ static int reconnect(struct urxe_host *h)
 
 	disconnect(h);
 	h->pid = getpid();
-	h->news = connected();
-	h->ask = connected();
+	h->news = urxe_netlink_connect(NETLINK_ROUTE);
+	h->ask = urxe_netlink_connect(NETLINK_ROUTE);
 	if (!h->news || !h->ask)
 		return errno ? errno : ENOMEM;
 	/* An answer is the end of it: no acknowledgement comes behind. */

@@ -23,11 +23,10 @@
 #include <netinet/in.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
-#include <netlink/netlink.h>
-#include <netlink/socket.h>
 
 #include "netio/config.h"
 #include "netio/kernel_if.h"
+#include "netio/netlink.h"
 #include "netio/packet.h"
 #include "netio/stack.h"
 
@@ -278,13 +277,7 @@ static int make_table(struct batch *b, const char *iface, const uint8_t mac[6],
 
 struct nl_sock *packet_own_socket(void)
 {
-	struct nl_sock *s = nl_socket_alloc();
-
-	if (s && nl_connect(s, NETLINK_NETFILTER)) {
-		nl_socket_free(s);
-		return NULL;
-	}
-	return s;
+	return urxe_netlink_connect(NETLINK_NETFILTER);
 }
 
 int packet_own_frames(struct nl_sock *sock, const char *iface, const uint8_t mac[6],
