@@ -379,6 +379,8 @@ static void print_device(FILE *f, const struct urxe_port_config *d)
 	print_faults(f, d);
 	if (d->seed)
 		fprintf(f, "seed = %llu\n", (unsigned long long)d->seed);
+	if (d->fault_every)
+		fprintf(f, "fault-every = %u\n", d->fault_every);
 	if (d->queues)
 		fprintf(f, "queues = %u\n", d->queues);
 	if (d->has_spin)

@@ -61,8 +61,9 @@ struct urxe_port_config {
 	uint8_t gw4[16], gw6[16];
 	char pcap[256]; /* capture file, "" for none */
 	struct urxe_fault_rate fault[URXE_NUM_FAULTS][URXE_NUM_FAULT_SIDES];
-	uint64_t seed;	 /* of the fault injection; 0: random */
-	unsigned queues; /* rx/tx queue pairs (lanes) wanted; 0: 1 */
+	uint64_t seed;	      /* of the fault injection; 0: random */
+	uint32_t fault_every; /* ms: faults in every second of such times; 0: at any time */
+	unsigned queues;      /* rx/tx queue pairs (lanes) wanted; 0: 1 */
 	bool has_spin;
 	uint32_t spin;		    /* us that the service thread may look without a pause */
 	bool trust_peer;	    /* whoever is at the link's socket (netio/trust.h) */

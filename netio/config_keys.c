@@ -206,6 +206,16 @@ static bool key_seed(struct urxe_config *cfg, struct urxe_port_config *dev, cons
 	return parse_u64(v, 0, UINT64_MAX, &dev->seed);
 }
 
+static bool key_fault_every(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
+{
+	uint64_t n;
+
+	if (!parse_u64(v, 1, 600000, &n))
+		return false;
+	dev->fault_every = (uint32_t)n;
+	return true;
+}
+
 static bool key_queues(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
 	uint64_t n;
@@ -325,6 +335,7 @@ static const struct urxe_config_key keys[] = {
 	{"corrupt-rx", false, false, key_corrupt_rx, RATE},
 	{"corrupt-tx", false, false, key_corrupt_tx, RATE},
 	{"seed", false, false, key_seed, "a number"},
+	{"fault-every", false, false, key_fault_every, "1 to 600000 (ms)"},
 	{"queues", false, false, key_queues, "1 to 64"},
 	{"spin", false, false, key_spin, "0 to 10000 (us)"},
 	{"trust-peer", false, false, key_trust_peer, yes_or_no},

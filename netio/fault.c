@@ -2,7 +2,8 @@
 /*
  * Fault injection: RoCEv2 frames are dropped, doubled, overtaken by later ones, or get a
  * bit flipped, each at its rate, from a seeded generator per lane and direction. The
- * stack's own protocols are spared: it is the transport that is to be tested.
+ * stack's own protocols are spared: it is the transport that is to be tested. With the key
+ * `fault-every` they happen at times.
  */
 #include "netio/stack.h"
 #include "netio/trace.h"
@@ -77,6 +78,7 @@ void urxe_fault_init(struct urxe_lane *lane)
 	uint64_t seed = cfg->seed ? cfg->seed : urxe_port_random(lane->port);
 	bool tx, rx;
 
+	x->every = cfg->fault_every * (uint64_t)URXE_MSEC;
 	seed += lane->index * 0x10001ull;
 	tx = dir_init(&x->tx, cfg, true, seed, URXE_CNT_fault_tx_drop);
 	rx = dir_init(&x->rx, cfg, false, ~seed, URXE_CNT_fault_rx_drop);
@@ -152,6 +154,17 @@ static bool passes(struct urxe_lane *lane, struct urxe_fault_dir *d, const struc
 	return true;
 }
 
+/*
+ * Is it the time for them? What faults cost is seen in one run, where the times without stand
+ * between those with: whatever else the machine does meets both alike.
+ */
+static bool in_season(const struct urxe_lane *lane)
+{
+	uint64_t every = lane->faults.every;
+
+	return !every || urxe_port_now(lane->port) / every % 2;
+}
+
 unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
 {
@@ -161,7 +174,7 @@ unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 	if (bth && d->spared) {
 		d->spared--;
 	} else if (bth) {
-		bool pass = passes(lane, d, f, bth, out, &n);
+		bool pass = !in_season(lane) || passes(lane, d, f, bth, out, &n);
 
 		look_ahead(d);
 		if (!pass)

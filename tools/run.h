@@ -30,6 +30,7 @@ struct tool_run_command {
 	"  --drop RATE, --dup RATE, --reorder RATE, --corrupt RATE, --seed N\n"                    \
 	"                   inject faults into RoCEv2 frames sent and received, rates from 0\n"    \
 	"                   to 1; of one direction: --drop-rx, --drop-tx, --dup-rx, ...\n"         \
+	"  --fault-every MS only in every second MS ms, to see what faults cost\n"                 \
 	"  --cm-req-first MS, --cm-req-retries N, --cm-req-total MS, --cm-rep-total MS,\n"         \
 	"  --cm-dreq-total MS, --cm-timewait MS, --cm-mra MS\n"                                    \
 	"                   times of the connection manager, see urxe-cm(7)\n"                     \

@@ -147,7 +147,10 @@ static void print_faults(const struct urxe_port_config *cfg, const char *dir, bo
 	for (unsigned i = 0; i < URXE_NUM_FAULTS; i++)
 		printf("%s %s %g", i ? "," : "", faults[i],
 		       urxe_config_fault(cfg, tx, (enum urxe_fault)i));
-	printf(", seed %llu\n", (unsigned long long)cfg->seed);
+	printf(", seed %llu", (unsigned long long)cfg->seed);
+	if (cfg->fault_every)
+		printf(", every second %u ms", cfg->fault_every);
+	putchar('\n');
 }
 
 static void print_table(const struct device *d)
@@ -256,6 +259,7 @@ static struct json_object *json_device(const struct device *d)
 	json_object_object_add(f, "tx", json_faults(d->cfg, true));
 	json_object_object_add(f, "rx", json_faults(d->cfg, false));
 	add_number(f, "seed", d->cfg->seed);
+	add_number(f, "every_ms", d->cfg->fault_every);
 	json_object_object_add(o, "gids", json_gids(d));
 	return o;
 }

@@ -34,7 +34,8 @@ static const char usage[] =
 	"  --fabric NAME    the fabric, if not the default one; with a slash: its folder\n"
 	"  --gw ADDR        gateway, one of each family\n"
 	"  --mac MAC, --mtu N, --vlan ID, --spin US, --trust-peer, --pcap FILE, --eal ARGS,\n"
-	"  --drop RATE, --dup RATE, --reorder RATE, --corrupt RATE, --seed N\n"
+	"  --drop RATE, --dup RATE, --reorder RATE, --corrupt RATE, --seed N,\n"
+	"  --fault-every MS\n"
 	"                   as of `urxe run`, for that link\n"
 	"  --config FILE    INI file with the same keys\n"
 	"  --log LEVEL      none, err, warn, info, debug\n";

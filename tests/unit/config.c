@@ -45,7 +45,8 @@ static void whole_file(void)
 			  "ip = 10.0.0.1/24, fd00::1/64\nip=10.0.1.1/24\n"
 			  "gw = 10.0.0.254 fd00::ff\nmac = 02:00:00:00:00:1F\n"
 			  "mtu = 4096\nvlan = 7\npcap = /tmp/a b.pcap\ndrop = 0.01\n"
-			  "dup=.5\nreorder = 1\ncorrupt = 0\nseed = 0x10\nqueues = 4\n"
+			  "dup=.5\nreorder = 1\ncorrupt = 0\nseed = 0x10\n"
+			  "fault-every = 50\nqueues = 4\n"
 			  "spin = 0\ntrust-peer = yes\n"
 			  "cm-req-first = 100\ncm-req-retries = 7\ncm-req-total = 9000\n"
 			  "cm-rep-total = 8000\ncm-dreq-total = 700\ncm-timewait = 60\n"
@@ -78,6 +79,8 @@ static void whole_file(void)
 	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_DUP, URXE_FAULT_TX), 0);
 	CU_ASSERT_EQUAL(rate_of(URXE_FAULT_REORDER, URXE_FAULT_BOTH), 1);
 	CU_ASSERT_EQUAL(cfg.devices[0].seed, 16);
+	CU_ASSERT_EQUAL(cfg.devices[0].fault_every, 50);
+	CU_ASSERT_EQUAL(cfg.devices[1].fault_every, 0);
 	CU_ASSERT_EQUAL(cfg.devices[0].queues, 4);
 	CU_ASSERT_EQUAL(urxe_config_spin(&cfg.devices[0]), 0);
 	CU_ASSERT_EQUAL(urxe_config_spin(&cfg.devices[1]), 100000);
@@ -200,6 +203,7 @@ static void errors(void)
 		{DEV "drop-up = 0.1\n", "found key 'drop-up'"},
 		{DEV "corrupt = 1e99\n", "from 0 to 1"},
 		{DEV "seed = abc\n", "a number"},
+		{DEV "fault-every = 0\n", "1 to 600000"},
 		{DEV "seed = 99999999999999999999\n", "a number"},
 		{DEV "queues = 0\n", "1 to 64"},
 		{DEV "spin = 10001\n", "0 to 10000 (us)"},

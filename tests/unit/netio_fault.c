@@ -54,6 +54,7 @@ static void run(const struct urxe_port_config *faults, bool at_rx, unsigned coun
 	memset(r, 0, sizeof(*r));
 	memcpy(c->fault, faults->fault, sizeof(c->fault));
 	c->seed = faults->seed;
+	c->fault_every = faults->fault_every;
 	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
 	node_start(&a, sim, NULL, &c1);
 	node_start(&b, sim, NULL, &c2);
@@ -164,6 +165,24 @@ static void one_direction(void)
 	CU_ASSERT_EQUAL(r1.count, 1000);
 	run(&no_rx, false, 100, &r1);
 	CU_ASSERT_EQUAL(r1.count, 0);
+}
+
+/* All frames, in every second 5 ms: one is sent each 10 us. */
+static void at_times(void)
+{
+	struct urxe_port_config f = {.seed = 1, .fault_every = 5, BOTH(DROP, 1)};
+
+	for (int rx = 0; rx < 2; rx++) {
+		unsigned missing = 0;
+
+		run(&f, rx, 3000, &r1);
+		CU_ASSERT_EQUAL(r1.count, 1500);
+		CU_ASSERT_EQUAL(r1.drop, 1500);
+		for (unsigned i = 1; i < r1.count; i++)
+			missing += r1.got[i] - r1.got[i - 1] == 501;
+		CU_ASSERT(missing == 2 || missing == 3);
+		CU_ASSERT_EQUAL(out_of_order(&r1), 0);
+	}
 }
 
 static void same_seed_same_run(void)
@@ -425,5 +444,5 @@ static void threads(void)
 	urxe_sim_destroy(sim);
 }
 
-URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(one_direction), T(same_seed_same_run),
-	       T(looped), T(one_wake), T(resolve_under_loss), T(threads))
+URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(one_direction), T(at_times),
+	       T(same_seed_same_run), T(looped), T(one_wake), T(resolve_under_loss), T(threads))
