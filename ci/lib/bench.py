@@ -90,7 +90,7 @@ FAULTY = [('write', '64 KiB writes'), ('read', '64 KiB reads'), ('send', '64 KiB
 
 def faulty(kind):
     return (tuple('%s_%s' % (kind, f[0]) for f in FAULTS),
-            lambda: figures.faulty('ib_%s_bw' % kind, MTU))
+            lambda: figures.faulty(kind, MTU))
 
 
 def blocking(prefix, link):

@@ -82,16 +82,18 @@ def pinned_lat(prog, size, mtu, link):
 FAULTS = ('--drop 0.001', '--drop 0.01', '--drop 0.05', '--reorder 0.01')
 
 
-def faulty(prog, mtu, faults=FAULTS, size=65536, iters=40000, pairs=3):
-    """Goodput with each of the faults, of that without: all bytes by all time, of runs that alternate. One pair alone
-    has what the machine does meanwhile in it, which is more than 1 % lost does."""
-    def seconds(options):
-        return 1 / perftest(prog, '--report_gbits -s %d -n %d' % (size, iters), mtu, 3, options=options)
-
+def faulty(what, mtu, faults=FAULTS, link='vhost', every=50, seconds=4):
+    """Goodput of 64 KiB writes, reads or sends with each of the faults, of that without: the faults happen in every
+    second @every ms, so that what the machine does meanwhile meets both alike"""
+    prog = bench_program('loss')
     ratios = []
     for fault in faults:
-        taken = [(seconds(()), seconds(('--opt-b', fault))) for _ in range(pairs)]
-        ratios.append(sum(clean for clean, _ in taken) / sum(lossy for _, lossy in taken))
+        result = pair('exec %s -s 10.0.0.1' % prog, '%s -c 10.0.0.1 %s %d %d' % (prog, what, every, seconds), mtu,
+                      ('--end-server', '--opt-b', '%s --fault-every %d' % (fault, every)), link)
+        numbers = [float(n) for n in re.findall(r'(?m)^[\d.]+$', result.b)]
+        if len(numbers) != 2 or not numbers[0]:
+            raise ValueError('loss: not two numbers\n%s' % result.tail(4))
+        ratios.append(numbers[1] / numbers[0])
     return ratios
 
 
