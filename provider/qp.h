@@ -289,6 +289,7 @@ struct urxe_responder {
 	bool told;	  /* the packet at nak_psn came after its NAK */
 	bool passed;	  /* since the NAK the peer has sent again what is before the gap */
 	bool repeating;	  /* the last packet was one that is kept */
+	bool backlog;	  /* what is kept can be executed, and a part of it has been */
 	bool shared;	  /* receive WQEs come from a queue that others use as well */
 	uint32_t offset;  /* bytes received of the message */
 	uint32_t res_pending;

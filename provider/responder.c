@@ -50,6 +50,7 @@ void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_
 	urxe_responder_nak(qp, URXE_AETH_NAK | code);
 }
 
+#define SETTLE_MOST   32 /* packets that were kept, till an answer */
 #define OVERTAKEN_MAX 24
 #define LATE_MIN      10000u  /* ns */
 #define LATE_MAX      500000u /* ns */
@@ -472,7 +473,7 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 
 void urxe_responder_forget(struct urxe_qp *qp)
 {
-	qp->resp.gap = false;
+	qp->resp.gap = qp->resp.backlog = false;
 	qp->resp.nak_at = 0;
 	urxe_keep_clear(qp);
 }
@@ -499,18 +500,27 @@ static void nak_gap(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
  * that goes back to the gap, and sends everything again, is answered as far as it has sent again,
  * and no further (quirks.md: ack-in-resend). One that sends what is missing alone goes on behind
  * what is kept.
+ *
+ * That may be all that the peer's window lets it send, and take as long as that took to come: the
+ * peer is to hear of each part, and goes on meanwhile.
  */
 void urxe_responder_settle(struct urxe_qp *qp, uint64_t now)
 {
 	struct urxe_responder *r = &qp->resp;
 	struct urxe_kept *k;
+	unsigned n = 0;
 
+	r->backlog = false;
 	while (r->state < URXE_RESP_WAIT_RETRY && !r->stall &&
 	       urxe_psn_diff(r->reach, r->epsn) > 0 && (k = urxe_keep_take(qp, r->epsn))) {
 		r->overtaken = r->nkept;
 		r->nak_at = 0;
 		urxe_responder_execute(qp, &k->pkt);
 		urxe_keep_put(qp->dev, k);
+		if (++n == SETTLE_MOST && r->nkept) {
+			r->backlog = qp->answers = true;
+			return;
+		}
 	}
 	if (r->state >= URXE_RESP_WAIT_RETRY || r->stall)
 		return;
@@ -587,6 +597,8 @@ static void early(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t n
 	if (urxe_psn_diff(end, r->reach) > 0)
 		r->reach = end;
 	r->overtaken++;
+	if (r->backlog)
+		return;
 	if (!waits)
 		urxe_responder_settle(qp, now);
 	else if (r->nkept && tell_again(r, pkt->psn, kept == URXE_KEEP_AGAIN))

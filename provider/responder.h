@@ -14,7 +14,11 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 	URXE_REQUIRES(qp->lock);
 /** urxe_responder_timeout - the timer of the QP has come: is there a gap to tell of? */
 void urxe_responder_timeout(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
-/** urxe_responder_settle - execute what was kept and is due now, and look at what is missing. */
+/**
+ * urxe_responder_settle - execute what was kept and is due now, and look at what is missing
+ *
+ * Of very much a part: urxe_responder_run() answers that, and goes on.
+ */
 void urxe_responder_settle(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
 /** urxe_responder_forget - nothing that came early is waited for any more. */
 void urxe_responder_forget(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
@@ -33,7 +37,7 @@ struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane
 /** urxe_responder_urgent - is there more to send than a plain ACK, which may wait a turn? */
 static inline bool urxe_responder_urgent(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	return qp->answers && (qp->resp.res_pending || qp->resp.nak_due);
+	return qp->answers && (qp->resp.res_pending || qp->resp.nak_due || qp->resp.backlog);
 }
 /** urxe_responder_acks - is an ACK due? */
 static inline bool urxe_responder_acks(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
@@ -43,8 +47,8 @@ static inline bool urxe_responder_acks(const struct urxe_qp *qp) URXE_REQUIRES(q
 /** urxe_responder_due - has urxe_responder_run() anything to do? */
 static inline bool urxe_responder_due(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	return qp->answers &&
-	       (qp->resp.res_pending || qp->resp.nak_due || qp->resp.ack_due || qp->resp.stall);
+	return qp->answers && (qp->resp.res_pending || qp->resp.nak_due || qp->resp.ack_due ||
+			       qp->resp.stall || qp->resp.backlog);
 }
 /** urxe_responder_nak - a NAK is due at the expected PSN. */
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome) URXE_REQUIRES(qp->lock);

@@ -210,7 +210,8 @@ static void nak_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 		urxe_qp_fatal(qp, (enum ibv_event_type)r->fatal_status);
 }
 
-struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
+static struct urxe_sent answer(struct urxe_qp *qp, struct urxe_lane *lane)
+	URXE_REQUIRES(qp->lock, lane)
 {
 	struct urxe_responder *r = &qp->resp;
 	unsigned budget = READ_BURST;
@@ -233,6 +234,20 @@ struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
 			r->ack_due = URXE_ACK_NONE;
 	}
 	qp->answers = urxe_responder_due(qp);
+	return sent;
+}
+
+struct urxe_sent urxe_responder_run(struct urxe_qp *qp, struct urxe_lane *lane)
+{
+	struct urxe_sent sent = answer(qp, lane), more;
+
+	while (qp->resp.backlog) {
+		urxe_lane_flush(lane);
+		urxe_responder_settle(qp, urxe_port_now(qp->dev->port));
+		more = answer(qp, lane);
+		sent.packets += more.packets;
+		sent.more = more.more;
+	}
 	return sent;
 }
 

@@ -223,6 +223,43 @@ static void test_not_before(void)
 	rig_close(&r);
 }
 
+/*
+ * 100 are kept, of which @bad has a key that is none; then what is before them comes, and the
+ * newest again. True: b's answers to that are of these packets, the last one with this syndrome.
+ */
+static bool answers_to_many(uint32_t bad, const uint32_t *of, unsigned n, uint8_t syndrome)
+{
+	unsigned before;
+	struct rig r;
+	bool ok;
+
+	rig_open(&r);
+	for (uint32_t i = 1; i <= 100; i++) {
+		struct raw_pkt k = write_to(&r, i, 1);
+
+		k.rkey ^= i == bad;
+		put(&r, i, k);
+	}
+	put(&r, 0, write_to(&r, 0, 1));
+	before = r.log.n;
+	put(&r, 100, write_to(&r, 100, 1));
+	ok = r.log.n == before + n && resp(&r)->nkept == 0 && !resp(&r)->backlog;
+	for (unsigned i = 0; ok && i < n; i++)
+		ok = r.log.v[before + i].psn == urxe_psn_add(r.psn, of[i]) &&
+		     r.log.v[before + i].syndrome == (i + 1 < n ? OK_AETH : syndrome);
+	rig_close(&r);
+	return ok;
+}
+
+/* Many that are kept are executed in parts, each of which is answered. */
+static void test_parts(void)
+{
+	static const uint32_t all[] = {32, 64, 96, 100}, some[] = {32, 40};
+
+	CU_ASSERT(answers_to_many(0, all, 4, OK_AETH));
+	CU_ASSERT(answers_to_many(40, some, 2, NAK(REMOTE_ACCESS)));
+}
+
 /* The region goes while a WRITE to it is kept. */
 static void test_region_goes(void)
 {
@@ -322,5 +359,5 @@ static void test_bounds(void)
 	rig_close(&r);
 }
 
-URXE_TEST_MAIN("keep", T(test_table), T(test_late), T(test_not_before), T(test_region_goes),
-	       T(test_no_receive), T(test_bounds))
+URXE_TEST_MAIN("keep", T(test_table), T(test_late), T(test_not_before), T(test_parts),
+	       T(test_region_goes), T(test_no_receive), T(test_bounds))
