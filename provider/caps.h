@@ -30,6 +30,7 @@
 #define URXE_WINDOW_START    64
 #define URXE_WINDOW_MIN	     2
 #define URXE_OVERTAKEN	     3 /* packets that pass another: it is lost, until seen to be wrong */
+#define URXE_OVERTAKEN_MAX   24
 #define URXE_KEEP_AHEAD	     4096	   /* PSNs; what is further ahead may be anybody's */
 #define URXE_KEEP_PER_QP     512	   /* packets that came before others, of one QP */
 #define URXE_KEEP_BUFFERS    4096	   /* of all QPs of a device */

@@ -88,7 +88,7 @@ static void take_early(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 		progress(qp, una, now);
 		r->overtaken = r->nearly;
 	}
-	if (r->overtaken >= URXE_OVERTAKEN && r->psn == r->max_psn)
+	if (r->overtaken >= r->patience && r->psn == r->max_psn)
 		urxe_recover_hole(qp, now);
 }
 
@@ -268,6 +268,8 @@ static void read_response(struct urxe_qp *qp, const struct urxe_decoded *pkt, ui
 		urxe_early_receive(qp, pkt, now);
 		return;
 	}
+	if (__builtin_expect(qp->req.recovering, 0))
+		urxe_early_late(qp, pkt);
 	if (wqe->opcode == IBV_WR_ATOMIC_WRITE || wqe->opcode == URXEDV_WR_FLUSH) {
 		/* Answered as a READ of nothing (IBTA A19). */
 		if (payload || !(pkt->what & URXE_OPF_FIRST && pkt->what & URXE_OPF_LAST)) {

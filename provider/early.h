@@ -25,6 +25,27 @@ uint32_t urxe_early_missing(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
  * one more than @last: all have. */
 uint32_t urxe_early_first(const struct urxe_qp *qp, uint32_t psn, uint32_t last)
 	URXE_REQUIRES(qp->lock);
+/** urxe_early_holes - all before @una are closed; are there others? To be called while there are.
+ */
+bool urxe_early_holes(struct urxe_qp *qp, uint32_t una) URXE_REQUIRES(qp->lock);
+/** urxe_early_asked - was the oldest PSN asked for again? */
+bool urxe_early_asked(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+/** urxe_early_waits - and nothing that was asked for, or sent, later has been answered before it?
+ */
+bool urxe_early_waits(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+/** urxe_early_passed - behind the oldest, *@n PSNs of one request from *@psn on are missing, have
+ * been overtaken, and were not asked for again. False: there are no more of these. */
+bool urxe_early_passed(const struct urxe_qp *qp, uint32_t *psn, uint32_t *n)
+	URXE_REQUIRES(qp->lock);
+/**
+ * urxe_early_late - the response to a PSN has come
+ *
+ * If that alone was asked for again, and this is a part of more, it is what was sent at first: it
+ * was late, and what is missing from now on is waited for longer.
+ */
+void urxe_early_late(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock);
+/** urxe_early_ask - @n PSNs from @psn on are asked for again now. */
+void urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n) URXE_REQUIRES(qp->lock);
 /** urxe_early_forget - nothing is noted any more. */
 void urxe_early_forget(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 

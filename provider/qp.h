@@ -179,10 +179,6 @@ struct urxe_again {
 	uint8_t way;	     /* enum urxe_peer_way, as this QP knows */
 	uint8_t naks;	     /* of what was sent again alone */
 	uint8_t strikes;     /* the peer seems to have dropped what came behind a gap: in a row */
-	bool asked;	     /* responses before asked_end were asked for again */
-	uint32_t asked_end;
-	uint32_t asked_high; /* max_psn when they were: what is behind that was sent later */
-	uint32_t after;	     /* of that has been answered */
 	uint32_t gaps;
 	uint32_t high; /* max_psn then */
 	uint64_t when;
@@ -209,6 +205,7 @@ struct urxe_requester {
 	bool tail;	       /* asked after a silence, and has not gone back */
 	bool probed;	       /* went back because of silence, which may mean nothing yet */
 	uint8_t backoff;       /* probes since the last measurement: each waits twice as long */
+	uint8_t patience;      /* overtaken by so many, a response is taken for lost */
 	uint64_t deadline;     /* of the retransmission (or RNR) timer; URXE_NEVER: stopped */
 	uint64_t silent_since; /* there was neither progress nor a probe; while the timer runs */
 	uint64_t rtt_since;    /* the packet that is measured was sent; 0: there is none */

@@ -273,6 +273,7 @@ static void start_requester(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	r->ack_psn = urxe_psn_add(r->psn, URXE_PSN_MASK);
 	r->retries = qp->attr.retry_cnt;
 	r->rnr_retries = qp->attr.rnr_retry;
+	r->patience = URXE_OVERTAKEN;
 	r->deadline = URXE_NEVER;
 	urxe_cc_start(&r->cc, qp->dev->cc);
 }

@@ -175,24 +175,31 @@ void urxe_recover_also(struct urxe_qp *qp, uint32_t psn)
 	newest(qp, psn, 1);
 }
 
+/* Responses of @n PSNs from @psn on. False: too much is to be sent again already. */
+static bool ask(struct urxe_qp *qp, uint32_t psn, uint32_t n, uint64_t now) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_requester *r = &qp->req;
+
+	if (r->again.left == URXE_AGAIN_MAX)
+		return false;
+	r->cc.ops->missing(&r->cc, n, now);
+	urxe_early_ask(qp, psn, n);
+	urxe_trace_resend(qp, psn, n);
+	again(r, psn, n, true);
+	return true;
+}
+
 void urxe_recover_hole(struct urxe_qp *qp, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
-	struct urxe_again *g = &r->again;
-	uint32_t n;
+	uint32_t psn, n;
 
-	if (g->asked && urxe_psn_diff(r->una, g->asked_end) < 0 && g->after < URXE_OVERTAKEN)
-		return;
-	n = urxe_early_missing(qp);
-	r->cc.ops->missing(&r->cc, n, now);
-	measure(r, r->una, now);
-	r->silent_since = now;
-	g->asked = true;
-	g->asked_high = r->max_psn;
-	g->after = 0;
-	g->asked_end = urxe_psn_add(r->una, n);
-	urxe_trace_resend(qp, r->una, n);
-	again(r, r->una, n, true);
+	if (!urxe_early_waits(qp) && ask(qp, r->una, urxe_early_missing(qp), now)) {
+		measure(r, r->una, now);
+		r->silent_since = now;
+	}
+	while (urxe_early_passed(qp, &psn, &n) && ask(qp, psn, n, now))
+		;
 }
 
 bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now)
@@ -203,7 +210,7 @@ bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now)
 
 	if (r->psn != r->max_psn || r->una == r->max_psn)
 		return false;
-	if ((g->count && g->psn == r->una) || (g->asked && urxe_psn_diff(r->una, g->asked_end) < 0))
+	if ((g->count && g->psn == r->una) || urxe_early_asked(qp))
 		measure(r, r->una, now);
 	else
 		r->rtt_since = 0;
@@ -217,10 +224,8 @@ void urxe_recover_heard(struct urxe_qp *qp, uint32_t una)
 {
 	struct urxe_again *g = &qp->req.again;
 
-	if (g->asked && urxe_psn_diff(una, g->asked_end) >= 0)
-		g->asked = false;
-	if (!g->count) {
-		qp->req.recovering = g->left || g->asked;
+	if (!urxe_early_holes(qp, una) && !g->count) {
+		qp->req.recovering = g->left;
 		return;
 	}
 	/* The newest was sent again, too: what stands between them tells. */

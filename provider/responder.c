@@ -50,11 +50,10 @@ void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_
 	urxe_responder_nak(qp, URXE_AETH_NAK | code);
 }
 
-#define SETTLE_MOST   32 /* packets that were kept, till an answer */
-#define OVERTAKEN_MAX 24
-#define LATE_MIN      10000u  /* ns */
-#define LATE_MAX      500000u /* ns */
-#define LATE_UNKNOWN  50000u  /* ns; nobody has measured the way */
+#define SETTLE_MOST  32	     /* packets that were kept, till an answer */
+#define LATE_MIN     10000u  /* ns */
+#define LATE_MAX     500000u /* ns */
+#define LATE_UNKNOWN 50000u  /* ns; nobody has measured the way */
 
 /*
  * Ethernet has no service level. mlx5 tells in its place which header came, and UCX takes the lower
@@ -459,7 +458,7 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 	/* What was told to be lost was late: more patience. */
 	if (r->told && pkt->psn == r->nak_psn) {
 		r->told = false;
-		if (r->patience < OVERTAKEN_MAX)
+		if (r->patience < URXE_OVERTAKEN_MAX)
 			r->patience *= 2;
 	}
 	r->passed = r->gap;

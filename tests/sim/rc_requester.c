@@ -441,6 +441,78 @@ static void test_early_responses(void)
 	rig_close(&r);
 }
 
+/*
+ * Holes in several READs: each is asked for when three responses have passed it, of each READ one
+ * at a time (quirks.md: read-from); the oldest once more, when one that was asked for later is
+ * closed.
+ */
+static void test_holes(void)
+{
+	struct pair_params pp = {.timeout = 20, .rd_atomic = 4};
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	post(&r, IBV_WR_RDMA_READ, 1, 2 << 10);
+	post(&r, IBV_WR_RDMA_READ, 2, 8 << 10);
+	answer(&r, RC(READ_RESPONSE_FIRST), r.psn, OK_AETH, 1024);
+	n = r.log.n;
+	answer(&r, RC(READ_RESPONSE_FIRST), r.psn + 2, OK_AETH, 1024);
+	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 4, 0, 1024);
+	CU_ASSERT(sent(&r, n, 0, 0, 0));
+	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 6, 0, 1024);
+	CU_ASSERT(sent(&r, n, 1, 1, 1));
+	n = r.log.n;
+	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 7, 0, 1024);
+	CU_ASSERT(sent(&r, n, 1, 3, 3));
+	CU_ASSERT_EQUAL(r.log.v[n].dmalen, 1024);
+	n = r.log.n;
+	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 8, 0, 1024);
+	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 9, OK_AETH, 1024);
+	CU_ASSERT(sent(&r, n, 0, 0, 0));
+	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 3, OK_AETH, 1024);
+	CU_ASSERT(sent(&r, n, 2, 1, 5));
+	n = r.log.n;
+	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 1, OK_AETH, 1024);
+	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+	CU_ASSERT(no_wc(&r));
+	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 5, OK_AETH, 1024);
+	CU_ASSERT(wc_now(&r, 2, IBV_WC_SUCCESS));
+	CU_ASSERT(sent(&r, n, 0, 0, 0));
+	rig_close(&r);
+}
+
+/* A response that was asked for again was late after all: the next one is waited for longer. */
+static void test_late_response(void)
+{
+	struct pair_params pp = {.timeout = 20, .rd_atomic = 4};
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	for (uint32_t read = 0; read < 2; read++) {
+		uint32_t psn = r.psn + 8 * read, enough = read ? 6 : 3;
+
+		post(&r, IBV_WR_RDMA_READ, read, 8 << 10);
+		answer(&r, RC(READ_RESPONSE_FIRST), psn, OK_AETH, 1024);
+		n = r.log.n;
+		for (uint32_t i = 2; i < 2 + enough; i++) {
+			CU_ASSERT(sent(&r, n, 0, 0, 0));
+			answer(&r, i == 7 ? RC(READ_RESPONSE_LAST) : RC(READ_RESPONSE_MIDDLE),
+			       psn + i, OK_AETH, 1024);
+		}
+		CU_ASSERT(sent(&r, n, 1, 8 * read + 1, 8 * read + 1));
+		answer(&r, RC(READ_RESPONSE_MIDDLE), psn + 1, 0, 1024);
+		for (uint32_t i = 2 + enough; i < 8; i++)
+			answer(&r, i == 7 ? RC(READ_RESPONSE_LAST) : RC(READ_RESPONSE_MIDDLE),
+			       psn + i, OK_AETH, 1024);
+		CU_ASSERT(wc_now(&r, read, IBV_WC_SUCCESS));
+	}
+	rig_close(&r);
+}
+
 static void test_reserved_syndromes(void)
 {
 	struct pair_params pp = {0};
@@ -724,5 +796,6 @@ URXE_TEST_MAIN("rc_requester", T(test_silent_peer), T(test_patience), T(test_ret
 	       T(test_rnr_for_ever), T(test_rnr_twice), T(test_naks), T(test_sequence_nak),
 	       T(test_reserved_syndromes), T(test_ack_covers_all), T(test_ghost_ack),
 	       T(test_bad_responses), T(test_implied_nak), T(test_goes_back_n), T(test_keeps),
-	       T(test_early_responses), T(test_response_acks_before), T(test_loss_everywhere),
-	       T(test_long_read_with_loss), T(test_long_read_parts))
+	       T(test_early_responses), T(test_holes), T(test_late_response),
+	       T(test_response_acks_before), T(test_loss_everywhere), T(test_long_read_with_loss),
+	       T(test_long_read_parts))
