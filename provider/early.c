@@ -21,7 +21,7 @@
 #define EARLY_PSNS 2048u /* behind the oldest: more than a requester has out */
 #define HOLES	   16
 #define LOOK_MOST  64 /* PSNs, behind a hole */
-#define REQUESTS   4  /* that are looked at, of one hole */
+#define REQUESTS   8  /* that are looked at, for each response that comes */
 
 /* PSNs whose responses have not come, all of them or some. */
 struct hole {
@@ -235,14 +235,14 @@ static uint32_t first_missing(const struct urxe_qp *qp, const struct urxe_swqe *
 /*
  * Of a hole that was not asked for: what is missing of one request. Of each READ that is its first
  * hole, for when another is asked for, what is before that is to be had no more (quirks.md:
- * read-from). False: nothing, for now.
+ * read-from). False: nothing, for now. *@looks: so many requests may be looked at.
  */
-static bool missing_of(const struct urxe_qp *qp, const struct hole *h, uint32_t *psn, uint32_t *n)
-	URXE_REQUIRES(qp->lock)
+static bool missing_of(const struct urxe_qp *qp, const struct hole *h, unsigned *looks,
+		       uint32_t *psn, uint32_t *n) URXE_REQUIRES(qp->lock)
 {
 	uint32_t at = h->psn, end = h->end;
 
-	for (unsigned i = 0; i < REQUESTS && urxe_psn_diff(at, h->end) < 0; i++) {
+	for (; *looks && urxe_psn_diff(at, h->end) < 0; --*looks) {
 		const struct urxe_swqe *wqe = urxe_requester_find(qp, at);
 
 		if (!wqe)
@@ -266,14 +266,15 @@ static bool missing_of(const struct urxe_qp *qp, const struct hole *h, uint32_t 
 bool urxe_early_passed(const struct urxe_qp *qp, uint32_t *psn, uint32_t *n)
 {
 	const struct urxe_early *e = qp->req.early;
+	unsigned looks = REQUESTS;
 
 	if (!e || !qp->req.nearly)
 		return false;
-	for (unsigned i = 0; i < e->nholes; i++) {
+	for (unsigned i = 0; i < e->nholes && looks; i++) {
 		const struct hole *h = &e->holes[i];
 
 		if (!h->asked && urxe_psn_diff(h->psn, qp->req.una) > 0 &&
-		    enough_from(&qp->req, h->end) && missing_of(qp, h, psn, n))
+		    enough_from(&qp->req, h->end) && missing_of(qp, h, &looks, psn, n))
 			return true;
 	}
 	return false;
@@ -338,11 +339,25 @@ uint32_t urxe_early_missing(const struct urxe_qp *qp)
 uint32_t urxe_early_first(const struct urxe_qp *qp, uint32_t psn, uint32_t last)
 {
 	const struct urxe_requester *r = &qp->req;
+	int32_t most = urxe_psn_diff(last, psn) + 1;
+	int32_t known = (int32_t)EARLY_PSNS - urxe_psn_diff(psn, r->una), n = 0;
 
-	while (r->nearly && urxe_psn_diff(psn, last) <= 0 &&
-	       urxe_psn_diff(psn, r->una) < (int32_t)EARLY_PSNS && is_noted(r->early, psn))
-		psn = urxe_psn_add(psn, 1);
-	return psn;
+	if (most > known)
+		most = known;
+	if (most < 0)
+		most = 0;
+	/* A word at a time. */
+	while (r->nearly && n < most) {
+		uint32_t at = urxe_psn_add(psn, (uint32_t)n);
+		uint64_t missing = ~*word_of(r->early, at) >> (at % 64);
+
+		if (missing) {
+			n += __builtin_ctzll(missing);
+			break;
+		}
+		n += 64 - (int32_t)(at % 64);
+	}
+	return urxe_psn_add(psn, (uint32_t)(n < most ? n : most));
 }
 
 void urxe_early_forget(struct urxe_qp *qp)
