@@ -87,6 +87,7 @@ enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decode
 	struct urxe_responder *r = &qp->resp;
 	struct cds_list_head *at = r->kept.prev;
 	struct urxe_kept *k;
+	bool newest;
 
 	for (; at != &r->kept; at = at->prev) {
 		int32_t d;
@@ -110,9 +111,10 @@ enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decode
 		urxe_keep_put(qp->dev, k);
 		return URXE_KEEP_FULL;
 	}
+	newest = at == r->kept.prev;
 	cds_list_add(&k->node, at);
 	r->nkept++;
-	return URXE_KEEP_NEW;
+	return newest ? URXE_KEEP_NEW : URXE_KEEP_FILLS;
 }
 
 static struct urxe_kept *take_first(struct urxe_responder *r)

@@ -19,7 +19,8 @@ struct urxe_kept {
 };
 
 enum urxe_keep_result {
-	URXE_KEEP_NEW,	 /* it is kept now */
+	URXE_KEEP_NEW,	 /* it is kept now, behind all others */
+	URXE_KEEP_FILLS, /* it is kept now, among others */
 	URXE_KEEP_AGAIN, /* it was there */
 	URXE_KEEP_FULL,	 /* no room: it is lost */
 };

@@ -182,6 +182,8 @@ struct urxe_again {
 	uint32_t gaps;
 	uint32_t high; /* max_psn then */
 	uint64_t when;
+	uint32_t back;	    /* where it went back to for a NAK, */
+	uint64_t back_when; /* and when; 0: it never did */
 	struct {
 		uint32_t psn, n; /* PSNs */
 		bool part;	 /* of a READ that was executed */

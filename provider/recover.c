@@ -110,6 +110,8 @@ static void measure(struct urxe_requester *r, uint32_t psn, uint64_t now)
 
 static void go_back(struct urxe_qp *qp, uint32_t psn, uint64_t now) URXE_REQUIRES(qp->lock)
 {
+	qp->req.again.back = psn;
+	qp->req.again.back_when = now;
 	urxe_requester_lost(&qp->req, now);
 	urxe_requester_go_back(qp, psn);
 }
@@ -117,9 +119,10 @@ static void go_back(struct urxe_qp *qp, uint32_t psn, uint64_t now) URXE_REQUIRE
 bool urxe_recover_answered(const struct urxe_qp *qp, uint32_t psn, uint64_t now)
 {
 	const struct urxe_again *g = &qp->req.again;
+	uint64_t ns = atomic_load_explicit(&qp->req.rtt.srtt, memory_order_relaxed) / 4;
 
-	return g->count && psn == g->psn &&
-	       now < g->when + atomic_load_explicit(&qp->req.rtt.srtt, memory_order_relaxed) / 4;
+	return (g->count && psn == g->psn && now < g->when + ns) ||
+	       (g->back_when && psn == g->back && now < g->back_when + ns);
 }
 
 bool urxe_recover_free(struct urxe_qp *qp, uint32_t psn)

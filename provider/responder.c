@@ -553,14 +553,17 @@ void urxe_responder_timeout(struct urxe_qp *qp, uint64_t now)
 
 /*
  * The gap was told, once (IBTA 9.7.5.2.8). But who sends what is kept has come past it again: what
- * was to close it, or the NAK, was lost. Of a train of such packets the first one tells.
+ * was to close it, or the NAK, was lost. Of a train of such packets the first one tells. Among them
+ * are those that close other gaps: the train is over when one comes that is new.
  */
-static bool tell_again(struct urxe_responder *r, uint32_t psn, bool kept_before)
+static bool tell_again(struct urxe_responder *r, uint32_t psn, enum urxe_keep_result kept)
 {
-	bool again = r->passed ||
-		     (kept_before && (!r->repeating || urxe_psn_diff(psn, r->repeated) <= 0));
+	bool before = kept == URXE_KEEP_AGAIN;
+	bool again =
+		r->passed || (before && (!r->repeating || urxe_psn_diff(psn, r->repeated) <= 0));
 
-	r->repeating = kept_before;
+	if (kept != URXE_KEEP_FILLS)
+		r->repeating = before;
 	if (again)
 		r->repeated = psn;
 	return again && !r->nak_due;
@@ -579,7 +582,7 @@ static void early(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t n
 	/* After an RNR NAK all comes again. */
 	if (!far && (!waits || r->nak_syndrome == (URXE_AETH_NAK | URXE_NAK_PSN_SEQ)))
 		kept = urxe_keep_add(qp, pkt);
-	if (kept == URXE_KEEP_NEW)
+	if (kept == URXE_KEEP_NEW || kept == URXE_KEEP_FILLS)
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_EARLY);
 	else
 		urxe_qp_drop(qp, pkt->psn,
@@ -600,7 +603,7 @@ static void early(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t n
 		return;
 	if (!waits)
 		urxe_responder_settle(qp, now);
-	else if (r->nkept && tell_again(r, pkt->psn, kept == URXE_KEEP_AGAIN))
+	else if (r->nkept && tell_again(r, pkt->psn, kept))
 		nak_gap(qp);
 }
 

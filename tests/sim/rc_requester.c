@@ -358,9 +358,16 @@ static void test_goes_back_n(void)
 		CU_ASSERT(sent(&r, n, 19 - gap, gap + 1, 19));
 	}
 	CU_ASSERT_EQUAL(to_urxe_qp(r.p.a.qp)->peer->way, URXE_PEER_DROPS);
+	atomic_store(&to_urxe_qp(r.p.a.qp)->req.rtt.srtt, MS);
 	n = r.log.n;
 	answer(&r, ACK, r.psn + 14, NAK(PSN_SEQ), 0);
 	CU_ASSERT(sent(&r, n, 6, 14, 19));
+	/* Others that were on their way: neither sent again, nor a retry each. */
+	n = r.log.n;
+	for (unsigned i = 0; i < 20; i++)
+		answer(&r, ACK, r.psn + 14, NAK(PSN_SEQ), 0);
+	CU_ASSERT(sent(&r, n, 0, 0, 0));
+	CU_ASSERT(no_wc(&r));
 	answer(&r, ACK, r.psn + 19, OK_AETH, 0);
 	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
 	rig_close(&r);
