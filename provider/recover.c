@@ -226,9 +226,10 @@ bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now)
 void urxe_recover_heard(struct urxe_qp *qp, uint32_t una)
 {
 	struct urxe_again *g = &qp->req.again;
+	bool holes = urxe_early_holes(qp, una);
 
-	if (!urxe_early_holes(qp, una) && !g->count) {
-		qp->req.recovering = g->left;
+	if (!g->count) {
+		qp->req.recovering = g->left || holes;
 		return;
 	}
 	/* The newest was sent again, too: what stands between them tells. */

@@ -370,6 +370,16 @@ static void test_goes_back_n(void)
 	CU_ASSERT(no_wc(&r));
 	answer(&r, ACK, r.psn + 19, OK_AETH, 0);
 	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+	/* Holes in what a READ brings say nothing of that. */
+	post(&r, IBV_WR_RDMA_READ, 2, 8 << 10);
+	answer(&r, RC(READ_RESPONSE_FIRST), r.psn + 20, OK_AETH, 1024);
+	for (uint32_t i = 22; i < 27; i += 1 + (i == 22))
+		answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + i, 0, 1024);
+	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 21, OK_AETH, 1024);
+	CU_ASSERT_EQUAL(to_urxe_qp(r.p.a.qp)->peer->way, URXE_PEER_DROPS);
+	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 23, OK_AETH, 1024);
+	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 27, OK_AETH, 1024);
+	CU_ASSERT(wc_now(&r, 2, IBV_WC_SUCCESS));
 	rig_close(&r);
 }
 
