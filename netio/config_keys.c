@@ -163,15 +163,20 @@ static bool key_mtu(struct urxe_config *cfg, struct urxe_port_config *dev, const
 	return true;
 }
 
-static bool key_vlan(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
-{
-	uint64_t n;
+/* A number. */
+#define NUMBER_KEY(name, field, min, max)                                             \
+	static bool key_##name(struct urxe_config *cfg, struct urxe_port_config *dev, \
+			       const char *v)                                         \
+	{                                                                             \
+		uint64_t n;                                                           \
+                                                                                      \
+		if (!parse_u64(v, min, max, &n))                                      \
+			return false;                                                 \
+		dev->field = (__typeof__(dev->field))n;                               \
+		return true;                                                          \
+	}
 
-	if (!parse_u64(v, 1, 4094, &n))
-		return false;
-	dev->vlan = (uint16_t)n;
-	return true;
-}
+NUMBER_KEY(vlan, vlan, 1, 4094)
 
 static bool key_pcap(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
@@ -206,25 +211,8 @@ static bool key_seed(struct urxe_config *cfg, struct urxe_port_config *dev, cons
 	return parse_u64(v, 0, UINT64_MAX, &dev->seed);
 }
 
-static bool key_fault_every(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
-{
-	uint64_t n;
-
-	if (!parse_u64(v, 1, 600000, &n))
-		return false;
-	dev->fault_every = (uint32_t)n;
-	return true;
-}
-
-static bool key_queues(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
-{
-	uint64_t n;
-
-	if (!parse_u64(v, 1, URXE_MAX_LANES, &n))
-		return false;
-	dev->queues = (unsigned)n;
-	return true;
-}
+NUMBER_KEY(fault_every, fault_every, 1, 600000)
+NUMBER_KEY(queues, queues, 1, URXE_MAX_LANES)
 
 static bool key_spin(struct urxe_config *cfg, struct urxe_port_config *dev, const char *v)
 {
@@ -243,18 +231,8 @@ static bool key_trust_peer(struct urxe_config *cfg, struct urxe_port_config *dev
 	return dev->trust_peer || !strcmp(v, "no");
 }
 
-/* A time or a number of the connection manager's. */
-#define CM_KEY(name, min, max)                                                           \
-	static bool key_cm_##name(struct urxe_config *cfg, struct urxe_port_config *dev, \
-				  const char *v)                                         \
-	{                                                                                \
-		uint64_t n;                                                              \
-                                                                                         \
-		if (!parse_u64(v, min, max, &n))                                         \
-			return false;                                                    \
-		dev->cm.name = (uint32_t)n;                                              \
-		return true;                                                             \
-	}
+/* Of the connection manager. */
+#define CM_KEY(name, min, max) NUMBER_KEY(cm_##name, cm.name, min, max)
 
 CM_KEY(req_first, 10, 60000)
 CM_KEY(req_retries, 1, 15)

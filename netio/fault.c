@@ -78,7 +78,6 @@ void urxe_fault_init(struct urxe_lane *lane)
 	uint64_t seed = cfg->seed ? cfg->seed : urxe_port_random(lane->port);
 	bool tx, rx;
 
-	x->every = cfg->fault_every * (uint64_t)URXE_MSEC;
 	seed += lane->index * 0x10001ull;
 	tx = dir_init(&x->tx, cfg, true, seed, URXE_CNT_fault_tx_drop);
 	rx = dir_init(&x->rx, cfg, false, ~seed, URXE_CNT_fault_rx_drop);
@@ -160,7 +159,7 @@ static bool passes(struct urxe_lane *lane, struct urxe_fault_dir *d, const struc
  */
 static bool in_season(const struct urxe_lane *lane)
 {
-	uint64_t every = lane->faults.every;
+	uint64_t every = lane->port->cfg.fault_every * (uint64_t)URXE_MSEC;
 
 	return !every || urxe_port_now(lane->port) / every % 2;
 }

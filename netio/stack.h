@@ -247,7 +247,6 @@ struct urxe_fault_dir {
 
 struct urxe_faults {
 	bool on;
-	uint64_t every; /* ns; 0: at any time */
 	struct urxe_fault_dir tx, rx;
 };
 
