@@ -50,6 +50,16 @@ static bool is_noted(const struct urxe_early *e, uint32_t psn)
 	return *word_of(e, psn) >> (psn % 64) & 1;
 }
 
+/* How many responses are missing, from that to @psn on, which is; @most at most. */
+static uint32_t missing_from(const struct urxe_early *e, uint32_t psn, uint32_t most)
+{
+	uint32_t n = 1;
+
+	while (n < most && n < EARLY_PSNS && !is_noted(e, urxe_psn_add(psn, n)))
+		n++;
+	return n;
+}
+
 static struct urxe_early *early_of(struct urxe_requester *r)
 {
 	if (!r->early)
@@ -94,6 +104,14 @@ static unsigned hole_at(const struct urxe_early *e, uint32_t psn)
 	return i;
 }
 
+/* The one that has @psn, or NULL. */
+static struct hole *hole_of(struct urxe_early *e, uint32_t psn)
+{
+	unsigned i = hole_at(e, psn);
+
+	return i < e->nholes && urxe_psn_diff(e->holes[i].psn, psn) <= 0 ? &e->holes[i] : NULL;
+}
+
 /* If there are too many, the last one is forgotten. */
 static void hole_insert(struct urxe_early *e, unsigned i, const struct hole *h)
 {
@@ -122,7 +140,7 @@ bool urxe_early_holes(struct urxe_qp *qp, uint32_t una)
 static void holes_note(struct urxe_requester *r, uint32_t psn)
 {
 	struct urxe_early *e = r->early;
-	unsigned i;
+	const struct hole *h;
 
 	if (!r->nearly || urxe_psn_diff(psn, e->high) >= 0) {
 		if (r->nearly && psn != e->high)
@@ -131,22 +149,19 @@ static void holes_note(struct urxe_requester *r, uint32_t psn)
 		e->high = urxe_psn_add(psn, 1);
 		return;
 	}
-	i = hole_at(e, psn);
-	if (i < e->nholes && e->holes[i].asked && urxe_psn_diff(psn, e->holes[i].psn) >= 0 &&
-	    (int32_t)(e->holes[i].number - e->answered) > 0)
-		e->answered = e->holes[i].number;
+	h = hole_of(e, psn);
+	if (h && h->asked && (int32_t)(h->number - e->answered) > 0)
+		e->answered = h->number;
 }
 
 void urxe_early_late(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 {
 	const uint32_t whole = URXE_OPF_FIRST | URXE_OPF_LAST;
 	struct urxe_requester *r = &qp->req;
-	const struct urxe_early *e = r->early;
-	unsigned i = e ? hole_at(e, pkt->psn) : 0;
+	const struct hole *h = r->early ? hole_of(r->early, pkt->psn) : NULL;
 
-	if (!e || i == e->nholes || !e->holes[i].asked || e->holes[i].psn != pkt->psn ||
-	    e->holes[i].end != urxe_psn_add(pkt->psn, 1) || !(pkt->what & URXE_OPF_READ) ||
-	    (pkt->what & whole) == whole)
+	if (!h || !h->asked || h->psn != pkt->psn || h->end != urxe_psn_add(pkt->psn, 1) ||
+	    !(pkt->what & URXE_OPF_READ) || (pkt->what & whole) == whole)
 		return;
 	if (r->patience < URXE_OVERTAKEN_MAX)
 		r->patience *= 2;
@@ -171,13 +186,9 @@ static bool enough_from(const struct urxe_requester *r, uint32_t psn)
 /* The oldest PSN's, if that was asked for again. */
 static const struct hole *asked_oldest(const struct urxe_requester *r)
 {
-	const struct urxe_early *e = r->early;
-	unsigned i = e ? hole_at(e, r->una) : 0;
+	const struct hole *h = r->early ? hole_of(r->early, r->una) : NULL;
 
-	return e && i < e->nholes && e->holes[i].asked &&
-			       urxe_psn_diff(e->holes[i].psn, r->una) <= 0
-		       ? &e->holes[i]
-		       : NULL;
+	return h && h->asked ? h : NULL;
 }
 
 bool urxe_early_asked(const struct urxe_qp *qp)
@@ -200,7 +211,7 @@ bool urxe_early_waits(const struct urxe_qp *qp)
 void urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n)
 {
 	struct urxe_requester *r = &qp->req;
-	struct hole all, now = {psn, urxe_psn_add(psn, n), true, r->max_psn, 0};
+	struct hole all, *h, now = {psn, urxe_psn_add(psn, n), true, r->max_psn, 0};
 	struct urxe_early *e = early_of(r);
 	unsigned i;
 
@@ -208,13 +219,14 @@ void urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n)
 		return;
 	now.number = ++e->number;
 	i = hole_at(e, psn);
-	if (i == e->nholes || urxe_psn_diff(e->holes[i].psn, psn) > 0) {
+	h = hole_of(e, psn);
+	if (!h) {
 		hole_insert(e, i, &now);
 		return;
 	}
 	/* What is left of a larger one, on both sides, is none that was asked for. */
-	all = e->holes[i];
-	e->holes[i] = now;
+	all = *h;
+	*h = now;
 	if (urxe_psn_diff(all.end, now.end) > 0)
 		hole_insert(e, i + 1, &(struct hole){.psn = now.end, .end = all.end});
 	if (urxe_psn_diff(psn, all.psn) > 0 && urxe_psn_diff(psn, r->una) > 0)
@@ -254,10 +266,7 @@ static bool missing_of(const struct urxe_qp *qp, const struct hole *h, unsigned 
 			continue;
 		if (urxe_psn_diff(at, end) < 0)
 			end = at;
-		*n = 1;
-		while (urxe_psn_diff(urxe_psn_add(*psn, *n), end) < 0 &&
-		       !is_noted(qp->req.early, urxe_psn_add(*psn, *n)))
-			++*n;
+		*n = missing_from(qp->req.early, *psn, (uint32_t)urxe_psn_diff(end, *psn));
 		return true;
 	}
 	return false;
@@ -324,16 +333,14 @@ uint32_t urxe_early_missing(const struct urxe_qp *qp)
 {
 	const struct urxe_requester *r = &qp->req;
 	const struct urxe_swqe *wqe = urxe_requester_find(qp, r->una);
-	uint32_t n = 1, most;
+	uint32_t most;
 
 	if (!wqe || wqe->opcode != IBV_WR_RDMA_READ)
 		return 1;
 	most = wqe->npsn - ((r->una - wqe->psn) & URXE_PSN_MASK);
 	if (!r->nearly)
 		return most;
-	while (n < most && n < EARLY_PSNS && !is_noted(r->early, urxe_psn_add(r->una, n)))
-		n++;
-	return n;
+	return missing_from(r->early, r->una, most);
 }
 
 uint32_t urxe_early_first(const struct urxe_qp *qp, uint32_t psn, uint32_t last)
