@@ -180,10 +180,9 @@ struct urxe_again {
 	uint8_t naks;	     /* of what was sent again alone */
 	uint8_t strikes;     /* the peer seems to have dropped what came behind a gap: in a row */
 	uint32_t gaps;
-	uint32_t high; /* max_psn then */
-	uint64_t when;
-	uint32_t back;	    /* where it went back to for a NAK, */
-	uint64_t back_when; /* and when; 0: it never did */
+	uint32_t high;	      /* max_psn then */
+	uint32_t answered;    /* PSN of a NAK that was answered, by sending again, */
+	uint64_t answered_at; /* and when; 0: none was, or more has been sent again since */
 	struct {
 		uint32_t psn, n; /* PSNs */
 		bool part;	 /* of a READ that was executed */

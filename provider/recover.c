@@ -108,12 +108,17 @@ static void measure(struct urxe_requester *r, uint32_t psn, uint64_t now)
 	r->rtt_psn = psn;
 }
 
+static void answered(struct urxe_again *g, uint32_t psn, uint64_t now)
+{
+	g->answered = psn;
+	g->answered_at = now;
+}
+
 static void go_back(struct urxe_qp *qp, uint32_t psn, uint64_t now) URXE_REQUIRES(qp->lock)
 {
-	qp->req.again.back = psn;
-	qp->req.again.back_when = now;
 	urxe_requester_lost(&qp->req, now);
 	urxe_requester_go_back(qp, psn);
+	answered(&qp->req.again, psn, now);
 }
 
 bool urxe_recover_answered(const struct urxe_qp *qp, uint32_t psn, uint64_t now)
@@ -121,8 +126,7 @@ bool urxe_recover_answered(const struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	const struct urxe_again *g = &qp->req.again;
 	uint64_t ns = atomic_load_explicit(&qp->req.rtt.srtt, memory_order_relaxed) / 4;
 
-	return (g->count && psn == g->psn && now < g->when + ns) ||
-	       (g->back_when && psn == g->back && now < g->back_when + ns);
+	return g->answered_at && psn == g->answered && now < g->answered_at + ns;
 }
 
 bool urxe_recover_free(struct urxe_qp *qp, uint32_t psn)
@@ -162,7 +166,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	g->run = n;
 	g->count = span(qp, psn, n);
 	g->high = r->max_psn;
-	g->when = now;
+	answered(g, psn, now);
 	urxe_trace_resend(qp, psn, g->count);
 	again(r, psn, g->count, false);
 	newest(qp, psn, g->count);

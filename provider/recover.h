@@ -44,6 +44,7 @@ static inline void urxe_recover_stop(struct urxe_requester *r)
 {
 	r->again.left = 0;
 	r->again.count = 0;
+	r->again.answered_at = 0;
 }
 
 #endif
