@@ -258,6 +258,16 @@ static void test_rnr_twice(void)
 	rig_close(&r);
 }
 
+/* Response @i of eight to the READ whose PSNs begin at @first. */
+static void answer_part(struct rig *r, uint32_t first, uint32_t i)
+{
+	answer(r,
+	       i == 0	? RC(READ_RESPONSE_FIRST)
+	       : i == 7 ? RC(READ_RESPONSE_LAST)
+			: RC(READ_RESPONSE_MIDDLE),
+	       r->psn + first + i, OK_AETH, 1024);
+}
+
 /* ---- NAKs ---- */
 
 static void test_naks(void)
@@ -372,13 +382,14 @@ static void test_goes_back_n(void)
 	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
 	/* Holes in what a READ brings say nothing of that. */
 	post(&r, IBV_WR_RDMA_READ, 2, 8 << 10);
-	answer(&r, RC(READ_RESPONSE_FIRST), r.psn + 20, OK_AETH, 1024);
-	for (uint32_t i = 22; i < 27; i += 1 + (i == 22))
-		answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + i, 0, 1024);
+	answer_part(&r, 20, 0);
+	answer_part(&r, 20, 2);
+	for (uint32_t i = 4; i < 7; i++)
+		answer_part(&r, 20, i);
 	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 21, OK_AETH, 1024);
 	CU_ASSERT_EQUAL(to_urxe_qp(r.p.a.qp)->peer->way, URXE_PEER_DROPS);
 	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 23, OK_AETH, 1024);
-	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 27, OK_AETH, 1024);
+	answer_part(&r, 20, 7);
 	CU_ASSERT(wc_now(&r, 2, IBV_WC_SUCCESS));
 	rig_close(&r);
 }
@@ -475,18 +486,18 @@ static void test_holes(void)
 	post(&r, IBV_WR_RDMA_READ, 2, 8 << 10);
 	answer(&r, RC(READ_RESPONSE_FIRST), r.psn, OK_AETH, 1024);
 	n = r.log.n;
-	answer(&r, RC(READ_RESPONSE_FIRST), r.psn + 2, OK_AETH, 1024);
-	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 4, 0, 1024);
+	answer_part(&r, 2, 0);
+	answer_part(&r, 2, 2);
 	CU_ASSERT(sent(&r, n, 0, 0, 0));
-	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 6, 0, 1024);
+	answer_part(&r, 2, 4);
 	CU_ASSERT(sent(&r, n, 1, 1, 1));
 	n = r.log.n;
-	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 7, 0, 1024);
+	answer_part(&r, 2, 5);
 	CU_ASSERT(sent(&r, n, 1, 3, 3));
 	CU_ASSERT_EQUAL(r.log.v[n].dmalen, 1024);
 	n = r.log.n;
-	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 8, 0, 1024);
-	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 9, OK_AETH, 1024);
+	answer_part(&r, 2, 6);
+	answer_part(&r, 2, 7);
 	CU_ASSERT(sent(&r, n, 0, 0, 0));
 	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 3, OK_AETH, 1024);
 	CU_ASSERT(sent(&r, n, 2, 1, 5));
@@ -510,21 +521,19 @@ static void test_late_response(void)
 	rig_open(&r, &pp);
 	no_peer(&r);
 	for (uint32_t read = 0; read < 2; read++) {
-		uint32_t psn = r.psn + 8 * read, enough = read ? 6 : 3;
+		uint32_t first = 8 * read, enough = read ? 6 : 3;
 
 		post(&r, IBV_WR_RDMA_READ, read, 8 << 10);
-		answer(&r, RC(READ_RESPONSE_FIRST), psn, OK_AETH, 1024);
+		answer_part(&r, first, 0);
 		n = r.log.n;
 		for (uint32_t i = 2; i < 2 + enough; i++) {
 			CU_ASSERT(sent(&r, n, 0, 0, 0));
-			answer(&r, i == 7 ? RC(READ_RESPONSE_LAST) : RC(READ_RESPONSE_MIDDLE),
-			       psn + i, OK_AETH, 1024);
+			answer_part(&r, first, i);
 		}
-		CU_ASSERT(sent(&r, n, 1, 8 * read + 1, 8 * read + 1));
-		answer(&r, RC(READ_RESPONSE_MIDDLE), psn + 1, 0, 1024);
+		CU_ASSERT(sent(&r, n, 1, first + 1, first + 1));
+		answer_part(&r, first, 1);
 		for (uint32_t i = 2 + enough; i < 8; i++)
-			answer(&r, i == 7 ? RC(READ_RESPONSE_LAST) : RC(READ_RESPONSE_MIDDLE),
-			       psn + i, OK_AETH, 1024);
+			answer_part(&r, first, i);
 		CU_ASSERT(wc_now(&r, read, IBV_WC_SUCCESS));
 	}
 	rig_close(&r);
