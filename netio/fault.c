@@ -106,14 +106,12 @@ static void count(struct urxe_lane *lane, struct urxe_fault_dir *d, enum urxe_fa
 }
 
 /*
- * Whoever sleeps until the next timer does not know of this one, if it is the first. Who was woken
- * for the one before looks again when the time of that is over, also when its frame has gone: to
- * wake it each time would disturb those who are tested.
+ * Who sleeps does not know of this timer. Beside callers that poll, and see to it, it looks soon
+ * enough by itself: to wake it for each frame would take a processor from those who are tested.
  */
 static void hold(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct urxe_frame *f)
 {
 	uint64_t now = urxe_port_now(lane->port);
-	bool known = now < d->deadline;
 
 	d->held = *f;
 	d->holding = true;
@@ -121,9 +119,8 @@ static void hold(struct urxe_lane *lane, struct urxe_fault_dir *d, const struct 
 	d->deadline = now + HOLD_MAX_TIME;
 	if (d->deadline >= atomic_load_explicit(&lane->tick, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&lane->tick, d->deadline, memory_order_relaxed);
-	if (!known)
-		urxe_port_wake(lane->port);
+	atomic_store(&lane->tick, d->deadline);
+	urxe_port_wake_by(lane->port, d->deadline);
 }
 
 /* A frame that is not spared: does it pass? Before it go @n copies. */

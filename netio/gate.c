@@ -93,7 +93,7 @@ static void doze(struct urxe_gate *g, uint64_t idle)
 {
 	uint64_t now = urxe_port_now(g->port), next = urxe_port_next_tick(g->port);
 	uint64_t ns = SLEEP_NS;
-	struct urxe_sleep how = {.interrupt = true};
+	struct urxe_sleep how = {.interrupt = true, .tick = next};
 
 	if (next <= now)
 		return;

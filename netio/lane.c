@@ -294,10 +294,9 @@ static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(l
 	if (atomic_load_explicit(&lane->pend_count, memory_order_relaxed) < RX_PENDING &&
 	    urxe_fault_due(&x->rx, now, &f))
 		pend_add(lane, &f);
-	/* Of a frame that has gone, too: another one may be held by then (hold()). */
-	if (urxe_fault_waits(&x->tx, now))
+	if (x->tx.holding)
 		next = x->tx.deadline;
-	if (urxe_fault_waits(&x->rx, now) && x->rx.deadline < next)
+	if (x->rx.holding && x->rx.deadline < next)
 		next = x->rx.deadline;
 	return next;
 }
@@ -324,8 +323,7 @@ uint64_t urxe_lane_tick(struct urxe_lane *lane, uint64_t now)
 	/* What there was to be sent has been sent, and nothing is due. */
 	if (now >= next || !atomic_load_explicit(&t->was_up, memory_order_relaxed) ||
 	    lane->tx_count || lane->placed ||
-	    (lane->faults.on &&
-	     (urxe_fault_waits(&lane->faults.tx, now) || urxe_fault_waits(&lane->faults.rx, now))))
+	    (lane->faults.on && (lane->faults.tx.holding || lane->faults.rx.holding)))
 		return tick(lane, now);
 	atomic_store_explicit(&lane->tick, URXE_NEVER, memory_order_relaxed);
 	return next;
@@ -339,7 +337,7 @@ uint64_t urxe_port_next_tick(struct urxe_port *port)
 	if (!atomic_load_explicit(&port->started, memory_order_acquire))
 		return URXE_NEVER;
 	for (unsigned i = 0; i < port->num_lanes; i++) {
-		t = atomic_load_explicit(&port->lanes[i].tick, memory_order_relaxed);
+		t = atomic_load(&port->lanes[i].tick);
 		if (t < next)
 			next = t;
 	}

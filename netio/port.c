@@ -77,6 +77,13 @@ static void wake_consume(struct urxe_port *port)
 		atomic_fetch_sub(&port->wakes, (unsigned)v);
 }
 
+static uint64_t until(struct urxe_port *port, uint64_t ns)
+{
+	uint64_t now = urxe_port_now(port);
+
+	return ns < URXE_NEVER - now ? now + ns : URXE_NEVER;
+}
+
 void urxe_port_wait(struct urxe_port *port, uint64_t ns, struct urxe_sleep *how)
 {
 	struct pollfd pfd = {.fd = port->wake_fd, .events = POLLIN};
@@ -93,11 +100,19 @@ void urxe_port_wait(struct urxe_port *port, uint64_t ns, struct urxe_sleep *how)
 	}
 	if (started && frames_wait(port))
 		return;
+	/* Pairs with urxe_port_wake_by(): who is late to see that we wait has told the time of the
+	 * tick before. */
+	atomic_store(&port->wait_until, until(port, ns));
+	if (started && urxe_port_next_tick(port) < how->tick) {
+		atomic_store(&port->wait_until, 0);
+		return;
+	}
 	if (started && port->ops->wait) {
 		how->interrupt = wanted;
 		port->ops->wait(port->link, ns, port->wake_fd, how);
 	} else
 		urxe_sleep_poll(how, &pfd, 1, ns);
+	atomic_store_explicit(&port->wait_until, 0, memory_order_relaxed);
 	wake_consume(port);
 }
 
@@ -183,6 +198,12 @@ void urxe_port_wake(struct urxe_port *port)
 	urxe_cancel_back(cancel);
 	if (port->ops->wake && atomic_load_explicit(&port->started, memory_order_acquire))
 		port->ops->wake(port->link);
+}
+
+void urxe_port_wake_by(struct urxe_port *port, uint64_t when)
+{
+	if (when < atomic_load(&port->wait_until))
+		urxe_port_wake(port);
 }
 
 /* ---- queries ---- */

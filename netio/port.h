@@ -237,6 +237,10 @@ bool urxe_port_wired(const struct urxe_port *port);
  */
 void urxe_port_wake(struct urxe_port *port);
 
+/** urxe_port_wake_by - end a urxe_port_wait() that would be longer than until @when, of which who
+ * waits may not know: urxe_port_next_tick() has it already. Thread-safe. */
+void urxe_port_wake_by(struct urxe_port *port, uint64_t when);
+
 /** urxe_port_lane - lane @i, i < info.lanes. Valid after start, until destroy. */
 struct urxe_lane *urxe_port_lane(struct urxe_port *port, unsigned i);
 

@@ -23,6 +23,8 @@ struct urxe_sleep {
 	bool driven;	 /* in: callers poll, and fetch frames: none ends it unasked */
 	bool cancelable; /* in: the thread, which has cancellation disabled, may end here */
 	bool signal;	 /* out: a signal's handler ran meanwhile; the sleep is over then */
+	uint64_t tick;	 /* in, urxe_port_wait(): the urxe_port_next_tick() that its length takes
+			  * account of; an earlier one ends it at once; 0: of none */
 };
 
 /**

@@ -265,12 +265,6 @@ static inline bool urxe_fault_spares(struct urxe_fault_dir *d, unsigned n)
 	d->spared -= n;
 	return true;
 }
-/** urxe_fault_waits - is a frame held, or would somebody who knows of one look when its time is
- * over? */
-static inline bool urxe_fault_waits(const struct urxe_fault_dir *d, uint64_t now)
-{
-	return d->holding || now < d->deadline;
-}
 /** urxe_fault_due - the held frame, once its time is over: true and @out. */
 bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *out);
 
@@ -405,6 +399,7 @@ struct urxe_port {
 	int wake_fd;
 	atomic_bool woken;
 	atomic_uint wakes;		/* written to wake_fd, or about to be, and not read */
+	_Atomic uint64_t wait_until;	/* who waits looks by then; 0: nobody waits */
 	atomic_bool was_ever_up;	/* written under neigh.lock */
 	_Atomic uint64_t carrier_until; /* what waits for a carrier is dropped from then on; 0: no
 					 * sender has missed one since it last came or went */

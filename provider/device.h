@@ -106,6 +106,7 @@ struct urxe_duty_mind {
 	struct urxe_pause pause;
 	uint64_t slack;	      /* that timers have: callers drive, and look at them */
 	uint64_t caller_time; /* when last looked at */
+	uint64_t tick;	      /* the port's next, likewise */
 	bool others;	      /* have all lanes: they run the timers */
 };
 

@@ -87,7 +87,8 @@ static uint64_t pause_soon(struct urxe_device *dev, const struct urxe_duty_mind 
 static uint64_t pause_tick(struct urxe_device *dev, const struct urxe_duty_mind *st,
 			   const struct urxe_pause_look *l)
 {
-	return pause_until(st, l, urxe_port_next_tick(dev->port));
+	(void)dev;
+	return pause_until(st, l, st->tick == URXE_NEVER ? st->tick : st->tick + st->slack);
 }
 
 static uint64_t pause_gsi(struct urxe_device *dev, const struct urxe_duty_mind *st,
@@ -174,6 +175,7 @@ static uint64_t next_pause(struct urxe_device *dev, struct urxe_duty_mind *st, u
 	if (ns > SOON_NS && st->pause.callers == URXE_CALLERS_NONE &&
 	    atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed) < now + ns)
 		urxe_pending_idle_timers(dev);
+	st->tick = urxe_port_next_tick(dev->port);
 	for (unsigned i = 0; ns && i < sizeof(pause_reasons) / sizeof(pause_reasons[0]); i++) {
 		uint64_t most = pause_reasons[i](dev, st, &l);
 
@@ -228,6 +230,7 @@ static void go_to_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint6
 
 	how->interrupt = m->pause.wanted;
 	how->driven = m->pause.callers != URXE_CALLERS_NONE;
+	how->tick = m->tick;
 	atomic_store(&s->until, until);
 	atomic_store(&s->alert, urxe_pause_alert(&m->pause));
 	atomic_store(&s->asleep, true);

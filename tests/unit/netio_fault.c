@@ -244,6 +244,7 @@ static unsigned wakes(struct node *n, struct urxe_path *path, unsigned count)
 	unsigned woken = 0;
 
 	urxe_lane_lock(n->lane);
+	atomic_store(&n->port->woken, false);
 	for (unsigned i = 0; i < count; i++) {
 		CU_ASSERT_EQUAL(send_bytes(n->lane, path, bth, sizeof(bth)), 0);
 		woken += atomic_exchange(&n->port->woken, false);
@@ -255,10 +256,11 @@ static unsigned wakes(struct node *n, struct urxe_path *path, unsigned count)
 	return woken;
 }
 
-/* Who sleeps is woken for the first frame that is held, and knows of the next ones. */
-static void one_wake(void)
+/* Who sleeps is woken for a frame that is held if it would be late for it. */
+static void wakes_by(void)
 {
 	struct urxe_port_config cfg = node_cfg(1);
+	struct urxe_sleep how = {.tick = URXE_NEVER};
 	struct urxe_path *path;
 	struct node n;
 
@@ -267,16 +269,25 @@ static void one_wake(void)
 	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
 	node_start(&n, sim, NULL, &cfg);
 	path = path_to(n.port, "10.9.0.1", 0xc000);
-	wakes(&n, path, 1);
-	for (unsigned i = 0; i < 5; i++) {
-		CU_ASSERT_EQUAL(wakes(&n, path, 50), 0);
-		CU_ASSERT(urxe_port_next_tick(n.port) <= urxe_sim_now(sim) + URXE_MSEC);
-	}
-	CU_ASSERT(counter(n.port, "fault_tx_reorder") > 50);
+	/* Nobody does, or is up in time, or till another time comes. */
+	CU_ASSERT_EQUAL(wakes(&n, path, 50), 0);
+	n.port->wait_until = urxe_sim_now(sim) + URXE_MSEC;
+	CU_ASSERT_EQUAL(wakes(&n, path, 50), 0);
+	n.port->wait_until = URXE_NEVER;
+	CU_ASSERT(wakes(&n, path, 50) > 10);
+	CU_ASSERT(counter(n.port, "fault_tx_reorder") > 30);
+	/* Who did not know of one that is held does not begin to sleep. */
+	while (urxe_port_next_tick(n.port) > urxe_sim_now(sim) + URXE_MSEC)
+		wakes(&n, path, 1);
+	atomic_store(&n.port->woken, false);
+	atomic_store(&n.port->wakes, 1);
+	urxe_port_wait(n.port, URXE_NEVER, &how);
+	CU_ASSERT_EQUAL(n.port->wakes, 1); /* it is read when a sleep ends */
+	CU_ASSERT_EQUAL(n.port->wait_until, 0);
 	urxe_sim_advance(sim, urxe_sim_now(sim) + 2 * URXE_MSEC);
 	node_tick(&n);
 	CU_ASSERT(urxe_port_next_tick(n.port) > urxe_sim_now(sim) + URXE_MSEC);
-	CU_ASSERT_EQUAL(wakes(&n, path, 50), 1);
+	n.port->wait_until = 0;
 	urxe_path_destroy(path);
 	urxe_port_destroy(n.port);
 	urxe_sim_destroy(sim);
@@ -445,4 +456,4 @@ static void threads(void)
 }
 
 URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(one_direction), T(at_times),
-	       T(same_seed_same_run), T(looped), T(one_wake), T(resolve_under_loss), T(threads))
+	       T(same_seed_same_run), T(looped), T(wakes_by), T(resolve_under_loss), T(threads))
