@@ -333,11 +333,15 @@ uint32_t urxe_early_missing(const struct urxe_qp *qp)
 {
 	const struct urxe_requester *r = &qp->req;
 	const struct urxe_swqe *wqe = urxe_requester_find(qp, r->una);
-	uint32_t most;
+	uint32_t most, begun;
 
 	if (!wqe || wqe->opcode != IBV_WR_RDMA_READ)
 		return 1;
 	most = wqe->npsn - ((r->una - wqe->psn) & URXE_PSN_MASK);
+	/* Of a READ in parts those that were begun: the peer has no resource for more. */
+	begun = (uint32_t)urxe_psn_diff(r->max_psn, r->una);
+	if (most > begun)
+		most = begun;
 	if (!r->nearly)
 		return most;
 	return missing_from(r->early, r->una, most);

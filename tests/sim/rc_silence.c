@@ -544,6 +544,38 @@ static void test_reads_again(void)
 	}
 }
 
+/* Of a READ in parts no more is asked for again than was asked for: the peer has no resource for
+ * parts that were not begun. */
+static void test_long_read(void)
+{
+	static const struct {
+		uint8_t limit;
+		struct loss loss;
+	} of[] = {
+		{1, {true, ANY, 511, 1}},  /* the last response of the first part */
+		{1, {false, ANY, 0, 1}},   /* the first request */
+		{2, {true, ANY, 1023, 1}}, /* the last response of the second part of two */
+		{4, {true, ANY, 1023, 1}},
+		{2, {false, ANY, 0, 1}}, /* three parts, two resources: the first request */
+	};
+
+	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct pair_params pp = {.mtu = 256, .rd_atomic = of[i].limit};
+		uint32_t len = 3 * 512 * 256;
+		struct rig r;
+
+		rig_open(&r, &pp);
+		warm_up(&r);
+		for (uint32_t k = 0; k < len; k++)
+			r.p.b.buf[0x8000 + k] = (uint8_t)(k >> 8 ^ k * 3);
+		r.loss[0] = of[i].loss;
+		CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_READ, 1, len), 0);
+		CU_ASSERT(done(&r, 1, IBV_WC_SUCCESS));
+		CU_ASSERT(!memcmp(r.p.a.buf + 0x4000, r.p.b.buf + 0x8000, len));
+		rig_close(&r);
+	}
+}
+
 URXE_TEST_MAIN("rc_silence", T(test_lost), T(test_rnr), T(test_dead_peer), T(test_late_answer),
 	       T(test_late_answers), T(test_away), T(test_far), T(test_window), T(test_lossy_crowd),
-	       T(test_silent_crowd), T(test_talking_crowd), T(test_reads_again))
+	       T(test_silent_crowd), T(test_talking_crowd), T(test_reads_again), T(test_long_read))
