@@ -164,7 +164,8 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 	struct urxe_requester *r = &qp->req;
 	uint32_t una = r->una;
 
-	if (urxe_recover_answered(qp, psn, now))
+	/* Another of a gap. What ends the QP is told but once, and is no copy of that. */
+	if (code == URXE_NAK_PSN_SEQ && urxe_recover_answered(qp, psn, now))
 		return;
 	if (!ack_before(qp, psn, now)) {
 		if (code == URXE_NAK_PSN_SEQ)

@@ -539,6 +539,31 @@ static void test_late_response(void)
 	rig_close(&r);
 }
 
+/* A NAK that ends the QP is no copy of the one that told of a gap at the same PSN. */
+static void test_fatal_nak_after_gap(void)
+{
+	struct pair_params pp = {.timeout = 14, .set_retries = true, .retry_cnt = 2};
+	struct rig r;
+
+	rig_open(&r, &pp);
+	no_peer(&r);
+	/* The round trip has been long. */
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 1, 8), 0);
+	urxe_sim_advance(r.p.sim, urxe_sim_now(r.p.sim) + 8 * MS);
+	answer(&r, ACK, r.psn, OK_AETH, 0);
+	CU_ASSERT(wc_is(&r, 1, IBV_WC_SUCCESS));
+	/* Now it is short. */
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 2, 8), 0);
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 3, 8), 0);
+	urxe_sim_advance(r.p.sim, urxe_sim_now(r.p.sim) + 10000);
+	answer(&r, ACK, urxe_psn_add(r.psn, 1), NAK(PSN_SEQ), 0);
+	urxe_sim_advance(r.p.sim, urxe_sim_now(r.p.sim) + 100000);
+	answer(&r, ACK, urxe_psn_add(r.psn, 1), NAK(REMOTE_ACCESS), 0);
+	CU_ASSERT(wc_is(&r, 2, IBV_WC_REM_ACCESS_ERR));
+	CU_ASSERT(wc_is(&r, 3, IBV_WC_WR_FLUSH_ERR));
+	rig_close(&r);
+}
+
 static void test_reserved_syndromes(void)
 {
 	struct pair_params pp = {0};
@@ -820,8 +845,8 @@ static void test_long_read_parts(void)
 URXE_TEST_MAIN("rc_requester", T(test_silent_peer), T(test_patience), T(test_retries_begin_anew),
 	       T(test_no_timeout), T(test_rnr_timer_codes), T(test_rnr_exhausted),
 	       T(test_rnr_for_ever), T(test_rnr_twice), T(test_naks), T(test_sequence_nak),
-	       T(test_reserved_syndromes), T(test_ack_covers_all), T(test_ghost_ack),
-	       T(test_bad_responses), T(test_implied_nak), T(test_goes_back_n), T(test_keeps),
-	       T(test_early_responses), T(test_holes), T(test_late_response),
+	       T(test_fatal_nak_after_gap), T(test_reserved_syndromes), T(test_ack_covers_all),
+	       T(test_ghost_ack), T(test_bad_responses), T(test_implied_nak), T(test_goes_back_n),
+	       T(test_keeps), T(test_early_responses), T(test_holes), T(test_late_response),
 	       T(test_response_acks_before), T(test_loss_everywhere), T(test_long_read_with_loss),
 	       T(test_long_read_parts))
