@@ -10,6 +10,7 @@
 #include "provider.h"
 #include "apm.h"
 #include "early.h"
+#include "pending.h"
 #include "progress.h"
 #include "rate.h"
 #include "responder.h"
@@ -454,8 +455,9 @@ static int modify_locked(struct urxe_qp *qp, const struct ibv_qp_attr *a, int ma
 		set_mtu(qp, a->path_mtu);
 	if (to == S(RTR) && from == S(INIT)) {
 		/* Both ends have the same number, and so most packets come by the lane they are
-		 * answered on. The path may change later, and the lane does not. */
-		qp->lane = (uint8_t)((p.path.path ? p.path.sport : qp->qpn) % qp->dev->lanes);
+		 * answered on. The path may change later, and the lane does not. Before a reset it
+		 * had another one, perhaps, and may still wait there. */
+		urxe_pending_move(qp, (p.path.path ? p.path.sport : qp->qpn) % qp->dev->lanes);
 		start_responder(qp);
 		if (qp->type == IBV_QPT_UD)
 			qp->mtu = port_mtu(qp);

@@ -84,4 +84,58 @@ static void test_order(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("lanes", T(test_order))
+/* From any state, with this label: so the flow is, and by it the lane, another one. */
+static void to_rtr(struct pair *p, uint32_t flow_label)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+
+	CU_ASSERT_EQUAL(pair_modify(p->a.qp, IBV_QPS_RESET), 0);
+	CU_ASSERT_EQUAL(
+		ibv_modify_qp(p->a.qp, &a,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	a.qp_state = IBV_QPS_RTR;
+	a.ah_attr = pair_path(&p->a, &p->b);
+	a.ah_attr.grh.flow_label = flow_label;
+	a.path_mtu = IBV_MTU_1024;
+	a.dest_qp_num = p->b.qp->qp_num;
+	CU_ASSERT_EQUAL(ibv_modify_qp(p->a.qp, &a,
+				      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					      IBV_QP_MIN_RNR_TIMER),
+			0);
+}
+
+/* A QP that waits for its lane when it is reset, and has another lane the next time. */
+static void test_reset_while_pending(void)
+{
+	const struct pair_params pp = {.seed = 11,
+				       .link = {.latency = 1000, .lanes = LANES, .paired = true}};
+	struct urxe_sim_params full = pp.link;
+	struct urxe_qp *q;
+	struct pair p;
+	unsigned lane;
+
+	pair_open(&p, &pp, IBV_QPT_RC);
+	pair_meet(&p);
+	q = to_urxe_qp(p.a.qp);
+	lane = q->lane;
+	full.tx_stall = true;
+	urxe_sim_end_params(p.a.end, &full);
+	for (unsigned i = 0; i < 100; i++)
+		CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, i, 0, LEN, &p.b, 0x10000,
+					  IBV_SEND_SIGNALED),
+				0);
+	CU_ASSERT(q->pending);
+	for (uint32_t label = 1; q->lane == lane && label < 100; label++)
+		to_rtr(&p, label);
+	CU_ASSERT(q->lane != lane);
+	CU_ASSERT_EQUAL(ibv_destroy_qp(p.a.qp), 0);
+	for (unsigned i = 0; i < LANES; i++)
+		CU_ASSERT_EQUAL(atomic_load(&p.a.dev->sched.lanes[i].n), 0);
+	urxe_sim_end_params(p.a.end, &pp.link);
+	p.a.qp = pair_qp(&p.a, &pp, IBV_QPT_RC);
+	pair_close(&p);
+}
+
+URXE_TEST_MAIN("lanes", T(test_order), T(test_reset_while_pending))
