@@ -29,7 +29,7 @@ const uint32_t urxe_wqe_allowed[URXE_QP_TYPES] = {
 int urxe_wqe_inline(const struct urxe_qp *qp, struct urxe_swqe *wqe, const void *addr,
 		    size_t length)
 {
-	if (1u << wqe->opcode & (URXE_OPS_ATOMIC | URXE_OP_BIT(RDMA_READ)) ||
+	if (1u << wqe->opcode & (URXE_OPS_ATOMIC | URXE_OP_BIT(RDMA_READ)) || wqe->num_sge ||
 	    length > qp->sq.max_inline - wqe->length)
 		return EINVAL;
 	if (length)

@@ -63,7 +63,7 @@ static inline int urxe_wqe_sges(const struct urxe_qp *qp, struct urxe_swqe *wqe,
 {
 	uint64_t length = 0;
 
-	if (n > qp->sq.max_sge)
+	if (n > qp->sq.max_sge || wqe->flags & URXE_WQE_INLINE)
 		return EINVAL;
 	wqe->num_sge = (uint8_t)n;
 	for (size_t i = 0; i < n; i++) {

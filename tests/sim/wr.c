@@ -222,6 +222,11 @@ static void test_errors(void)
 	REFUSED(EINVAL, ibv_wr_rdma_read(x, 1, 1)); /* not asked for at creation */
 	REFUSED(EINVAL, ibv_wr_send(x); ibv_wr_set_sge_list(x, 4, list));
 	REFUSED(EINVAL, ibv_wr_send(x); ibv_wr_set_inline_data(x, data, 65));
+	/* Data of both kinds: what is checked of one says nothing of the other. */
+	REFUSED(EINVAL, ibv_wr_send(x); ibv_wr_set_sge(x, p.a.mr->lkey, (uintptr_t)p.a.buf, 100);
+		ibv_wr_set_inline_data(x, data, 8));
+	REFUSED(EINVAL, ibv_wr_send(x); ibv_wr_set_inline_data(x, data, 8);
+		ibv_wr_set_sge(x, p.a.mr->lkey, (uintptr_t)p.a.buf, 4000));
 	REFUSED(EINVAL, ibv_wr_atomic_fetch_add(x, 1, 8, 1)); /* no place for the answer */
 	REFUSED(EINVAL, ibv_wr_atomic_fetch_add(x, 1, 8, 1); ibv_wr_set_inline_data(x, data, 8));
 	REFUSED(EINVAL, urxedv_wr_flush(x, 1, 8, 1, 0, 0));
