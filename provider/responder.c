@@ -549,6 +549,8 @@ void urxe_responder_timeout(struct urxe_qp *qp, uint64_t now)
 		urxe_progress_timer(qp, r->nak_at);
 	else if (r->state < URXE_RESP_WAIT_RETRY && !r->stall)
 		nak_gap(qp);
+	else
+		r->nak_at = 0; /* a gap that is left when it goes on has a time of its own */
 }
 
 /*
