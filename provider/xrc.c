@@ -334,9 +334,9 @@ int urxe_xrc_close_qp(struct ibv_qp *ibqp)
 	urxe_spin_unlock(&qp->lock);
 	urxe_mutex_unlock(&qp->dev->mutex);
 	urxe_qp_await_events(ibqp, o->ctx, o->async_events);
-	atomic_fetch_sub(&x->users, 1);
 	if (last)
 		urxe_qp_destroy_common(qp);
+	atomic_fetch_sub(&x->users, 1); /* packets have looked at the domain of the QP till then */
 	urxe_context_put(ibqp->context);
 	free(o);
 	return 0;
