@@ -379,15 +379,22 @@ void urxe_cma_event_post(struct urxe_cma_event *ev)
 	urxe_cma_set_token(ch);
 }
 
-void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
+void urxe_cma_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
 {
 	struct urxe_cma_channel *from = id->channel;
 	struct urxe_cma_event *ev;
 
+	if (from == to)
+		return;
 	cds_list_for_each_entry (ev, &id->events, own) {
 		cds_list_del(&ev->entry);
 		cds_list_add_tail(&ev->entry, &to->events);
+		/* The id of a request that nobody has taken goes with its listener. */
+		if (ev->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			urxe_cma_move(to_cma_id(ev->event.id), to);
 	}
+	id->channel = to;
+	id->id.channel = &to->channel;
 	urxe_cma_set_token(from);
 	urxe_cma_set_token(to);
 }
@@ -412,12 +419,6 @@ static struct urxe_cma_event *take(struct urxe_cma_channel *ch) URXE_REQUIRES(ur
 
 		urxe_cma_backlog_count(ev->owner, child, -1);
 		urxe_cma_backlog_admit(ev->owner);
-		/* The listener may have moved since. */
-		if (child->channel != ch) {
-			urxe_cma_events_move(child, ch);
-			child->channel = ch;
-			child->id.channel = &ch->channel;
-		}
 	}
 	return ev;
 }
@@ -438,9 +439,7 @@ static int give_channel(struct urxe_cma_event *ev)
 		return err;
 	}
 	urxe_cma_hold();
-	urxe_cma_events_move(child, ch);
-	child->channel = ch;
-	child->id.channel = &ch->channel;
+	urxe_cma_move(child, ch);
 	child->sync = true;
 	urxe_cma_release();
 	return 0;

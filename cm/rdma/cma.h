@@ -258,8 +258,9 @@ int urxe_cma_channel_check(const struct urxe_cma_channel *ch) URXE_REQUIRES(urxe
 void urxe_cma_set_token(struct urxe_cma_channel *ch) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_event_post - queue it on its owner's channel. Locked. */
 void urxe_cma_event_post(struct urxe_cma_event *ev) URXE_REQUIRES(urxe_cma_lock);
-/** urxe_cma_events_move - pending events of @id go to another channel. Locked. */
-void urxe_cma_events_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
+/** urxe_cma_move - @id goes to another channel, with its pending events, and the ids of those
+ * that are requests. Locked. */
+void urxe_cma_move(struct urxe_cma_id *id, struct urxe_cma_channel *to)
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_complete - a synchronous id waits for its next event and keeps it. Not locked. */
 int urxe_cma_complete(struct rdma_cm_id *id) URXE_EXCLUDES(urxe_cma_lock);

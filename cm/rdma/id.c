@@ -248,10 +248,7 @@ URXE_CMA_API int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channe
 		return urxe_cma_ret(urxe_cma_end(err));
 	old = p->channel;
 	was_sync = p->sync;
-	if (old != ch)
-		urxe_cma_events_move(p, ch);
-	p->channel = ch;
-	p->id.channel = &ch->channel;
+	urxe_cma_move(p, ch);
 	p->sync = !channel;
 	if (was_sync && id->event) {
 		urxe_cma_ack(caa_container_of(id->event, struct urxe_cma_event, event));

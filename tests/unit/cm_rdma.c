@@ -502,6 +502,44 @@ static void channels(void)
 	rdma_destroy_event_channel(to);
 }
 
+/* A request that nobody has taken goes with its listener, and so does its id: the old channel may
+ * be destroyed, as that of a synchronous listener is. */
+static void migrating_listener(void)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		struct rdma_event_channel *from = i & 1 ? rdma_create_event_channel() : NULL;
+		struct rdma_event_channel *to = rdma_create_event_channel();
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+		struct rdma_conn_param param = {.qp_num = 0x77};
+		struct rdma_cm_id *l, *c, *s;
+		struct pollfd pfd;
+
+		WORKS(rdma_create_id(from, &l, NULL, RDMA_PS_TCP));
+		WORKS(rdma_bind_addr(l, addr("10.0.0.1", 0)));
+		WORKS(rdma_listen(l, 1));
+		c = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
+		WORKS(rdma_connect(c, &param));
+		pfd = (struct pollfd){l->channel->fd, POLLIN, 0};
+		CU_ASSERT_EQUAL(poll(&pfd, 1, -1), 1);
+		WORKS(rdma_migrate_id(l, to));
+		if (from)
+			rdma_destroy_event_channel(from);
+		/* More than are kept to be recognised. */
+		for (unsigned k = 0; from && k < 80; k++)
+			rdma_destroy_event_channel(rdma_create_event_channel());
+		if (i & 2) {
+			CU_ASSERT_EQUAL(expect(to, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
+			CU_ASSERT_PTR_EQUAL(s->channel, to);
+			WORKS(rdma_destroy_id(s));
+		}
+		WORKS(rdma_destroy_id(l));
+		expect(ch, RDMA_CM_EVENT_REJECTED, NULL);
+		drop(c);
+		rdma_destroy_event_channel(to);
+		rdma_destroy_event_channel(ch);
+	}
+}
+
 /* Each event is an edge for EPOLLET, taken or not taken those before it. */
 static void edges(void)
 {
@@ -1022,7 +1060,7 @@ static void forked_child(void)
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
 	       T(private_data), T(rejections), T(backlog), T(backlog_of_datagrams),
 	       T(backlog_of_others), T(never_established), T(addresses), T(options),
-	       T(ack_timeouts), T(channels), T(edges), T(destroy_waits),
+	       T(ack_timeouts), T(channels), T(migrating_listener), T(edges), T(destroy_waits),
 	       T(reader_of_a_dead_channel), T(readers_of_a_dead_channel), T(two_readers),
 	       T(synchronous), T(external_qp), T(datagrams), T(datagrams_refused), T(storm),
 	       T(not_offered), T(forked_child))
