@@ -274,6 +274,9 @@ extern pthread_cond_t urxe_cma_acked;
 void urxe_cma_stock_own(struct urxe_cma_id *id);
 /** urxe_cma_stock - one event more in stock for @id. 0 or ENOMEM. Locked. */
 int urxe_cma_stock(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_cma_unstock - one less: what urxe_cma_stock() was for has gone, and its event is back.
+ * Locked. */
+void urxe_cma_unstock(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_stock_free - of an id that goes. */
 void urxe_cma_stock_free(struct urxe_cma_id *id);
 /** urxe_cma_event_new - NULL when there is neither memory nor stock. Locked, unless the id is new.

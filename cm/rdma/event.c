@@ -58,6 +58,23 @@ int urxe_cma_stock(struct urxe_cma_id *id)
 	return 0;
 }
 
+void urxe_cma_unstock(struct urxe_cma_id *id)
+{
+	struct urxe_cma_event *ev;
+
+	id->more--;
+	if (id->more_stocked <= id->more)
+		return;
+	cds_list_for_each_entry (ev, &id->stock, entry) {
+		if (is_own(id, ev))
+			continue;
+		cds_list_del(&ev->entry);
+		id->more_stocked--;
+		free(ev);
+		return;
+	}
+}
+
 void urxe_cma_stock_free(struct urxe_cma_id *id)
 {
 	struct urxe_cma_event *ev;

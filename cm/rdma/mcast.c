@@ -184,6 +184,7 @@ static int leave(struct urxe_cma_id *id, const struct sockaddr *addr) URXE_REQUI
 	cds_list_del(&mc->entry);
 	detach(id, mc);
 	urxe_cma_wait(id, mc, "rdma_leave_multicast()");
+	urxe_cma_unstock(id);
 	free(mc);
 	return 0;
 }

@@ -2,6 +2,7 @@
 /* rdma_join_multicast() and rdma_leave_multicast(). */
 #include "cm_rdma.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -187,6 +188,40 @@ static void leaving(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/* Of the sanitizers' run-time library; its header is not everywhere. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+static size_t allocated(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return __sanitizer_get_current_allocated_bytes();
+#else
+	return mallinfo2().uordblks;
+#endif
+}
+
+/* Who joins and leaves for ever needs no more memory than who does once. Without a QP: what one has
+ * to do with a group is freed later. */
+static void joining_and_leaving(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+	size_t was = 0;
+
+	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_UDP));
+	WORKS(rdma_bind_addr(id, addr("10.0.0.1", 0)));
+	for (unsigned i = 0; i < 2000; i++) {
+		WORKS(rdma_join_multicast(id, addr("239.1.2.3", 0), id));
+		joined(ch, id);
+		WORKS(rdma_leave_multicast(id, addr("239.1.2.3", 0)));
+		if (i == 1000)
+			was = allocated();
+	}
+	CU_ASSERT(allocated() < was + 10000);
+	WORKS(rdma_destroy_id(id));
+	rdma_destroy_event_channel(ch);
+}
+
 /* A QP that cannot be attached: the event says so. */
 static void error(void)
 {
@@ -221,4 +256,5 @@ static void synchronous(void)
 	drop(id);
 }
 
-URXE_TEST_MAIN("cm_mcast", T(members), T(refused), T(leaving), T(error), T(synchronous))
+URXE_TEST_MAIN("cm_mcast", T(members), T(refused), T(leaving), T(joining_and_leaving), T(error),
+	       T(synchronous))
