@@ -155,7 +155,7 @@ int urxe_cma_request_handler(struct urxe_cm_id *cm, const struct urxe_cm_event *
 			      lies	  ? URXE_CM_REJ_INVALID_GID
 			      : r.has_hdr ? URXE_CM_REJ_INVALID_SERVICE_ID
 					  : URXE_CM_REJ_CONSUMER);
-	if (!sidr && ev->req.qp_type != listener->id.qp_type)
+	if (sidr ? listener->id.qp_type != IBV_QPT_UD : ev->req.qp_type != listener->id.qp_type)
 		return refuse(cm, ev, URXE_CM_REJ_INVALID_TRANSPORT_TYPE);
 	if (!urxe_cma_backlog_fits(listener, cm))
 		return urxe_cma_backlog_wait(svc, listener, cm)
@@ -248,16 +248,17 @@ static int listen_on(struct urxe_cma_id *id, struct urxe_cma_dev *dev) URXE_REQU
 	struct urxe_cma_binding *b;
 	int err;
 
-	err = urxe_ident_port_listen(urxe_gsi_ident(dev->verbs), id->claims[dev->index]);
-	if (err)
-		return err;
 	svc = get_service(dev, service_id, &err);
 	if (!svc)
 		return err;
 	b = calloc(1, sizeof(*b));
-	if (!b) {
+	/* It comes last: who has it listens, for others too. */
+	err = b ? urxe_ident_port_listen(urxe_gsi_ident(dev->verbs), id->claims[dev->index])
+		: ENOMEM;
+	if (err) {
+		free(b);
 		put_service(svc);
-		return ENOMEM;
+		return err;
 	}
 	b->service = svc;
 	b->id = id;
