@@ -75,6 +75,9 @@ ACTION(send_req)
 		id->alt->path = *req->alternate;
 		id->alt->has_path = true;
 	}
+	/* Of the peer it had before: until the REP comes nobody knows the next one's. */
+	id->remote_comm_id = id->remote_qpn = 0;
+	id->remote_guid = id->drep_until = 0;
 	id->active = true;
 	id->quiet = id->rejected = false;
 	id->peer = req->peer_to_peer;

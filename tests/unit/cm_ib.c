@@ -284,7 +284,7 @@ static void connect_two(struct conn *c, struct ibv_sa_path_rec *alternate)
 	CU_ASSERT_EQUAL(c->passive->local_id, c->active->remote_id);
 }
 
-static void disconnect_two(struct conn *c)
+static void end_two(struct conn *c)
 {
 	struct note *n;
 
@@ -297,11 +297,46 @@ static void disconnect_two(struct conn *c)
 	CU_ASSERT_FALSE(memcmp(n->data, "so long", 8));
 	expect(IB_CM_TIMEWAIT_EXIT);
 	expect(IB_CM_TIMEWAIT_EXIT);
+}
+
+static void destroy_two(struct conn *c)
+{
 	ib_destroy_cm_id(c->active);
 	ib_destroy_cm_id(c->passive);
 	ib_destroy_cm_id(c->listener);
 	ibv_destroy_qp(c->a);
 	ibv_destroy_qp(c->p);
+}
+
+static void disconnect_two(struct conn *c)
+{
+	end_two(c);
+	destroy_two(c);
+}
+
+/* An id whose timewait is over is idle, and may connect to somebody else. */
+static void connects_again(void)
+{
+	struct ibv_sa_path_rec path = path_to(0, 1);
+	struct ib_cm_req_param req;
+	struct conn c;
+
+	connect_two(&c, NULL);
+	end_two(&c);
+	ib_destroy_cm_id(c.passive);
+	ibv_destroy_qp(c.a);
+	ibv_destroy_qp(c.p);
+	c.a = new_qp();
+	c.p = new_qp();
+	CU_ASSERT_EQUAL(c.active->state, IB_CM_IDLE);
+	req = req_param(&path, c.a);
+	CU_ASSERT_EQUAL(ib_send_cm_req(c.active, &req), 0);
+	c.passive = expect(IB_CM_REQ_RECEIVED)->id;
+	accept_one(c.passive, c.p);
+	establish(c.active, c.a);
+	expect_for(c.passive, IB_CM_RTU_RECEIVED);
+	write_one(c.a, c.p);
+	disconnect_two(&c);
 }
 
 static void connection(void)
@@ -420,10 +455,26 @@ static struct rdma_cm_id *next_cma(struct rdma_event_channel *ch, enum rdma_cm_e
 	return id;
 }
 
+/* A listener of rdma_cm's, and what is to be in a REQ or SIDR_REQ that comes to it by @path. */
+static struct rdma_cm_id *rdma_listener(struct rdma_event_channel *ch, uint16_t port,
+					const struct ibv_sa_path_rec *path, uint8_t *private)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htobe16(port)};
+	struct urxe_ip_cm_hdr h = {.ip_version = 4, .src_port = 5555};
+	struct rdma_cm_id *id;
+
+	CU_ASSERT_EQUAL_FATAL(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	CU_ASSERT_EQUAL_FATAL(rdma_bind_addr(id, (struct sockaddr *)&sin), 0);
+	CU_ASSERT_EQUAL_FATAL(rdma_listen(id, 1), 0);
+	memcpy(h.src, path->sgid.raw, 16);
+	memcpy(h.dst, path->dgid.raw, 16);
+	urxe_ip_cm_hdr_put(private, &h);
+	return id;
+}
+
 /* ib_cm and rdma_cm are one CM's: a LAP to an rdma_cm id loads the path into the QP on it. */
 static void lap_to_rdma_cm(void)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htobe16(7471)};
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct ibv_sa_path_rec path = path_to(0, 1), other = path_to(1, 1);
 	struct ibv_qp_init_attr init = {
@@ -431,7 +482,6 @@ static void lap_to_rdma_cm(void)
 		.qp_type = IBV_QPT_RC,
 	};
 	struct rdma_conn_param param = {.rnr_retry_count = 7};
-	struct urxe_ip_cm_hdr h = {.ip_version = 4, .src_port = 5555};
 	struct ibv_qp *qp = new_qp();
 	struct ib_cm_req_param req = req_param(&path, qp);
 	struct rdma_cm_id *listener, *passive;
@@ -439,12 +489,7 @@ static void lap_to_rdma_cm(void)
 	uint8_t private[URXE_IP_CM_HDR_LEN];
 	struct note *n;
 
-	CU_ASSERT_EQUAL_FATAL(rdma_create_id(ch, &listener, NULL, RDMA_PS_TCP), 0);
-	CU_ASSERT_EQUAL_FATAL(rdma_bind_addr(listener, (struct sockaddr *)&sin), 0);
-	CU_ASSERT_EQUAL_FATAL(rdma_listen(listener, 1), 0);
-	memcpy(h.src, path.sgid.raw, 16);
-	memcpy(h.dst, path.dgid.raw, 16);
-	urxe_ip_cm_hdr_put(private, &h);
+	listener = rdma_listener(ch, 7471, &path, private);
 	req.private_data = private;
 	req.private_data_len = sizeof(private);
 	req.service_id = htobe64(urxe_ip_cm_service_id(URXE_IP_CM_PS_TCP, 7471));
@@ -669,6 +714,32 @@ static void sidr(void)
 	n = expect_for(id, IB_CM_SIDR_REP_RECEIVED);
 	CU_ASSERT_EQUAL(n->ev.param.sidr_rep_rcvd.status, IB_SIDR_UNSUPPORTED);
 	ib_destroy_cm_id(id);
+}
+
+/* A listener for connections is not asked where a datagram's QP is: its user could do nothing with
+ * such a request. */
+static void sidr_to_rdma_cm(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct ibv_sa_path_rec path = path_to(0, 1);
+	uint8_t private[URXE_IP_CM_HDR_LEN];
+	struct ib_cm_sidr_req_param req = {
+		.path = &path,
+		.service_id = htobe64(urxe_ip_cm_service_id(URXE_IP_CM_PS_TCP, 7472)),
+		.private_data = private,
+		.private_data_len = sizeof(private)};
+	struct pollfd pfd = {ch->fd, POLLIN, 0};
+	struct ib_cm_id *id = new_id();
+	struct rdma_cm_id *listener;
+
+	listener = rdma_listener(ch, 7472, &path, private);
+	CU_ASSERT_EQUAL(ib_send_cm_sidr_req(id, &req), 0);
+	CU_ASSERT_EQUAL(expect_for(id, IB_CM_SIDR_REP_RECEIVED)->ev.param.sidr_rep_rcvd.status,
+			IB_SIDR_REJECT);
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
+	ib_destroy_cm_id(id);
+	rdma_destroy_id(listener);
+	rdma_destroy_event_channel(ch);
 }
 
 /* Nobody at the other end, and times as asked for. */
@@ -1005,7 +1076,8 @@ static void device(void)
 	CU_ASSERT_EQUAL_FATAL(open_all(), 0);
 }
 
-URXE_TEST_MAIN("cm_ib", T(device), T(bad_calls), T(connection), T(load_alternate_path),
-	       T(alternate_path_in_req), T(lap_to_rdma_cm), T(peer_to_peer), T(rejections),
-	       T(slow_and_early), T(service_ids), T(sidr), T(no_answer), T(destroy_waits),
-	       T(destroy_in_callback), T(names_of_threads), T(after_fork), T(fork_in_callback))
+URXE_TEST_MAIN("cm_ib", T(device), T(bad_calls), T(connection), T(connects_again),
+	       T(load_alternate_path), T(alternate_path_in_req), T(lap_to_rdma_cm), T(peer_to_peer),
+	       T(rejections), T(slow_and_early), T(service_ids), T(sidr), T(sidr_to_rdma_cm),
+	       T(no_answer), T(destroy_waits), T(destroy_in_callback), T(names_of_threads),
+	       T(after_fork), T(fork_in_callback))
