@@ -287,6 +287,7 @@ static int start_reject(struct urxe_cma_id *id, uint16_t reason, const void *dat
 		err = urxe_cm_send_rej(id->cm, reason, NULL, 0, data, len);
 	if (!err)
 		id->state = URXE_CMA_DISCONNECT;
+	urxe_agent_kick(id->dev->agent);
 	return err;
 }
 
@@ -364,8 +365,9 @@ URXE_CMA_API int rdma_disconnect(struct rdma_cm_id *id)
 	if (err)
 		return urxe_cma_ret(err);
 	err = start_disconnect(p);
-	/* Is DISCONNECTED to come, or waiting to be taken? If not by us, the id is not ours now. */
-	wait = !err && p->sync &&
+	/* Is DISCONNECTED to come, or waiting to be taken? If not by us, the id is not ours now. Of
+	 * a datagram's id none comes. */
+	wait = !err && p->sync && p->id.qp_type != IBV_QPT_UD &&
 	       (p->state == URXE_CMA_CONNECT || (p->disconnect_told && !p->disconnect_taken));
 	urxe_cma_leave();
 	while (wait) {
@@ -386,6 +388,7 @@ static int establish(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 	err = urxe_cm_send_rtu(id->cm, NULL, 0);
 	if (err)
 		return give_up(id, err);
+	urxe_agent_kick(id->dev->agent);
 	id->established = true;
 	return 0;
 }
@@ -399,16 +402,26 @@ URXE_CMA_API int rdma_establish(struct rdma_cm_id *id)
 	return urxe_cma_ret(err);
 }
 
+static int notify(struct urxe_cma_id *id, enum ibv_event_type event) URXE_REQUIRES(urxe_cma_lock)
+{
+	int err = EINVAL;
+
+	if (!id->cm)
+		return EINVAL;
+	if (event == IBV_EVENT_COMM_EST)
+		err = urxe_cm_notify_established(id->cm);
+	else if (event == IBV_EVENT_PATH_MIG)
+		err = urxe_cm_notify_migrated(id->cm);
+	urxe_agent_kick(id->dev->agent);
+	return err;
+}
+
 URXE_CMA_API int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-	struct urxe_cma_id *p = to_cma_id(id);
 	int err = urxe_cma_begin(id);
 
 	if (!err)
-		err = urxe_cma_end(!p->cm			 ? EINVAL
-				   : event == IBV_EVENT_COMM_EST ? urxe_cm_notify_established(p->cm)
-				   : event == IBV_EVENT_PATH_MIG ? urxe_cm_notify_migrated(p->cm)
-								 : EINVAL);
+		err = urxe_cma_end(notify(to_cma_id(id), event));
 	return urxe_cma_ret(err);
 }
 

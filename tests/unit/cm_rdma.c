@@ -845,6 +845,9 @@ static void datagrams(void)
 	WORKS(rdma_get_remote_ece(c, &got));
 	CU_ASSERT_EQUAL(got.vendor_id, 0x15b3);
 	CU_ASSERT_EQUAL(got.options, 0x10000001);
+	/* No event follows: also a synchronous call does not wait for one. */
+	WORKS(rdma_migrate_id(c, NULL));
+	WORKS(rdma_disconnect(c));
 	drop(c);
 	drop(s);
 	drop(l);
