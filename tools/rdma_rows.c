@@ -88,7 +88,7 @@ static void put_netdev(struct json_object *row, const struct from *f)
 static void add_link(const struct from *f)
 {
 	const char *state = tool_json_text(f->device, "state");
-	bool up = !strcmp(state, "up") || !strcmp(state, "active");
+	bool up = !strcmp(state, "up");
 	struct json_object *row = add_row(f, true);
 
 	tool_json_add(row, "state", up ? "ACTIVE" : "DOWN");

@@ -61,7 +61,8 @@ static void put_device(struct urxe_json *j, bool all)
 	urxe_json_object(j, NULL);
 	urxe_json_string(j, "name", info.name);
 	urxe_json_string(j, "link", info.link);
-	urxe_json_string(j, "state", info.dead ? "dead" : info.link_up ? "active" : "down");
+	urxe_json_string(j, "state", info.dead ? "dead" : info.link_up ? "up" : "down");
+	urxe_json_number(j, "time_ns", urxe_port_now(urxe_gate_port(status.gate)));
 	put_counters(j);
 	if (all)
 		put_addresses(j);

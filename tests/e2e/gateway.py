@@ -330,11 +330,18 @@ def second(report, two):
 
 
 def shown(report, two):
-    title = 'gateway: urxe status shows it'
+    title = 'gateway: urxe status and urxe stat show it'
     if not report.wanted(title):
         return
-    out = subprocess.run([*two.a.user, fabric.TOOL, 'status'], capture_output=True, text=True, env=two.a.environ()).stdout
-    good = re.search(r'process \d+: urxed', out) and re.search(r'gateway +out_packets \d+', out)
+    tool = lambda *args: subprocess.run([*two.a.user, fabric.TOOL, *args], capture_output=True, text=True,
+                                        env=two.a.environ()).stdout
+    out = tool('status')
+    found = re.search(r'process (\d+): urxed', out)
+    good = found and re.search(r'gateway +out_packets \d+', out)
+    if good:
+        out = tool('status', '--prometheus') + tool('stat', '-i', '0.1', '-c', '1', found.group(1))
+        good = (re.search(r'(?m)^node_infiniband_state_id\{.*pid="%s"\} 4$' % found.group(1), out) and
+                re.search(r'(?m)^%s +urxed ' % found.group(1), out))
     told(report, title, None if good else 'it does not', two, out)
 
 
