@@ -202,9 +202,10 @@ static int reserve_hugepages(const struct work *w, bool needed)
 		tell(w, "reserved %lu hugepages", got);
 		return 0;
 	}
-	if (!ret && !w->h->ops->write(path, (snprintf(text, sizeof(text), "%lu", have), text)))
-		ret = ENOMEM;
-	return fail(w, ret,
+	snprintf(text, sizeof(text), "%lu", have);
+	if (!ret)
+		w->h->ops->write(path, text); /* as it was; what is missing is the error */
+	return fail(w, ret ? ret : ENOMEM,
 		    "the kernel reserves %lu of %ld hugepages: ask for fewer by --hugepages, or "
 		    "for all at boot by hugepages=%ld on its command line",
 		    got, want, want);
