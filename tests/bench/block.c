@@ -16,10 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
-#include "measure.h"
+#include "ends.h"
 
 #define PORT  "18517"
 #define DEPTH 16
@@ -62,16 +61,8 @@ static void send_one(void)
 	struct ibv_wc wc;
 
 	check(rdma_post_send(id, NULL, buf + DEPTH, 8, mr, IBV_SEND_INLINE), "rdma_post_send");
-	while (ibv_poll_cq(id->send_cq, 1, &wc) > 0)
-		check(wc.status, "send");
-}
-
-static struct rdma_addrinfo *address(const char *name, int flags)
-{
-	struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_TCP}, *ai;
-
-	check(rdma_getaddrinfo(name, PORT, &hints, &ai), "rdma_getaddrinfo");
-	return ai;
+	while (ends_poll(id->send_cq, 1, &wc))
+		continue;
 }
 
 static struct ibv_qp_init_attr attr = {
@@ -81,9 +72,8 @@ static struct ibv_qp_init_attr attr = {
 
 static void server(const char *name)
 {
-	struct rdma_cm_id *listener;
+	struct rdma_cm_id *listener = ends_create(name, PORT, RAI_PASSIVE, &attr);
 
-	check(rdma_create_ep(&listener, address(name, RAI_PASSIVE), NULL, &attr), "rdma_create_ep");
 	check(rdma_listen(listener, 1), "rdma_listen");
 	check(rdma_get_request(listener, &id), "rdma_get_request");
 	setup();
@@ -114,7 +104,7 @@ static void client(const char *name, unsigned rounds, unsigned every)
 	double used;
 
 	check(!half, "calloc");
-	check(rdma_create_ep(&id, address(name, 0), NULL, &attr), "rdma_create_ep");
+	id = ends_create(name, PORT, 0, &attr);
 	setup();
 	check(rdma_connect(id, NULL), "rdma_connect");
 	begun = measure_now();

@@ -9,9 +9,7 @@
  */
 #include <unistd.h>
 
-#include <rdma/rdma_cma.h>
-
-#include "measure.h"
+#include "ends.h"
 
 #define PORT  "18519"
 #define SIZE  65536
@@ -38,17 +36,6 @@ struct region {
 
 static uint8_t memory[SIZE];
 
-static struct rdma_cm_id *end_point(const char *name, int flags, struct ibv_qp_init_attr *attr)
-{
-	struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_TCP}, *ai;
-	struct rdma_cm_id *id;
-
-	measure_need(!rdma_getaddrinfo(name, PORT, &hints, &ai), "rdma_getaddrinfo");
-	measure_need(!rdma_create_ep(&id, ai, NULL, attr), "rdma_create_ep");
-	rdma_freeaddrinfo(ai);
-	return id;
-}
-
 static struct ibv_mr *reg(struct rdma_cm_id *id)
 {
 	struct ibv_mr *mr = ibv_reg_mr(id->pd, memory, sizeof(memory),
@@ -57,18 +44,6 @@ static struct ibv_mr *reg(struct rdma_cm_id *id)
 
 	measure_need(mr != NULL, "ibv_reg_mr");
 	return mr;
-}
-
-static unsigned poll_cq(struct ibv_cq *cq, struct ibv_wc wc[BATCH])
-{
-	int n = ibv_poll_cq(cq, BATCH, wc);
-
-	measure_need(n >= 0, "ibv_poll_cq");
-	for (int i = 0; i < n; i++) {
-		errno = EIO;
-		measure_need(!wc[i].status, ibv_wc_status_str(wc[i].status));
-	}
-	return (unsigned)n;
 }
 
 /* ---- the server ---- */
@@ -86,7 +61,7 @@ static void post_recvs(struct rdma_cm_id *id, const struct ibv_mr *mr, unsigned 
 static void server(const char *name)
 {
 	struct ibv_qp_init_attr attr = {.cap = {1, RECVS, 1, 1, 0}};
-	struct rdma_cm_id *id, *listener = end_point(name, RAI_PASSIVE, &attr);
+	struct rdma_cm_id *id, *listener = ends_create(name, PORT, RAI_PASSIVE, &attr);
 	struct rdma_conn_param param = {.responder_resources = READS, .rnr_retry_count = 7};
 	struct ibv_wc wc[BATCH];
 	struct region region;
@@ -104,7 +79,7 @@ static void server(const char *name)
 	measure_need(!rdma_accept(id, &param), "rdma_accept");
 	for (;;) {
 		if (sends)
-			post_recvs(id, mr, poll_cq(id->recv_cq, wc));
+			post_recvs(id, mr, ends_poll(id->recv_cq, BATCH, wc));
 		else
 			pause();
 	}
@@ -115,7 +90,7 @@ static void server(const char *name)
 static struct rdma_cm_id *connect_to(const char *name, bool sends, struct region *peer)
 {
 	struct ibv_qp_init_attr attr = {.cap = {DEPTH, 1, 1, 1, 0}, .sq_sig_all = 1};
-	struct rdma_cm_id *id = end_point(name, 0, &attr);
+	struct rdma_cm_id *id = ends_create(name, PORT, 0, &attr);
 	uint8_t data = sends;
 	struct rdma_conn_param param = {.private_data = &data,
 					.private_data_len = sizeof(data),
@@ -146,7 +121,7 @@ static void run(struct rdma_cm_id *id, const struct op *op, const struct region 
 	while (now < until) {
 		for (; out < op->depth; out++)
 			measure_need(!ibv_post_send(id->qp, &wr, &bad), "ibv_post_send");
-		got = poll_cq(id->send_cq, wc);
+		got = ends_poll(id->send_cq, BATCH, wc);
 		if (!got)
 			continue;
 		now = measure_now();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Threads of one process that send 64 B messages, each on a queue pair and a completion queue of
- *its own. The receiver has one thread, one completion queue and one SRQ for all.
+ * its own. The receiver has one thread, one completion queue and one SRQ for all.
  *
  *	threads -s ADDRESS
  *	threads -c ADDRESS THREADS [SECONDS]	prints million messages a second, of all together
@@ -10,9 +10,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include <rdma/rdma_cma.h>
-
-#include "measure.h"
+#include "ends.h"
 
 #define PORT	"18518"
 #define SIZE	64
@@ -32,14 +30,6 @@ struct sender {
 	struct ibv_mr *mr;
 	_Atomic uint64_t done;
 };
-
-static struct rdma_addrinfo *address(const char *name, int flags)
-{
-	struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_TCP}, *ai;
-
-	measure_need(!rdma_getaddrinfo(name, PORT, &hints, &ai), "rdma_getaddrinfo");
-	return ai;
-}
 
 /* ---- the receiver ---- */
 
@@ -88,21 +78,18 @@ static void admit(struct rdma_cm_id *id)
 /* Until it is ended. */
 static void server(const char *name)
 {
-	struct rdma_cm_id *listener, *id;
+	struct rdma_cm_id *listener = ends_create(name, PORT, RAI_PASSIVE, NULL), *id;
 	struct ibv_wc wc[BATCH];
 	unsigned n = 0, have = 0;
-	int got;
 
-	measure_need(!rdma_create_ep(&listener, address(name, RAI_PASSIVE), NULL, NULL),
-		     "rdma_create_ep");
 	measure_need(!rdma_listen(listener, MOST), "rdma_listen");
 	/* The first message says how many of them there will be. */
 	measure_need(!rdma_get_request(listener, &id), "rdma_get_request");
 	n = *(const uint32_t *)id->event->param.conn.private_data;
 	for (admit(id); ++have < n; admit(id))
 		measure_need(!rdma_get_request(listener, &id), "rdma_get_request");
-	while ((got = ibv_poll_cq(cq, BATCH, wc)) >= 0)
-		post((unsigned)got);
+	for (;;)
+		post(ends_poll(cq, BATCH, wc));
 }
 
 /* ---- senders ---- */
@@ -120,11 +107,8 @@ static void *sender(void *arg)
 			wr.send_flags = ++posted % SIGNAL ? 0 : IBV_SEND_SIGNALED;
 			measure_need(!ibv_post_send(s->id->qp, &wr, &bad), "ibv_post_send");
 		}
-		while (ibv_poll_cq(s->id->send_cq, 1, &wc) > 0) {
-			errno = EIO;
-			measure_need(!wc.status, ibv_wc_status_str(wc.status));
+		while (ends_poll(s->id->send_cq, 1, &wc))
 			done += SIGNAL;
-		}
 		atomic_store_explicit(&s->done, done, memory_order_relaxed);
 	}
 	return NULL;
@@ -138,7 +122,7 @@ static void connect_one(struct sender *s, const char *name, uint32_t threads)
 					.rnr_retry_count = 7,
 					.retry_count = 7};
 
-	measure_need(!rdma_create_ep(&s->id, address(name, 0), NULL, &attr), "rdma_create_ep");
+	s->id = ends_create(name, PORT, 0, &attr);
 	s->mr = ibv_reg_mr(s->id->pd, memory, sizeof(memory), 0);
 	measure_need(s->mr != NULL, "ibv_reg_mr");
 	measure_need(!rdma_connect(s->id, &param), "rdma_connect");
