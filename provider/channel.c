@@ -7,10 +7,7 @@
  * less. The pipe is empty while one is awaited so, and events keep their order.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "provider.h"
@@ -41,10 +38,12 @@ int urxe_channel_destroy(struct ibv_comp_channel *channel)
 {
 	struct urxe_channel *ch = to_urxe_channel(channel);
 	struct ibv_context *ctx = channel->context;
-	int busy;
+	int busy, cancel;
 
 	if (urxe_device_inherited(to_urxe_dev(ctx))) {
+		cancel = urxe_cancel_off();
 		urxe_pipe_close(&ch->pipe, false);
+		urxe_cancel_back(cancel);
 		return 0;
 	}
 	/* libibverbs counts a channel's CQs under the context's mutex. */
@@ -53,11 +52,14 @@ int urxe_channel_destroy(struct ibv_comp_channel *channel)
 	pthread_mutex_unlock(&ctx->mutex);
 	if (busy)
 		return EBUSY;
+	/* To wait, and to close, are cancellation points; in the one a lock is held. */
+	cancel = urxe_cancel_off();
 	urxe_duty_evict(to_urxe_dev(ctx), ch);
 	urxe_pipe_close(&ch->pipe, false);
 	urxe_mutex_fini(&ch->lock);
 	free(ch);
 	urxe_context_put(ctx);
+	urxe_cancel_back(cancel);
 	return 0;
 }
 
@@ -156,65 +158,19 @@ bool urxe_channel_notify(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 	return ok;
 }
 
-/* Takes @count events from @from; those of other CQs go to the end of the channel. */
-static unsigned rotate(struct urxe_channel *ch, int from, const struct ibv_cq *cq, size_t count)
-{
-	struct ib_uverbs_comp_event_desc ev;
-	unsigned purged = 0;
-
-	while (count--) {
-		struct pollfd pfd = {.fd = from, .events = POLLIN};
-
-		if (poll(&pfd, 1, 0) != 1 || read(from, &ev, sizeof(ev)) != sizeof(ev))
-			break;
-		if (ev.cq_handle == (uintptr_t)cq)
-			purged++;
-		else
-			put_event(ch, ev.cq_handle);
-	}
-	return purged;
-}
-
-/*
- * The read end may be in blocking mode, and a reader of the application's may be quicker than
- * we: so events are not read from it, but spliced, which can be told not to wait, to a pipe of our
- * own. Only when there is no descriptor left for that are they read in place.
- */
 unsigned urxe_channel_purge(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 {
 	struct urxe_channel *ch = to_urxe_channel(channel);
-	int tmp[2] = {-1, -1}, left, size;
-	unsigned purged = 0, handed = 0;
-	ssize_t n;
+	unsigned purged, lost, handed = 0;
 
 	urxe_mutex_lock(&ch->lock);
 	if (ch->handed == cq) {
 		ch->handed = NULL;
 		handed = 1;
 	}
-	if (ioctl(channel->fd, FIONREAD, &left) || left <= 0)
-		goto out;
-	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK)) {
-		purged = rotate(ch, channel->fd, cq, (size_t)left / sizeof(uint64_t));
-		goto out;
-	}
-	size = fcntl(channel->fd, F_GETPIPE_SZ);
-	if (size > 0)
-		fcntl(tmp[1], F_SETPIPE_SZ, size);
-	/* In whole: events written back would otherwise come round again. */
-	while (left > 0) {
-		n = splice(channel->fd, NULL, tmp[1], NULL, (size_t)left, SPLICE_F_NONBLOCK);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		left -= (int)n;
-	}
-	purged = rotate(ch, tmp[0], cq, SIZE_MAX);
-	close(tmp[0]);
-	close(tmp[1]);
-out:
-	ch->written -= purged;
+	purged = urxe_pipe_purge(&ch->pipe, sizeof(struct ib_uverbs_comp_event_desc), (uintptr_t)cq,
+				 &lost);
+	ch->written -= purged + lost;
 	urxe_mutex_unlock(&ch->lock);
 	return purged + handed;
 }

@@ -3,9 +3,7 @@
  * Asynchronous events: what the kernel would write to a device's async fd, we write to a pipe.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "provider.h"
@@ -86,26 +84,16 @@ void urxe_event_device(struct urxe_device *dev, enum ibv_event_type type)
 	urxe_mutex_unlock(&dev->mutex);
 }
 
+/* Also when the context is closed: others' are counted, and waited for by who destroys these. */
 unsigned urxe_event_purge(struct urxe_context *ctx, const void *element)
 {
-	struct ib_uverbs_async_event_desc d;
-	unsigned purged = 0;
-	int waiting = 0;
+	unsigned purged, lost;
 
-	/*
-	 * Turn the pipe once round, leaving out the dying object's events. Our own description of
-	 * the read end does not block, should the application read at the same time.
-	 */
 	urxe_mutex_lock(&ctx->async_lock);
-	ioctl(ctx->async.own_rfd, FIONREAD, &waiting);
-	for (int i = 0; i < waiting / (int)sizeof(d); i++) {
-		if (read(ctx->async.own_rfd, &d, sizeof(d)) != (ssize_t)sizeof(d))
-			break;
-		if (d.element == (uintptr_t)element)
-			purged++;
-		else
-			event_write(ctx, &d);
-	}
+	purged = urxe_pipe_purge(&ctx->async, sizeof(struct ib_uverbs_async_event_desc),
+				 (uintptr_t)element, &lost);
 	urxe_mutex_unlock(&ctx->async_lock);
+	if (lost)
+		urxe_stat_add(ctx->dev, URXE_STAT_EVENTS_LOST, lost);
 	return purged;
 }

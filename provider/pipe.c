@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -24,14 +26,6 @@ static void shut(int *fd)
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
-}
-
-static int reopen(int fd)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
 static int make(int fds[2])
@@ -56,9 +50,8 @@ int urxe_pipe_open(struct urxe_pipe *p, const struct urxe_device *dev, bool own)
 		return err;
 	p->rfd = fds[0];
 	p->wfd = fds[1];
-	p->own_rfd = own ? reopen(p->rfd) : -1;
-	/* Without /proc the events of objects that go are not taken out. */
-	if (own && p->own_rfd < 0 && errno != ENOENT)
+	p->own_rfd = own ? fcntl(p->rfd, F_DUPFD_CLOEXEC, 0) : -1;
+	if (own && p->own_rfd < 0)
 		err = errno;
 	else if (fstat(p->rfd, &st))
 		err = errno;
@@ -88,6 +81,86 @@ void urxe_pipe_close(struct urxe_pipe *p, bool keep_rfd)
 	shut(&p->own_rfd);
 }
 
+/* ---- what is somebody's who goes ---- */
+
+#define CHUNK 4096 /* a page: a pipe that is full has room again by the page */
+
+static bool put_back(int to, const void *record, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = write(to, record, size);
+	} while (n < 0 && errno == EINTR);
+	return n == (ssize_t)size;
+}
+
+/* At most @left bytes of @from; others' records go to @to, which may be the same pipe. */
+static unsigned sift(int from, int to, size_t left, size_t size, uint64_t whose, unsigned *lost)
+{
+	struct pollfd pfd = {.fd = from, .events = POLLIN};
+	uint8_t chunk[CHUNK];
+	unsigned purged = 0;
+	uint64_t of;
+	ssize_t n;
+
+	while (left >= size && poll(&pfd, 1, 0) == 1) {
+		n = read(from, chunk, left < CHUNK ? left : CHUNK);
+		if (n <= 0)
+			break;
+		left -= (size_t)n;
+		for (ssize_t i = 0; i + (ssize_t)size <= n; i += (ssize_t)size) {
+			memcpy(&of, chunk + i, sizeof(of));
+			if (of == whose)
+				purged++;
+			else if (!put_back(to, chunk + i, size))
+				++*lost;
+		}
+	}
+	return purged;
+}
+
+/* In whole: what is put back would otherwise come round again. Returns how much it was. */
+static size_t move(int from, int to, size_t left)
+{
+	int size = fcntl(from, F_GETPIPE_SZ);
+	size_t moved = 0;
+	ssize_t n;
+
+	if (size > 0)
+		fcntl(to, F_SETPIPE_SZ, size);
+	while (moved < left) {
+		n = splice(from, NULL, to, NULL, left - moved, SPLICE_F_NONBLOCK);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		moved += (size_t)n;
+	}
+	return moved;
+}
+
+/*
+ * The read end may be in blocking mode, and a reader of the application's may be quicker than
+ * we: so records are not read from it, but spliced, which can be told not to wait, to a pipe of our
+ * own. Only when there is no descriptor left for that are they read in place.
+ */
+unsigned urxe_pipe_purge(const struct urxe_pipe *p, size_t size, uint64_t whose, unsigned *lost)
+{
+	int from = p->own_rfd >= 0 ? p->own_rfd : p->rfd, tmp[2], left;
+	unsigned purged;
+
+	*lost = 0;
+	if (ioctl(from, FIONREAD, &left) || left <= 0)
+		return 0;
+	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK))
+		return sift(from, p->wfd, (size_t)left, size, whose, lost);
+	purged = sift(tmp[0], p->wfd, move(from, tmp[1], (size_t)left), size, whose, lost);
+	close(tmp[0]);
+	close(tmp[1]);
+	return purged;
+}
+
 /* ---- fork ---- */
 
 /* A program that closes all descriptors may have other files under our numbers by now. */
@@ -112,15 +185,12 @@ static void put_in_place(const struct urxe_pipe *p, int from, int fd)
 
 static void renew(struct urxe_pipe *p)
 {
-	int fds[2], own = -1;
 	struct stat st = {0};
+	int fds[2];
 
 	if (make(fds))
 		return;
-	if (p->own_rfd >= 0)
-		own = reopen(fds[0]);
-	if (own >= 0)
-		put_in_place(p, own, p->own_rfd);
+	put_in_place(p, fds[0], p->own_rfd);
 	put_in_place(p, fds[0], p->rfd);
 	if (p->dev->forked && is_ours(p, p->wfd))
 		shut(&p->wfd);
@@ -132,8 +202,6 @@ static void renew(struct urxe_pipe *p)
 	}
 	close(fds[0]);
 	close(fds[1]);
-	if (own >= 0)
-		close(own);
 }
 
 void urxe_pipe_fork_prepare(void) URXE_ACQUIRE(pipes.lock)

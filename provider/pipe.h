@@ -7,6 +7,8 @@
 #define URXE_PROVIDER_PIPE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #include <urcu/list.h>
@@ -17,7 +19,7 @@ struct urxe_device;
 struct urxe_pipe {
 	int rfd;     /* the program's, which may set O_NONBLOCK, and close it */
 	int wfd;     /* never waits */
-	int own_rfd; /* a description of the read end that is ours and never waits, or -1 */
+	int own_rfd; /* the read end, when the program has closed its own; or -1 */
 	/* private: */
 	const struct urxe_device *dev;
 	struct cds_list_head node;
@@ -28,7 +30,7 @@ struct urxe_pipe {
 /**
  * urxe_pipe_open - make it
  * @dev: whose events: when it is a parent's, the pipe ends with the parent's
- * @own: with own_rfd; without /proc there is none, all the same
+ * @own: with own_rfd
  *
  * 0 or errno. All descriptors are closed by exec.
  */
@@ -36,6 +38,16 @@ int urxe_pipe_open(struct urxe_pipe *p, const struct urxe_device *dev, bool own)
 
 /** urxe_pipe_close - of urxe_pipe_open(); the read end of the program's stays for @keep_rfd. */
 void urxe_pipe_close(struct urxe_pipe *p, bool keep_rfd);
+
+/**
+ * urxe_pipe_purge - take out what is somebody's who goes
+ * @size: of each record, at most 32 bytes; it begins with 64 bits, which say whose it is
+ * @lost: records of others that could not be put back: none, but for want of descriptors
+ *
+ * Returns how many. Others go to the end of the pipe, in their order. It does not wait, though
+ * the program may read at the same time; the owner keeps others of us from writing.
+ */
+unsigned urxe_pipe_purge(const struct urxe_pipe *p, size_t size, uint64_t whose, unsigned *lost);
 
 /**
  * urxe_pipe_fork_prepare, _parent, _child - around fork()

@@ -134,6 +134,50 @@ static void test_events(void)
 	rig_close(&r);
 }
 
+/* Nor those of others are waited for, when what has some goes: each takes its own out alone. */
+static void test_events_of_others(void)
+{
+	struct ibv_qp *other;
+	struct rig r;
+
+	rig_open(&r, false);
+	other = pair_qp(&r.c, &pp, IBV_QPT_UD);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+	urxe_event_qp(to_urxe_qp(r.c.qp), IBV_EVENT_COMM_EST);
+	urxe_event_qp(to_urxe_qp(other), IBV_EVENT_COMM_EST);
+	urxe_event_cq(to_urxe_cq(r.c.cq), IBV_EVENT_CQ_ERR);
+	CU_ASSERT_EQUAL(ibv_close_device(r.c.ctx), 0);
+	alarm(10);
+	CU_ASSERT_EQUAL(ibv_destroy_qp(other), 0);
+	rig_close(&r);
+	alarm(0);
+}
+
+/* The same while the context is open, and its pipe full: nobody reads. */
+static void test_full(void)
+{
+	struct ibv_qp *other;
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, false);
+	other = pair_qp(&r.c, &pp, IBV_QPT_UD);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+	do {
+		n = to_urxe_qp(other)->async_events;
+		urxe_event_qp(to_urxe_qp(r.c.qp), IBV_EVENT_COMM_EST);
+		urxe_event_qp(to_urxe_qp(other), IBV_EVENT_COMM_EST);
+	} while (to_urxe_qp(other)->async_events != n);
+	CU_ASSERT(n > 1000);
+	alarm(10);
+	CU_ASSERT_EQUAL(ibv_destroy_qp(other), 0);
+	CU_ASSERT_EQUAL(ibv_destroy_qp(r.c.qp), 0);
+	alarm(0);
+	r.c.qp = pair_qp(&r.c, &pp, IBV_QPT_UD);
+	CU_ASSERT_EQUAL(ibv_close_device(r.c.ctx), 0);
+	rig_close(&r);
+}
+
 /* Each of the other objects alone keeps its context. */
 static void test_each(void)
 {
@@ -258,5 +302,6 @@ static void test_shared_target(void)
 	rig_close(&r);
 }
 
-URXE_TEST_MAIN("closed", T(test_qp_ends), T(test_owed_ack), T(test_events), T(test_each),
-	       T(test_queues), T(test_shared_target))
+URXE_TEST_MAIN("closed", T(test_qp_ends), T(test_owed_ack), T(test_events),
+	       T(test_events_of_others), T(test_full), T(test_each), T(test_queues),
+	       T(test_shared_target))
