@@ -18,6 +18,7 @@
 #include "rate.h"
 #include "wq.h"
 #include "xrc.h"
+#include "urxe/cancel.h"
 
 static void urxe_free_context(struct ibv_context *ctx);
 static int urxe_query_device_ex(struct ibv_context *ctx,
@@ -192,7 +193,7 @@ static void close_fd(int *fd)
  * context out of the adapter, whatever the program still has of them: so their QPs end here, and no
  * peer reaches the program's memory any more. The objects are destroyed as ever, later.
  */
-static void urxe_free_context(struct ibv_context *ibctx)
+static void close_context(struct ibv_context *ibctx)
 {
 	struct urxe_context *ctx = to_urxe_ctx(ibctx);
 	struct urxe_device *dev = ctx->dev;
@@ -220,6 +221,14 @@ static void urxe_free_context(struct ibv_context *ibctx)
 		close_fd(&ibctx->cmd_fd);
 	}
 	urxe_context_put(ibctx);
+}
+
+static void urxe_free_context(struct ibv_context *ibctx)
+{
+	int cancel = urxe_cancel_off();
+
+	close_context(ibctx);
+	urxe_cancel_back(cancel);
 }
 
 static void urxe_uninit_device(struct verbs_device *vdev)

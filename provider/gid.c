@@ -8,6 +8,7 @@
 #include "gsi.h"
 #include "netio/port.h"
 #include "provider.h"
+#include "urxe/cancel.h"
 #include "urxe/wire.h"
 
 #define PORT_NUM 1
@@ -68,7 +69,7 @@ int urxe_resolve_eth_l2(struct ibv_context *ctx, const struct ibv_ah_attr *attr,
 	const struct timespec pause = {.tv_nsec = 200000};
 	struct urxe_port_info info;
 	struct urxe_gid_entry own;
-	int ret;
+	int ret, cancel;
 
 	if (urxe_device_inherited(to_urxe_dev(ctx)))
 		return EIO;
@@ -76,9 +77,11 @@ int urxe_resolve_eth_l2(struct ibv_context *ctx, const struct ibv_ah_attr *attr,
 	    urxe_port_gid(urxe_context_port(ctx), attr->grh.sgid_index, &own))
 		return EINVAL;
 	/* netio ends the resolution by its own time-out; the service thread carries it on. */
+	cancel = urxe_cancel_off(); /* it may start the device, with locks */
 	while ((ret = urxe_gsi_resolve(ctx, attr->grh.sgid_index, &attr->grh.dgid, mac)) ==
 	       EINPROGRESS)
 		nanosleep(&pause, NULL);
+	urxe_cancel_back(cancel);
 	if (ret)
 		return ret;
 	if (vid) {

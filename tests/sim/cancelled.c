@@ -12,16 +12,22 @@
 static const struct pair_params params = {
 	.channel = true, .max_inline = 64, .link = {.latency = 1000}};
 static struct pair p;
+static struct ibv_context *other; /* of a, opened by who is not cancelled yet */
 static bool through;
 
 /* All that waits for nobody, with events to send and threads to wake. */
 static __attribute__((noinline)) void use_verbs(void)
 {
+	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	struct ibv_wc wc;
 
+	channel = urxe_channel_create(p.a.ctx);
+	CU_ASSERT_PTR_NOT_NULL(channel);
+	CU_ASSERT_EQUAL(urxe_channel_destroy(channel), 0);
+	CU_ASSERT_EQUAL(ibv_close_device(other), 0);
 	qp = pair_qp(&p.a, &params, IBV_QPT_UD);
 	CU_ASSERT_PTR_NOT_NULL(qp);
 	CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
@@ -50,6 +56,7 @@ static __attribute__((noinline)) void use_verbs(void)
 static void *work(void *arg)
 {
 	pair_open(&p, &params, IBV_QPT_RC);
+	other = ibv_open_device(&p.a.dev->vdev.device);
 	pthread_cancel(pthread_self());
 	use_verbs();
 	pthread_testcancel();
