@@ -103,6 +103,7 @@ void urxe_cq_timer(struct urxe_cq *cq)
 int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct urxe_cq *cq = to_urxe_cq(ibcq);
+	uint64_t left = 0;
 	bool unarmed;
 
 	if (urxe_device_check(cq->dev))
@@ -124,9 +125,15 @@ int urxe_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	 * one for each completion. Others poll once for an event, or ask when their peer may have
 	 * begun (perftest -e), and wait for ever when all has come already: they are told, late.
 	 */
-	if (!cq->mod_waiting && cq_left(cq, atomic_load_explicit(&cq->armed, memory_order_relaxed)))
-		urxe_cq_set_timer(cq, urxe_port_now(cq->dev->port) + LEFT_NS);
+	if (!cq->mod_waiting &&
+	    cq_left(cq, atomic_load_explicit(&cq->armed, memory_order_relaxed))) {
+		left = urxe_port_now(cq->dev->port) + LEFT_NS;
+		urxe_cq_set_timer(cq, left);
+	}
 	urxe_spin_unlock(&cq->lock);
+	/* No frame need come until then. */
+	if (left)
+		urxe_service_by(cq->dev, left);
 	/* From now on the caller may sleep: somebody else must drive. */
 	if (atomic_load_explicit(&cq->dev->started, memory_order_relaxed))
 		urxe_service_leave(cq->dev);

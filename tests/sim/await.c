@@ -16,6 +16,7 @@
 #include "pair.h"
 #include "provider/duty.h"
 #include "provider/pause.h"
+#include "provider/progress.h"
 
 #define ROUNDS 300
 
@@ -336,6 +337,49 @@ static void test_others_event(void)
 	tear_down();
 }
 
+/* A frame would end a long sleep at no cost, and none comes. */
+static void wait_for_frame(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
+{
+	struct pollfd pfd = {.fd = wake_fd, .events = POLLIN};
+
+	how->interrupt = true;
+	urxe_sleep_poll(how, &pfd, 1, ns > URXE_SLEEP_INTR_NS / 2 ? UINT64_MAX : ns);
+}
+
+/*
+ * Who asks for an event and has left completions is told in a while, also where a frame would end
+ * the thread's sleep: none comes.
+ */
+static void test_left(void)
+{
+	struct pollfd pfd = {.events = POLLIN};
+	struct urxe_link_ops ops = urxe_link_sim_ops;
+	struct ibv_cq *cq;
+	void *context;
+	struct ibv_wc wc;
+
+	ops.wait = wait_for_frame;
+	ops.prompt = true;
+	set_up(&ops);
+	CU_ASSERT_EQUAL(pair_recv(&p.b, 1, 0, 64), 0);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_SEND, 1, 0, 8, &p.b, 0, IBV_SEND_SIGNALED), 0);
+	while (!ibv_poll_cq(p.a.cq, 1, &wc))
+		urxe_progress_turn(p.b.dev);
+	CU_ASSERT_FALSE(urxe_cq_empty(to_urxe_cq(p.b.cq)));
+	do {
+		poll(NULL, 0, 20);
+	} while (!atomic_load(&service->asleep) || !atomic_load(&service->alert));
+	CU_ASSERT_EQUAL(ibv_req_notify_cq(p.b.cq, 0), 0);
+	pfd.fd = p.b.channel->fd;
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 2000), 1);
+	if (pfd.revents) {
+		CU_ASSERT_EQUAL(ibv_get_cq_event(p.b.channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+	}
+	CU_ASSERT_EQUAL(ibv_poll_cq(p.b.cq, 1, &wc), 1);
+	tear_down();
+}
+
 static void on_signal(int sig)
 {
 	atomic_fetch_add(&handled, 1);
@@ -475,7 +519,7 @@ static void test_resumes(void)
 }
 
 URXE_TEST_MAIN("await", T(test_events), T(test_two), T(test_watched), T(test_at_once),
-	       T(test_handed), T(test_others_event), T(test_signals),
+	       T(test_handed), T(test_others_event), T(test_left), T(test_signals),
 #ifdef CANCELS
 	       T(test_cancel),
 #endif
