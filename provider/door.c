@@ -157,13 +157,28 @@ static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a
 	DOOR_TO(CTX_OF(pd), pd_ours(pd), urxe_create_srq(pd, attr));
 }
 
+static struct ibv_cq *create_cq(struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
+				int vector)
+{
+	DOOR_TO(ctx, !channel || on(ctx, channel->context),
+		urxe_create_cq(ctx, cqe, channel, vector));
+}
+
+static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
+{
+	DOOR_TO(ctx, !attr->channel || on(ctx, attr->channel->context),
+		urxe_create_cq_ex(ctx, attr));
+}
+
 static struct ibv_srq *create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
 {
 	bool cq = attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ && attr->cq;
 	bool pd = attr->comp_mask & IBV_SRQ_INIT_ATTR_PD && attr->pd;
+	bool xrcd = attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD && attr->xrcd;
 
 	DOOR_TO(ctx,
-		(!pd || (pd_ours(attr->pd) && on(ctx, attr->pd->context))) &&
+		(!xrcd || on(ctx, attr->xrcd->context)) &&
+			(!pd || (pd_ours(attr->pd) && on(ctx, attr->pd->context))) &&
 			(!cq || (cq_ours(attr->cq) && on(ctx, attr->cq->context))),
 		urxe_create_srq_ex(ctx, attr));
 }
@@ -187,12 +202,16 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 static struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
+	bool xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd;
+	bool table = attr->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE && attr->rwq_ind_tbl;
 
-	/* A target QP of XRC has none of these. */
+	/* A target QP of XRC has a domain alone. */
 	DOOR_TO(ctx,
-		attr->qp_type == IBV_QPT_XRC_RECV ||
-			((!pd || (pd_ours(pd) && on(ctx, pd->context))) &&
-			 queues_ours(ctx, attr->send_cq, attr->recv_cq, attr->srq)),
+		attr->qp_type == IBV_QPT_XRC_RECV
+			? !xrcd || on(ctx, attr->xrcd->context)
+			: pd_ours(pd) && on(ctx, pd->context) &&
+				  (!table || on(ctx, attr->rwq_ind_tbl->context)) &&
+				  queues_ours(ctx, attr->send_cq, attr->recv_cq, attr->srq),
 		urxe_create_qp_ex(ctx, attr));
 }
 
@@ -222,7 +241,9 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_
 
 static struct ibv_qp *open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr)
 {
-	DOOR_TO(ctx, true, urxe_open_qp(ctx, attr));
+	bool xrcd = attr->comp_mask & IBV_QP_OPEN_ATTR_XRCD && attr->xrcd;
+
+	DOOR_TO(ctx, !xrcd || on(ctx, attr->xrcd->context), urxe_open_qp(ctx, attr));
 }
 
 /* ---- changed, asked, and taken away ---- */
@@ -400,6 +421,8 @@ const struct verbs_context_ops urxe_door_ops = {
 	.reg_dm_mr = reg_dm_mr,
 	.alloc_mw = alloc_mw,
 	.create_ah = create_ah,
+	.create_cq = create_cq,
+	.create_cq_ex = create_cq_ex,
 	.create_srq = create_srq,
 	.create_srq_ex = create_srq_ex,
 	.create_qp = create_qp,

@@ -5,6 +5,7 @@
  * what a context says of itself beyond that: vectors, ECE.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -118,6 +119,11 @@ static void queues(void)
 static void strangers(void)
 {
 	struct ibv_qp_init_attr ia = {.send_cq = p.b.cq, .recv_cq = p.a.cq, .qp_type = IBV_QPT_RC};
+	struct ibv_qp_init_attr_ex xa = {.send_cq = p.a.cq,
+					 .recv_cq = p.a.cq,
+					 .qp_type = IBV_QPT_RC,
+					 .comp_mask = IBV_QP_INIT_ATTR_PD |
+						      IBV_QP_INIT_ATTR_CREATE_FLAGS};
 	struct verbs_device other = {.ops = NULL};
 	struct ibv_context ctx = {.device = &other.device};
 	struct ibv_pd pd = {.context = p.a.ctx};
@@ -133,6 +139,51 @@ static void strangers(void)
 	REFUSES(urxe_door_ops.reg_mr(&pd, p.a.buf, 64, 0, 0));
 	SAYS(EINVAL, urxe_door_ops.destroy_cq(&cq));
 	SAYS(EINVAL, urxe_door_ops.dealloc_pd(NULL));
+	REFUSES(ibv_create_qp_ex(p.a.ctx, &xa)); /* it has no PD */
+}
+
+static void strange_channel(void)
+{
+	struct ibv_comp_channel *channel = urxe_channel_create(p.b.ctx);
+	struct ibv_cq_init_attr_ex ca = {.cqe = 1, .channel = channel};
+
+	REFUSES(ibv_create_cq(p.a.ctx, 1, NULL, channel, 0));
+	REFUSES(ibv_create_cq_ex(p.a.ctx, &ca));
+	CU_ASSERT_EQUAL(urxe_channel_destroy(channel), 0);
+}
+
+static void strange_xrc(void)
+{
+	struct ibv_xrcd_init_attr xa = {.comp_mask =
+						IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					.fd = -1,
+					.oflags = O_CREAT};
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(p.b.ctx, &xa);
+	struct ibv_srq_init_attr_ex sa = {.attr = {.max_wr = 1, .max_sge = 1},
+					  .comp_mask = IBV_SRQ_INIT_ATTR_TYPE |
+						       IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+						       IBV_SRQ_INIT_ATTR_XRCD,
+					  .srq_type = IBV_SRQT_XRC,
+					  .pd = p.a.pd,
+					  .cq = p.a.cq,
+					  .xrcd = xrcd};
+	struct ibv_qp_init_attr_ex qa = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+	struct ibv_qp_open_attr oa = {.comp_mask = IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_NUM |
+						   IBV_QP_OPEN_ATTR_TYPE,
+				      .qp_type = IBV_QPT_XRC_RECV,
+				      .xrcd = xrcd};
+	struct ibv_qp *qp;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(xrcd);
+	REFUSES(ibv_create_srq_ex(p.a.ctx, &sa));
+	REFUSES(ibv_create_qp_ex(p.a.ctx, &qa));
+	qp = ibv_create_qp_ex(p.b.ctx, &qa);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
+	oa.qp_num = qp->qp_num;
+	REFUSES(ibv_open_qp(p.a.ctx, &oa));
+	CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
+	CU_ASSERT_EQUAL(ibv_close_xrcd(xrcd), 0);
 }
 
 static void objects(void)
@@ -141,6 +192,8 @@ static void objects(void)
 	pd_and_what_is_in_it();
 	queues();
 	strangers();
+	strange_channel();
+	strange_xrc();
 	pair_close(&p);
 }
 
