@@ -19,7 +19,7 @@
 #define URXE_MAX_WQ	     32768 /* they take their numbers from the QPs */
 #define URXE_MAX_PD	     65536
 #define URXE_MAX_AH	     65536
-#define URXE_MAX_SRQ	     65536
+#define URXE_MAX_SRQ	     65535 /* as XRC has numbers for on the fabric */
 #define URXE_MAX_SRQ_WR	     32768
 #define URXE_MAX_RD_ATOMIC   128
 #define URXE_MAX_MSG_SZ	     0x80000000u

@@ -181,6 +181,11 @@ int urxe_xrc_publish_srq(struct urxe_srq *srq, struct ibv_xrcd *xrcd)
 	do {
 		i = dev->srqn_next = (dev->srqn_next + 1) & most;
 	} while (tries++ < most && (!i || urxe_table_get(&dev->srqs, i)));
+	/* On the fabric there are fewer numbers than SRQs. */
+	if (!i || urxe_table_get(&dev->srqs, i)) {
+		err = ENOMEM;
+		goto out;
+	}
 	srq->num = number(dev, i);
 	srq->domain = x->domain;
 	srq->vsrq.xrcd = &x->vxrcd;

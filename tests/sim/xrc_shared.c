@@ -14,6 +14,7 @@
 #include "harness.h"
 #include "pair.h"
 #include "progress.h"
+#include "provider/xrc.h"
 #include "sim_fabric.h"
 #include "xrc.h"
 
@@ -316,5 +317,30 @@ static void srq_goes(void)
 	world_close(&w);
 }
 
-URXE_TEST_MAIN("xrc_shared", T(plain), T(ipv6), T(lossy), T(rnr), T(refusals), T(qp_goes),
-	       T(lender_dies), T(borrower_dies), T(srq_goes))
+/* As many SRQs as there may be, and one more: each is found by its number. */
+static void all_numbers(void)
+{
+	struct ibv_srq **srq = calloc(URXE_MAX_SRQ, sizeof(struct ibv_srq *));
+	unsigned n = 0, lost = 0;
+	struct world w;
+
+	world_open(&w, &params, true);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(srq);
+	while (n < URXE_MAX_SRQ && (srq[n] = xrc_make_srq(&w.p.a, w.p.a.pd, w.xrcd[0], w.cq[0])))
+		n++;
+	CU_ASSERT_EQUAL(n, URXE_MAX_SRQ - 1); /* and the world's */
+	for (unsigned i = 0; i < n; i++) {
+		struct urxe_srq *s = to_urxe_srq(srq[i]);
+
+		lost += urxe_xrc_srq_any(w.p.a.dev, s->num) != s;
+	}
+	CU_ASSERT_EQUAL(lost, 0);
+	CU_ASSERT_PTR_EQUAL(urxe_xrc_srq_any(w.p.a.dev, w.srqn[0]), to_urxe_srq(w.srq[0]));
+	for (unsigned i = 0; i < n; i++)
+		ibv_destroy_srq(srq[i]);
+	free(srq);
+	world_close(&w);
+}
+
+URXE_TEST_MAIN("xrc_shared", T(all_numbers), T(plain), T(ipv6), T(lossy), T(rnr), T(refusals),
+	       T(qp_goes), T(lender_dies), T(borrower_dies), T(srq_goes))
