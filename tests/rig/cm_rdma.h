@@ -41,6 +41,9 @@ struct rdma_cm_id *listener(struct rdma_event_channel *ch, const char *host, int
 /** resolved - an RDMA_PS_TCP id whose route is resolved. */
 struct rdma_cm_id *resolved(struct rdma_event_channel *ch, const char *host, uint16_t port);
 void with_qp(struct rdma_cm_id *id);
+/** nobodys_qpn - of a QP that has gone: another one has it when 65,000 more were made. One that is
+ * made up may be a QP's, whose connection is in timewait: a REQ with that is a stale one's. */
+uint32_t nobodys_qpn(struct rdma_cm_id *id);
 /** drop - destroy the id, and its QP if it has one. */
 void drop(struct rdma_cm_id *id);
 

@@ -87,6 +87,23 @@ void with_qp(struct rdma_cm_id *id)
 	CU_ASSERT_PTR_NOT_NULL(id->recv_cq_channel);
 }
 
+uint32_t nobodys_qpn(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_UD};
+	struct ibv_cq *cq = ibv_create_cq(id->verbs, 1, NULL, NULL, 0);
+	struct ibv_qp *qp;
+	uint32_t qpn;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(cq);
+	attr.send_cq = attr.recv_cq = cq;
+	qp = ibv_create_qp(id->pd, &attr);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
+	qpn = qp->qp_num;
+	WORKS(ibv_destroy_qp(qp));
+	WORKS(ibv_destroy_cq(cq));
+	return qpn;
+}
+
 void drop(struct rdma_cm_id *id)
 {
 	if (id->qp)

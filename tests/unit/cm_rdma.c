@@ -312,11 +312,11 @@ static void never_established(void)
 	struct rdma_conn_param param = {0};
 
 	for (unsigned i = 0; i < OWED; i++) {
-		param.qp_num = 0x10000 + 2 * i; /* of nobody else, for a while */
 		c[i] = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
+		param.qp_num = nobodys_qpn(c[i]);
 		WORKS(rdma_connect(c[i], &param));
 		CU_ASSERT_EQUAL(expect(lch, RDMA_CM_EVENT_CONNECT_REQUEST, &s[i]), 0);
-		param.qp_num++;
+		param.qp_num = nobodys_qpn(s[i]);
 		WORKS(rdma_accept(s[i], &param));
 		CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_CONNECT_RESPONSE, NULL), 0);
 	}
@@ -510,7 +510,7 @@ static void migrating_listener(void)
 		struct rdma_event_channel *from = i & 1 ? rdma_create_event_channel() : NULL;
 		struct rdma_event_channel *to = rdma_create_event_channel();
 		struct rdma_event_channel *ch = rdma_create_event_channel();
-		struct rdma_conn_param param = {.qp_num = 0x77};
+		struct rdma_conn_param param = {0};
 		struct rdma_cm_id *l, *c, *s;
 		struct pollfd pfd;
 
@@ -518,6 +518,7 @@ static void migrating_listener(void)
 		WORKS(rdma_bind_addr(l, addr("10.0.0.1", 0)));
 		WORKS(rdma_listen(l, 1));
 		c = resolved(ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
+		param.qp_num = nobodys_qpn(c);
 		WORKS(rdma_connect(c, &param));
 		pfd = (struct pollfd){l->channel->fd, POLLIN, 0};
 		CU_ASSERT_EQUAL(poll(&pfd, 1, -1), 1);
@@ -920,7 +921,7 @@ static void storm(void)
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct rdma_cm_id *l = listener(ch, "10.0.0.1", STORM), *c[STORM];
 	uint16_t port = ntohs(rdma_get_src_port(l));
-	struct rdma_conn_param param = {.qp_num = 0x10, .retry_count = 7};
+	struct rdma_conn_param param = {.retry_count = 7};
 	unsigned established = 0, disconnected = 0;
 	static struct rdma_cm_id *s[STORM];
 	unsigned n = 0;
@@ -928,8 +929,8 @@ static void storm(void)
 	for (unsigned i = 0; i < STORM; i++)
 		c[i] = resolved(ch, "10.0.0.1", port);
 	for (unsigned i = 0; i < STORM; i++) {
-		/* The QPs are nobody's, but each connection needs its own number. */
-		param.qp_num = 0x1000 + i;
+		/* Each connection needs its own number. */
+		param.qp_num = nobodys_qpn(c[i]);
 		WORKS(rdma_connect(c[i], &param));
 	}
 	while (established < STORM) {
@@ -937,8 +938,8 @@ static void storm(void)
 
 		WORKS(rdma_get_cm_event(ch, &ev));
 		if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-			s[n] = ev->id;
-			param.qp_num = 0x2000 + n++;
+			s[n++] = ev->id;
+			param.qp_num = nobodys_qpn(ev->id);
 			WORKS(rdma_accept(ev->id, &param));
 		} else if (ev->event == RDMA_CM_EVENT_CONNECT_RESPONSE) {
 			WORKS(rdma_establish(ev->id));
