@@ -91,8 +91,7 @@ int urxe_fmsg_recv(int sock, struct urxe_fmsg *m, int *pidfd, int *fd)
 	urxe_cancel_back(cancel);
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR ? EAGAIN : ECONNRESET;
-	if (!len)
-		return ECONNRESET;
+	/* Also of a message of no bytes, which looks like the end. */
 	n = take_fds(&h, fds);
 	if (len == sizeof(*m) && !(h.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	    m->magic == MSG_MAGIC && m->version == FT_VERSION && m->has_pidfd <= 1 &&
@@ -103,7 +102,7 @@ int urxe_fmsg_recv(int sock, struct urxe_fmsg *m, int *pidfd, int *fd)
 	}
 	while (n--)
 		close(fds[n]);
-	return EPROTO;
+	return len ? EPROTO : ECONNRESET;
 }
 
 /* ---- sockets ---- */

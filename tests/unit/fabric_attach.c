@@ -386,6 +386,58 @@ static void rubbish_messages(void)
 	rig_end();
 }
 
+static unsigned open_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* A message of no bytes may have descriptors, too. */
+static void empty_messages(void)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
+	struct seen a = SEEN, b = SEEN;
+	int fds[2] = {memory(1), memory(2)};
+	unsigned before;
+
+	rig_begin();
+	join_with(&a);
+	join_with(&b);
+	before = open_files();
+	for (unsigned i = 0; i < 50; i++) {
+		struct iovec iov = {.iov_base = fds, .iov_len = 0};
+		struct msghdr h = {.msg_iov = &iov,
+				   .msg_iovlen = 1,
+				   .msg_control = control,
+				   .msg_controllen = sizeof(control)};
+		struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+		int fd = connect_to(1);
+
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(fds));
+		memcpy(CMSG_DATA(c), fds, sizeof(fds));
+		CU_ASSERT_EQUAL(sendmsg(fd, &h, MSG_NOSIGNAL), 0);
+		close(fd);
+	}
+	/* All that came before it is done with. */
+	CU_ASSERT_EQUAL(ask(&b, 1, 5, 0), 0);
+	await(&b, &b.answered, 1);
+	/* What this took, and no more. */
+	CU_ASSERT(open_files() < before + 10);
+	close(fds[0]);
+	close(fds[1]);
+	urxe_fabric_put(b.f);
+	urxe_fabric_put(a.f);
+	rig_end();
+}
+
 /* All that can be asked of a table, whatever is in it. */
 static void use(struct seen *a, struct seen *b, uint64_t random)
 {
@@ -508,4 +560,4 @@ static void rubbish_memfd(void)
 }
 
 URXE_TEST_MAIN("fabric_attach", T(both_ways), T(killed), T(stopped), T(forked), T(rubbish_messages),
-	       T(rubbish_table), T(rubbish_memfd))
+	       T(empty_messages), T(rubbish_table), T(rubbish_memfd))
