@@ -17,6 +17,8 @@
 
 #include "netio/kernel_if.h"
 
+#define NAME_TRIES 3
+
 int urxe_kernel_if_name(int fd, unsigned ifindex, char name[IF_NAMESIZE])
 {
 	struct ifreq ifr = {.ifr_ifindex = (int)ifindex};
@@ -30,14 +32,16 @@ int urxe_kernel_if_name(int fd, unsigned ifindex, char name[IF_NAMESIZE])
 /* 0 or errno: ENXIO when it has been deleted. */
 static int ask(int fd, unsigned ifindex, unsigned long request, struct ifreq *ifr)
 {
-	int err;
+	int err = ENODEV;
 
-	do {
+	/* It was renamed, or deleted, between the two. Or its device is detached (reset, suspended)
+	 * and it is there all the same: ethtool says so for as long as that lasts. */
+	for (unsigned i = 0; i < NAME_TRIES && err == ENODEV; i++) {
 		err = urxe_kernel_if_name(fd, ifindex, ifr->ifr_name);
 		if (err)
 			return err;
 		err = ioctl(fd, request, ifr) ? errno : 0;
-	} while (err == ENODEV); /* it was renamed, or deleted, between the two */
+	}
 	return err;
 }
 
