@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "netio/capture.h"
+#include "urxe/cancel.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
 
@@ -91,8 +92,11 @@ static void block_end(struct block *b)
 
 static int write_all(int fd, const struct iovec *iov, int n, size_t len)
 {
+	/* On the way of a packet: its sender has a lane. */
+	int cancel = urxe_cancel_off();
 	ssize_t k = writev(fd, iov, n);
 
+	urxe_cancel_back(cancel);
 	if (k < 0)
 		return errno;
 	/* A regular file takes all, unless there is no room for it. */

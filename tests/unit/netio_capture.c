@@ -3,6 +3,7 @@
 #include "netio_net.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -95,4 +96,35 @@ static void port(void)
 	urxe_port_destroy(p);
 }
 
-URXE_TEST_MAIN("netio_capture", T(file), T(port))
+/* In the middle of a verb, with a lane's lock: no thread ends here. */
+static bool written;
+static struct urxe_capture *cut;
+
+static void *writes(void *arg)
+{
+	static const uint8_t frame[60];
+
+	pthread_cancel(pthread_self());
+	urxe_capture_write(cut, frame, sizeof(frame), true);
+	written = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void cancelled(void)
+{
+	char name[] = "/tmp/urxe-capture-XXXXXX";
+	pthread_t thread;
+	void *ret;
+
+	close(mkstemp(name));
+	CU_ASSERT_EQUAL_FATAL(urxe_capture_open(&cut, name, "urxe7"), 0);
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, writes, NULL), 0);
+	pthread_join(thread, &ret);
+	CU_ASSERT_PTR_EQUAL(ret, PTHREAD_CANCELED);
+	CU_ASSERT_TRUE_FATAL(written);
+	urxe_capture_close(cut);
+	unlink(name);
+}
+
+URXE_TEST_MAIN("netio_capture", T(file), T(port), T(cancelled))
