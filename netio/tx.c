@@ -708,6 +708,12 @@ void urxe_tx_fini(struct urxe_lane *lane) URXE_UNCHECKED
 		urxe_frame_free(lane, &lane->loop[lane->loop_head]);
 		lane->loop_head = (lane->loop_head + 1) % LOOP_QUEUE;
 	}
+	for (unsigned n = atomic_load(&lane->pend_count); n; n--) {
+		urxe_frame_free(lane, &lane->pend[lane->pend_head]);
+		lane->pend_head = (lane->pend_head + 1) % RX_PENDING;
+	}
 	if (urxe_fault_due(&lane->faults.tx, URXE_NEVER, &f))
+		urxe_frame_free(lane, &f);
+	if (urxe_fault_due(&lane->faults.rx, URXE_NEVER, &f))
 		urxe_frame_free(lane, &f);
 }

@@ -455,5 +455,38 @@ static void threads(void)
 	urxe_sim_destroy(sim);
 }
 
+/* A port that ends while a received frame is held back. */
+static void ends_with_one_held(void)
+{
+	struct urxe_port_config c1 = node_cfg(1), c2 = node_cfg(2);
+	struct urxe_port_config f = {RX(REORDER, 1)};
+	struct urxe_path *path;
+	uint8_t bth[64] = {0};
+	struct node a, b;
+
+	memset(&r1, 0, sizeof(r1));
+	memcpy(c2.fault, f.fault, sizeof(c2.fault));
+	c2.seed = 1;
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	node_start(&a, sim, NULL, &c1);
+	node_start(&b, sim, NULL, &c2);
+	teach(&a, "10.9.0.2", mac2);
+	path = path_to(a.port, "10.9.0.2", 0xc000);
+	urxe_lane_lock(a.lane);
+	CU_ASSERT_EQUAL(send_bytes(a.lane, path, bth, sizeof(bth)), 0);
+	urxe_lane_unlock(a.lane);
+	urxe_sim_advance(sim, urxe_sim_now(sim) + 10000);
+	collect(&b, &r1);
+	CU_ASSERT_EQUAL(r1.count, 0);
+	urxe_path_destroy(path);
+	urxe_port_destroy(a.port);
+	urxe_port_destroy(b.port);
+	while (urxe_sim_step(sim))
+		;
+	CU_ASSERT_EQUAL(urxe_sim_buffers(sim), 0);
+	urxe_sim_destroy(sim);
+}
+
 URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(one_direction), T(at_times),
-	       T(same_seed_same_run), T(looped), T(wakes_by), T(resolve_under_loss), T(threads))
+	       T(same_seed_same_run), T(looped), T(wakes_by), T(resolve_under_loss), T(threads),
+	       T(ends_with_one_held))
