@@ -88,6 +88,7 @@ static int check_dpdk(const struct urxe_port_config *cfg, const char *eal_args, 
 static const struct link_kind {
 	const char *prefix;
 	bool whole; /* the port is just that */
+	bool word;  /* arguments may follow, and nothing else */
 	bool eal;   /* DPDK must know of it before it starts */
 	const struct urxe_link_ops *ops;
 	/* As urxe_link_check(); NULL: it can always be. */
@@ -95,8 +96,8 @@ static const struct link_kind {
 		     size_t errlen);
 } kinds[] = {
 	{.prefix = "loop", .whole = true, .ops = &urxe_link_loop_ops},
-	{.prefix = "fabric", .ops = &urxe_link_fabric_ops},
-	{.prefix = "udp", .ops = &urxe_link_udp_ops, .check = check_udp},
+	{.prefix = "fabric", .word = true, .ops = &urxe_link_fabric_ops},
+	{.prefix = "udp", .word = true, .ops = &urxe_link_udp_ops, .check = check_udp},
 	{.prefix = "net_af_packet", .ops = &urxe_link_packet_ops, .check = check_interface},
 	{.prefix = "eth_af_packet",
 	 .ops = &urxe_link_packet_ops,
@@ -106,7 +107,11 @@ static const struct link_kind {
 
 static bool matches(const struct link_kind *k, const char *port)
 {
-	return k->whole ? !strcmp(port, k->prefix) : !strncmp(port, k->prefix, strlen(k->prefix));
+	size_t len = strlen(k->prefix);
+
+	if (k->whole)
+		return !strcmp(port, k->prefix);
+	return !strncmp(port, k->prefix, len) && !(k->word && port[len] && port[len] != ',');
 }
 
 int urxe_link_check(const struct urxe_port_config *cfg, const char *eal_args, char *err,
