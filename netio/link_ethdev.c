@@ -239,7 +239,6 @@ static int make_lanes(struct ethdev *e)
 		if (!l)
 			return ENOMEM;
 		memset(l, 0, sizeof(*l));
-		l->lcore = urxe_eal_lcore();
 		if (e->kind->gated) {
 			ret = urxe_gate_add(&l->guard);
 			if (ret) {
@@ -247,6 +246,7 @@ static int make_lanes(struct ethdev *e)
 				return ret;
 			}
 		}
+		l->lcore = urxe_eal_lcore();
 		e->lane[e->lanes] = l;
 	}
 	return 0;

@@ -16,22 +16,26 @@
 #include <unistd.h>
 
 #include "netio/config.h"
+#include "urxe/cancel.h"
 #include "urxe/gid.h"
 #include "urxe/wire.h"
 
 unsigned udp_interface_of(const uint8_t addr[16])
 {
-	struct ifaddrs *list, *a;
+	struct ifaddrs *list = NULL, *a;
 	unsigned index = 0;
+	int cancel = urxe_cancel_off(); /* a sender has a lane */
 
 	if (getifaddrs(&list))
-		return 0;
+		list = NULL;
 	for (a = list; a && !index; a = a->ifa_next) {
 		if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET6 &&
 		    !memcmp(&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr, addr, 16))
 			index = if_nametoindex(a->ifa_name);
 	}
-	freeifaddrs(list);
+	if (list)
+		freeifaddrs(list);
+	urxe_cancel_back(cancel);
 	return index;
 }
 

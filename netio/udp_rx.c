@@ -176,7 +176,6 @@ static void put_udp(uint8_t *udp, const struct udp_msg *m, uint32_t len)
 static uint8_t *put_head(const struct udp_link *u, const struct udp_sock *s,
 			 const struct udp_msg *m, uint8_t *p, uint32_t len)
 {
-	memcpy(p, m->dst[0] == 0xff && !s->ipv4 ? m->dst : u->mac, 6);
 	memcpy(p, u->mac, 6);
 	memcpy(p + 6, udp_peer_mac, 6);
 	urxe_put16(p + 12, s->ipv4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
