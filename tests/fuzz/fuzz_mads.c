@@ -268,14 +268,20 @@ static int call_more(struct rig *r, struct urxe_cm_id *id, uint8_t what)
 	return err;
 }
 
+static int on_request(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context);
+
 /* What the consumer does in its handler comes from the input as well. */
 static int on_event(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)
 {
 	struct slot *s = context;
 	struct rig *r = s->r;
-	uint8_t what = r->quiet ? 0xff : fuzz_u8(r->in);
 	volatile uint8_t sum = 0;
+	uint8_t what;
 
+	/* It listens itself, and the request's id has its handler. */
+	if (s->id && s->id != id && urxe_cm_get_state(s->id) == URXE_CM_LISTEN)
+		return on_request(id, ev, r);
+	what = r->quiet ? 0xff : fuzz_u8(r->in);
 	FUZZ_CHECK(s->id == id && ev->type < URXE_CM_N_EVENTS);
 	for (unsigned i = 0; ev->private_data && i < ev->private_len; i++)
 		sum = (uint8_t)(sum + ((const uint8_t *)ev->private_data)[i]);
