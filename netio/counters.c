@@ -27,6 +27,8 @@ unsigned urxe_port_counters(struct urxe_port *port, const char *const **names, u
 	}
 	if (started && max > URXE_CNT_rx_ring_full && port->ops->dropped)
 		values[URXE_CNT_rx_ring_full] += port->ops->dropped(port->link);
+	if (started && max > URXE_CNT_tx_refused && port->ops->refused)
+		values[URXE_CNT_tx_refused] += port->ops->refused(port->link);
 	return URXE_COUNTERS;
 }
 
@@ -35,6 +37,7 @@ uint64_t urxe_port_drops(const uint64_t *values)
 	static const enum urxe_counter dropped[] = {
 		URXE_CNT_rx_ring_full, URXE_CNT_tx_too_long,  URXE_CNT_tx_unreachable,
 		URXE_CNT_tx_no_source, URXE_CNT_tx_link_down, URXE_CNT_tx_control_dropped,
+		URXE_CNT_tx_refused,
 	};
 	static const enum urxe_counter nothing[] = {
 		URXE_CNT_rx_arp_ignored,

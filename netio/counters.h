@@ -61,6 +61,7 @@
 	X(tx_unreachable)     /* the neighbour does not answer */                           \
 	X(tx_no_source)	      /* from an address that was removed: not sent */              \
 	X(tx_control_dropped) /* own ARP, ND, ICMP, and looped copies that found no room */ \
+	X(tx_refused)	      /* the kernel will not send them: too long, or no way */      \
 	X(tx_link_down)	      /* frames dropped after waiting long enough for a carrier */  \
 	/* neighbours */                                                                    \
 	X(neigh_asked)	  /* ARP requests and solicitations sent */                         \

@@ -437,8 +437,10 @@ static bool write_frame(struct fabric_link *l, unsigned slot, const struct urxe_
 	struct fabric_peer *p = &l->peer[slot];
 	uint8_t *to;
 
-	if (f->len > p->max)
-		return true; /* it would not be read */
+	if (f->len > p->max) { /* it would not be read */
+		atomic_fetch_add_explicit(&l->dropped, 1, memory_order_relaxed);
+		return true;
+	}
 	to = urxe_ring_reserve(&p->tx, f->len);
 	if (!to) {
 		fabric_peer_full(l, slot);

@@ -109,6 +109,9 @@ struct urxe_link_ops {
 	/** dropped: frames that came and found no room, since the open. Thread-safe. NULL: unknown.
 	 */
 	uint64_t (*dropped)(void *link);
+	/** refused: frames that tx() took and that can never be sent, since the open. Thread-safe.
+	 * NULL: there are none. */
+	uint64_t (*refused)(void *link);
 	/** wait: as urxe_port_wait(); wake_fd turns readable for urxe_port_wake(). NULL: no
 	 * interrupt. */
 	void (*wait)(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how);

@@ -37,6 +37,7 @@ static void take_functions(const struct urxe_link_ops *from)
 	to->mcast = from->mcast;
 	to->everything = from->everything;
 	to->dropped = from->dropped;
+	to->refused = from->refused;
 	to->wait = from->wait;
 }
 

@@ -65,7 +65,7 @@ struct packet_link {
 	struct urxe_mutex lock; /* what follows */
 	bool foreign_mac;	/* not the interface's: it must be promiscuous */
 	bool everything;	/* a tap wants all frames */
-	_Atomic uint64_t dropped;
+	_Atomic uint64_t dropped, refused;
 	unsigned num_groups;
 	uint8_t group[MAX_GROUPS][6];
 };
@@ -108,6 +108,7 @@ static unsigned packet_tx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	struct packet_link *p = link;
 	struct packet_lane *l = &p->lane[lane];
 	bool refused = false;
+	uint64_t lost = 0;
 	unsigned done;
 
 	if (urxe_ctl_dead)
@@ -115,7 +116,9 @@ static unsigned packet_tx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	if (!atomic_load_explicit(&p->carrier, memory_order_relaxed))
 		return 0;
 	done = packet_tx_frames(&l->ring, atomic_load_explicit(&p->runs, memory_order_relaxed), f,
-				n, &refused);
+				n, &refused, &lost);
+	if (lost)
+		atomic_fetch_add(&p->refused, lost);
 	/* Until its features are asked for again. */
 	if (refused && atomic_exchange_explicit(&p->runs, false, memory_order_relaxed))
 		urxe_info("%s: port '%s' refuses to segment UDP: packets go one by one", p->name,
@@ -290,6 +293,13 @@ static uint64_t packet_dropped(void *link)
 	for (unsigned i = 0; i < p->lanes; i++)
 		atomic_fetch_add(&p->dropped, packet_ring_dropped(&p->lane[i].ring));
 	return atomic_load(&p->dropped);
+}
+
+static uint64_t packet_refused(void *link)
+{
+	struct packet_link *p = link;
+
+	return atomic_load(&p->refused);
 }
 
 /* ---- watch ---- */
@@ -576,6 +586,7 @@ const struct urxe_link_ops urxe_link_packet_ops = {
 	.mcast = packet_mcast,
 	.everything = packet_everything,
 	.dropped = packet_dropped,
+	.refused = packet_refused,
 	.wait = packet_wait,
 	.nap = packet_nap,
 	.now = urxe_clock_now,

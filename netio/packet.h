@@ -137,12 +137,13 @@ void packet_own_close(struct nl_sock *sock);
  * packet_tx_frames - has the kernel send frames
  * @runs: as runs where they are some
  * @refused: is set if the kernel refused a run, whose frames went one by one
+ * @lost: is added to by frames that the kernel never takes
  *
  * Returns how many of @n it has taken; what it will never take counts as taken. The caller has the
  * lane.
  */
 unsigned packet_tx_frames(const struct packet_ring *r, bool runs, const struct urxe_frame *f,
-			  unsigned n, bool *refused);
+			  unsigned n, bool *refused, uint64_t *lost);
 
 #define PACKET_BURST 64 /* frames of a call */
 

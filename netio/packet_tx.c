@@ -191,7 +191,7 @@ static bool for_now(int err)
 
 /* Frames that are done with, of at most PACKET_BURST. */
 static unsigned send_burst(const struct packet_ring *r, bool runs, const struct urxe_frame *f,
-			   unsigned n, bool *refused)
+			   unsigned n, bool *refused, uint64_t *lost)
 {
 	struct batch b;
 	int k;
@@ -203,19 +203,22 @@ static unsigned send_burst(const struct packet_ring *r, bool runs, const struct 
 	/* A device that segments none, or does no longer, drops it: ENOBUFS. */
 	if (b.out[0].num > 1 && (errno == ENOBUFS || !for_now(errno))) {
 		*refused = true;
-		return send_burst(r, false, f, b.out[0].num, refused);
+		return send_burst(r, false, f, b.out[0].num, refused, lost);
 	}
-	return for_now(errno) ? 0 : 1;
+	if (for_now(errno))
+		return 0;
+	++*lost;
+	return 1;
 }
 
 unsigned packet_tx_frames(const struct packet_ring *r, bool runs, const struct urxe_frame *f,
-			  unsigned n, bool *refused)
+			  unsigned n, bool *refused, uint64_t *lost)
 {
 	unsigned done = 0, k;
 
 	do {
 		k = n - done < PACKET_BURST ? n - done : PACKET_BURST;
-		k = send_burst(r, runs && !*refused, f + done, k, refused);
+		k = send_burst(r, runs && !*refused, f + done, k, refused, lost);
 		done += k;
 	} while (k && done < n);
 	return done;

@@ -251,6 +251,7 @@ static void too_long(void)
 	CU_ASSERT(send_one(&big, 4100, 8));
 	CU_ASSERT(send_one(&big, 1000, 9));
 	CU_ASSERT(get_one(&b, 1000, 9));
+	CU_ASSERT_EQUAL(big.ops->refused(big.link), 1);
 	end_close(&big);
 	ends_close(&a, &b);
 }
