@@ -50,11 +50,13 @@ static bool read_bind(const char *port, struct urxe_config_ip *ip)
 
 	if (!urxe_devargs_get(port, "bind", text, sizeof(text)))
 		return false;
-	ip->ipv4 = inet_pton(AF_INET, text, v4) == 1;
-	ip->prefix_len = ip->ipv4 ? 32 : 128;
-	if (ip->ipv4)
+	if (inet_pton(AF_INET, text, v4) == 1)
 		urxe_gid_from_v4(ip->gid, v4);
-	return ip->ipv4 || inet_pton(AF_INET6, text, ip->gid) == 1;
+	else if (inet_pton(AF_INET6, text, ip->gid) != 1)
+		return false;
+	ip->ipv4 = urxe_gid_is_v4(ip->gid);
+	ip->prefix_len = ip->ipv4 ? 32 : 128;
+	return true;
 }
 
 void urxe_udp_defaults(struct urxe_port_config *cfg)
@@ -67,6 +69,12 @@ void urxe_udp_defaults(struct urxe_port_config *cfg)
 		cfg->num_ips = 1;
 	else
 		cfg->host = true;
+}
+
+/* bind= and ip mean the same; urxe_udp_defaults() makes the one of the other. */
+static bool has_others(const struct urxe_port_config *cfg, const struct urxe_config_ip *ip)
+{
+	return cfg->num_ips > 1 || (cfg->num_ips && memcmp(cfg->ips[0].gid, ip->gid, 16));
 }
 
 /* Each argument is one of ours. */
@@ -90,6 +98,8 @@ int urxe_udp_check(const struct urxe_port_config *cfg, char *err, size_t errlen)
 	else if (urxe_devargs_get(cfg->port, "bind", text, sizeof(text)) &&
 		 (!read_bind(cfg->port, &ip) || !urxe_config_ip_valid(&ip)))
 		what = "bind= of a unicast IPv4 or IPv6 address of this host";
+	else if (text[0] && has_others(cfg, &ip))
+		what = "bind=, or other addresses by ip, not both";
 	else if (urxe_devargs_get(cfg->port, "if", text, sizeof(text)) && !if_nametoindex(text))
 		what = "if= of an interface that is there";
 	if (what) {
