@@ -453,6 +453,13 @@ static uint64_t link_dropped(void *link)
 	return n;
 }
 
+static uint64_t link_refused(void *link)
+{
+	struct udp_link *u = link;
+
+	return atomic_load(&u->refused);
+}
+
 static void link_close(void *link)
 {
 	release(link);
@@ -473,6 +480,7 @@ const struct urxe_link_ops urxe_link_udp_ops = {
 	.up = link_up,
 	.group = link_group,
 	.dropped = link_dropped,
+	.refused = link_refused,
 	.wait = link_wait,
 	.nap = link_nap,
 	.resolve = link_resolve,

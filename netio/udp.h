@@ -65,6 +65,7 @@ struct udp_link {
 	struct udp_peer peer[UDP_PEERS];
 	struct udp_basis basis[UDP_LENGTHS];
 	_Atomic uint64_t dropped; /* no buffer */
+	_Atomic uint64_t refused; /* packets that the kernel never sends */
 	_Atomic uint64_t warned;  /* when something that is not sent was last reported, ns */
 	int wake;
 };

@@ -45,6 +45,7 @@ struct batch {
 	struct urxe_frame *f;
 	struct udp_sock *sock;
 	unsigned num;
+	bool sent; /* the kernel has taken the first of them */
 	struct out out[UDP_BURST];
 	struct mmsghdr mm[UDP_BURST];
 	struct iovec iov[UDP_BURST];
@@ -175,8 +176,10 @@ static bool joins(const struct batch *b, const struct out *o, const struct urxe_
 	       o->total + len <= ALL_SEGMENTS && same_flow(&b->f[o->first], f, ipv4);
 }
 
-/* As many of @n frames as one call takes: those of a family. What is not carried ends it. */
-static unsigned gather(struct udp_link *u, struct batch *b, struct urxe_frame *f, unsigned n)
+/* As many of @n frames as one call takes: those of a family. What is not carried ends it. @split:
+ * none of them joins another. */
+static unsigned gather(struct udp_link *u, struct batch *b, struct urxe_frame *f, unsigned n,
+		       bool split)
 {
 	bool ipv4, first_ipv4 = false;
 	unsigned i;
@@ -191,7 +194,7 @@ static unsigned gather(struct udp_link *u, struct batch *b, struct urxe_frame *f
 		first_ipv4 = ipv4;
 		b->iov[i] = (struct iovec){.iov_base = f[i].data + bth_at(ipv4),
 					   .iov_len = payload(&f[i], ipv4)};
-		if (!o || !u->sock[ipv4 ? 0 : 1].gso || !joins(b, o, &f[i], ipv4)) {
+		if (!o || split || !u->sock[ipv4 ? 0 : 1].gso || !joins(b, o, &f[i], ipv4)) {
 			o = &b->out[b->num++];
 			o->first = i;
 			o->num = 0;
@@ -230,11 +233,11 @@ static void report(struct udp_link *u, const struct batch *b, const struct out *
 		urxe_warn("%s: not sent to %s: %s", u->name, buf, strerror(err));
 }
 
-/* An error of the first message that was not sent. True: it is done with (it can never be sent, or
- * is sent otherwise now); false: later. */
-static bool refused(struct udp_link *u, struct batch *b, const struct out *o, int err, bool *again)
+/* An error of the first message that was not sent. True: it is done with, it can never be sent;
+ * false: later, or @split: at once, one by one. */
+static bool refused(struct udp_link *u, struct batch *b, const struct out *o, int err,
+		    unsigned *split)
 {
-	*again = false;
 	switch (err) {
 	case EAGAIN:
 	case ENOBUFS:
@@ -244,28 +247,29 @@ static bool refused(struct udp_link *u, struct batch *b, const struct out *o, in
 	case EIO:
 	case EINVAL:
 	case EOPNOTSUPP:
-		/* A device that cannot sum what it sends takes no segments. */
+		/* A device that cannot sum what it sends takes no segments; or it is this flow
+		 * alone: its source has gone, its path takes less. */
 		if (o->num > 1) {
-			urxe_info("%s: UDP without segmentation: %s", u->name, strerror(err));
-			b->sock->gso = false;
-			*again = true;
+			*split = o->num;
 			return false;
 		}
 		break;
 	default:
 		break;
 	}
+	atomic_fetch_add(&u->refused, o->num);
 	report(u, b, o, err);
 	return true;
 }
 
 /* Sends what was gathered; returns how many frames are done with. */
-static unsigned send_batch(struct udp_link *u, struct batch *b, bool *again)
+static unsigned send_batch(struct udp_link *u, struct batch *b, unsigned *split)
 {
 	unsigned done = 0;
 	int k, cancel;
 
-	*again = false;
+	*split = 0;
+	b->sent = false;
 	for (unsigned i = 0; i < b->num; i++) {
 		tell(b, i);
 		change_icrcs(u, b, &b->out[i]);
@@ -275,10 +279,11 @@ static unsigned send_batch(struct udp_link *u, struct batch *b, bool *again)
 		k = sendmmsg(b->sock->fd, b->mm + done, b->num - done, MSG_DONTWAIT);
 		urxe_cancel_back(cancel);
 		if (k > 0) {
+			b->sent |= !done;
 			done += (unsigned)k;
 			continue;
 		}
-		if (!refused(u, b, &b->out[done], errno, again))
+		if (!refused(u, b, &b->out[done], errno, split))
 			break;
 		done++;
 	}
@@ -291,19 +296,23 @@ static unsigned send_batch(struct udp_link *u, struct batch *b, bool *again)
 unsigned udp_tx(struct udp_link *u, struct urxe_frame *f, unsigned n)
 {
 	struct batch b;
-	unsigned done = 0, k;
-	bool again = false;
+	unsigned done = 0, split = 0, was, k;
 
 	while (done < n) {
-		k = gather(u, &b, f + done, n - done);
+		was = split;
+		k = gather(u, &b, f + done, was ? was : n - done, was);
 		if (!k) {
 			done++; /* not for us */
 			continue;
 		}
 		if (b.sock->fd >= 0)
-			k = send_batch(u, &b, &again);
+			k = send_batch(u, &b, &split);
+		if (was && b.sock->fd >= 0 && b.sent && b.sock->gso) {
+			urxe_info("%s: UDP without segmentation", u->name);
+			b.sock->gso = false;
+		}
 		done += k;
-		if (b.sock->fd >= 0 && !again &&
+		if (b.sock->fd >= 0 && !split &&
 		    (!k || k < b.out[b.num - 1].first + b.out[b.num - 1].num))
 			break;
 	}

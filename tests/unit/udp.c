@@ -285,6 +285,69 @@ static void strangers(const struct end *b)
 	close(fd);
 }
 
+static void packet6(void *link, uint8_t src_last, struct urxe_frame *f)
+{
+	uint8_t *l3, *bth;
+
+	*f = (struct urxe_frame){.len = 0};
+	if (ops->alloc(link, 0, f, 1) != 1)
+		abort();
+	memset(f->data, 0, UDP_HEAD_V6);
+	l3 = f->data + ETH_LEN;
+	bth = f->data + UDP_HEAD_V6;
+	f->len = UDP_HEAD_V6 + 1040 + URXE_ICRC_LEN;
+	urxe_put16(f->data + 12, ETHERTYPE_IPV6);
+	l3[0] = 0x60;
+	urxe_put16(l3 + 4, (uint16_t)(f->len - ETH_LEN - IPV6_LEN));
+	l3[6] = PROTO_UDP;
+	l3[7] = 64;
+	l3[8] = src_last == 1 ? 0 : 0xfd;
+	l3[8 + 15] = src_last;
+	l3[24 + 15] = 1;
+	urxe_put16(l3 + 40, URXE_UDP_DPORT);
+	urxe_put16(l3 + 42, URXE_UDP_DPORT);
+	urxe_put16(l3 + 44, (uint16_t)(f->len - ETH_LEN - IPV6_LEN));
+	memset(bth, 1, 1040);
+	urxe_icrc_put(bth + 1040, urxe_icrc(l3, false, 1040));
+}
+
+/* From an address that has just gone: the others' runs stay runs. */
+static void one_flow_refused(void)
+{
+	struct urxe_port_config cfg = {.name = "test", .port = "udp", .num_ips = 1};
+	struct urxe_link_info info;
+	struct urxe_frame f[8];
+	struct udp_link *u;
+	unsigned sent = 0;
+	void *link;
+
+	memset(&info, 0, sizeof(info));
+	cfg.ips[0].gid[15] = 1;
+	if (ops->open(NULL, &cfg, mac, MTU, &link, &info)) {
+		printf("skipped: no ::1 ");
+		return;
+	}
+	u = link;
+	CU_ASSERT_TRUE(u->sock[1].gso);
+	for (unsigned i = 0; i < 8; i++)
+		packet6(link, 9, &f[i]);
+	while (sent < 8)
+		sent += ops->tx(link, 0, f + sent, 8 - sent);
+	CU_ASSERT_TRUE(u->sock[1].gso);
+	CU_ASSERT_EQUAL(ops->refused(link), 8);
+	for (unsigned i = 0; i < 8; i++)
+		packet6(link, 1, &f[i]);
+	CU_ASSERT_EQUAL(ops->tx(link, 0, f, 8), 8);
+	for (unsigned i = 0; i < 8; i++) {
+		struct end e = {.link = link};
+
+		f[i] = receive(&e);
+		CU_ASSERT_EQUAL(f[i].flags, URXE_FRAME_ICRC_OK);
+		ops->free(link, 0, &f[i], 1);
+	}
+	ops->close(link);
+}
+
 static void through_sockets(void)
 {
 	struct end a = {NULL}, b = {NULL}, again = {NULL};
@@ -305,4 +368,4 @@ static void through_sockets(void)
 
 URXE_TEST_MAIN("udp", T(ids_show_in_the_icrc), T(damage_is_no_id),
 	       T(who_sends_none_is_not_believed_one), T(arguments), T(through_sockets),
-	       {NULL, NULL})
+	       T(one_flow_refused), {NULL, NULL})
