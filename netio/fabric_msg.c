@@ -17,6 +17,7 @@
 
 #include "netio/fabric_priv.h"
 #include "urxe/cancel.h"
+#include "urxe/owner.h"
 
 #define MSG_MAGIC   0x67736d2d65787275 /* "urxe-msg" */
 #define BACKLOG	    1024
@@ -163,7 +164,7 @@ bool urxe_fmsg_trusted(const struct urxe_fhub *hub, int sock)
 	socklen_t len = sizeof(peer);
 
 	return hub->group || (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
-			      (!peer.uid || peer.uid == geteuid()));
+			      (!peer.uid || urxe_owner_runs(peer.uid, peer.pid)));
 }
 
 int urxe_fmsg_connect(const struct urxe_fhub *hub, unsigned slot)

@@ -13,6 +13,7 @@
 
 #include "netio/devargs.h"
 #include "netio/trust.h"
+#include "urxe/owner.h"
 
 __attribute__((format(printf, 3, 4))) static int refuse(char *err, size_t len, const char *fmt, ...)
 {
@@ -29,25 +30,34 @@ __attribute__((format(printf, 3, 4))) static int refuse(char *err, size_t len, c
 	return EPERM;
 }
 
-static bool is_ours(const struct stat *st)
+static bool is_ours(int fd, const struct stat *st)
 {
-	return !st->st_uid || st->st_uid == geteuid();
+	return !st->st_uid || urxe_owner_is_us(fd, st);
 }
 
 static int check_folder(const struct urxe_devargs_socket *s, char *err, size_t errlen)
 {
 	const char *slash = strrchr(s->path, '/');
 	bool sticky_will_do = s->listens || s->by_fd;
-	char dir[sizeof(s->path)] = ".";
+	char dir[sizeof(s->path)] = ".", whose[80];
 	struct stat st;
+	bool ours;
+	int fd;
 
 	if (slash)
 		snprintf(dir, sizeof(dir), "%.*s", slash == s->path ? 1 : (int)(slash - s->path),
 			 s->path);
-	if (stat(dir, &st))
+	fd = open(dir, O_PATH | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st)) {
+		if (fd >= 0)
+			close(fd);
 		return 0;
-	if (!is_ours(&st))
-		return refuse(err, errlen, "its folder %s belongs to uid %u", dir, st.st_uid);
+	}
+	ours = is_ours(fd, &st);
+	close(fd);
+	if (!ours)
+		return refuse(err, errlen, "its folder %s belongs to %s", dir,
+			      urxe_owner_name(st.st_uid, whose, sizeof(whose)));
 	if (st.st_mode & 022 && !(st.st_mode & S_ISVTX && sticky_will_do))
 		return refuse(err, errlen, "others can write to its folder %s", dir);
 	return 0;
@@ -57,10 +67,12 @@ static int check_folder(const struct urxe_devargs_socket *s, char *err, size_t e
 static int check_socket(const struct urxe_devargs_socket *s, int fd, char *err, size_t errlen)
 {
 	struct stat st;
+	char whose[80];
 
-	if (fstat(fd, &st) || !S_ISSOCK(st.st_mode) || is_ours(&st))
+	if (fstat(fd, &st) || !S_ISSOCK(st.st_mode) || is_ours(fd, &st))
 		return 0;
-	return refuse(err, errlen, "the socket %s belongs to uid %u", s->path, st.st_uid);
+	return refuse(err, errlen, "the socket %s belongs to %s", s->path,
+		      urxe_owner_name(st.st_uid, whose, sizeof(whose)));
 }
 
 int urxe_trust_socket(const struct urxe_devargs_socket *s, int *fd, char *err, size_t errlen)

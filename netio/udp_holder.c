@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "urxe/owner.h"
 #include "urxe/wire.h"
 
 static void read_name(struct urxe_udp_holder *h)
@@ -79,7 +80,9 @@ bool urxe_udp_holder(struct urxe_udp_holder *h)
 		find_process(h, inode);
 	/* Its socket looks like one of root's whom nobody has open. */
 	h->kernel = !inode || (!h->pid && !h->uid && !access("/sys/module/rdma_rxe", F_OK));
-	if (!getpwuid_r(h->uid, &pw, room, sizeof(room), &found) && found)
+	if (!urxe_owner_known(h->uid))
+		snprintf(h->user, sizeof(h->user), "(unknown here)");
+	else if (!getpwuid_r(h->uid, &pw, room, sizeof(room), &found) && found)
 		snprintf(h->user, sizeof(h->user), "%s", found->pw_name);
 	else
 		snprintf(h->user, sizeof(h->user), "%u", h->uid);

@@ -23,6 +23,7 @@
 #include "status_server.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
+#include "urxe/owner.h"
 #include "urxe/thread.h"
 
 #define MAX_CLIENTS 8
@@ -84,7 +85,7 @@ static bool may_ask(int fd)
 	socklen_t len = sizeof(peer);
 
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
-	       (!peer.uid || peer.uid == geteuid());
+	       (!peer.uid || urxe_owner_runs(peer.uid, peer.pid));
 }
 
 static void let_in(struct client *c, uint64_t now)
@@ -239,11 +240,13 @@ static void *server_main(void *arg)
 /* Somebody else may have made it, to keep us silent: that must be seen. */
 static int refuse_dir(const char *dir, const struct stat *st)
 {
+	char whose[80];
+
 	if (!S_ISDIR(st->st_mode))
 		urxe_warn("%s is no folder: no answer to `urxe status`", dir);
-	else if (st->st_uid != geteuid())
-		urxe_warn("%s belongs to uid %u: no answer to `urxe status`", dir,
-			  (unsigned)st->st_uid);
+	else if (st->st_uid != geteuid() || !(st->st_mode & 022))
+		urxe_warn("%s belongs to %s: no answer to `urxe status`", dir,
+			  urxe_owner_name(st->st_uid, whose, sizeof(whose)));
 	else
 		urxe_warn("others can write to %s: no answer to `urxe status`", dir);
 	return ENOENT;
@@ -253,16 +256,20 @@ static int refuse_dir(const char *dir, const struct stat *st)
 static int make_dir(char *dir, size_t len)
 {
 	struct stat st;
+	bool good;
+	int fd;
 
 	if (urxe_status_dir(geteuid(), dir, len))
 		return ENOENT;
 	if (mkdir(dir, 0700) && errno != EEXIST)
 		return errno;
-	if (lstat(dir, &st))
+	fd = open(dir, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
 		return errno;
-	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022))
-		return 0;
-	return refuse_dir(dir, &st);
+	good = !fstat(fd, &st) && S_ISDIR(st.st_mode) && urxe_owner_is_us(fd, &st) &&
+	       !(st.st_mode & 022);
+	close(fd);
+	return good ? 0 : refuse_dir(dir, &st);
 }
 
 /*

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Is a file, or a process, this user's? In a user namespace that does not map all users (the view
+ * of `urxe run` has one) all others look like one: the overflow user, 65534. Who is that user
+ * himself would take everybody for himself; so what only the owner may do is tried.
+ */
+#ifndef URXE_OWNER_H
+#define URXE_OWNER_H
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define URXE_OWNER_UNKNOWN 65534 /* as the kernel has it (/proc/sys/kernel/overflowuid) */
+
+/** urxe_owner_known - does @uid stand for one user? */
+static inline bool urxe_owner_known(uid_t uid)
+{
+	unsigned first, to, n;
+	FILE *f;
+	bool all;
+
+	if (uid != URXE_OWNER_UNKNOWN)
+		return true;
+	f = fopen("/proc/self/uid_map", "re");
+	if (!f)
+		return true;
+	all = fscanf(f, "%u %u %u", &first, &to, &n) == 3 && !first && n == 0xffffffffu;
+	fclose(f);
+	return all;
+}
+
+/**
+ * urxe_owner_is_us - does the file belong to the effective user?
+ * @fd: of the file, O_PATH will do
+ * @st: what fstat() says of it
+ */
+static inline bool urxe_owner_is_us(int fd, const struct stat *st)
+{
+	char path[32];
+
+	if (st->st_uid != geteuid())
+		return false;
+	if (urxe_owner_known(st->st_uid))
+		return true;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return !chmod(path, st->st_mode & 07777); /* what it is */
+}
+
+/** urxe_owner_runs - does a process at the other end of a socket run as the effective user? @pid: 0
+ * where it is not known */
+static inline bool urxe_owner_runs(uid_t uid, pid_t pid)
+{
+	return uid == geteuid() && (urxe_owner_known(uid) || (pid > 0 && !kill(pid, 0)));
+}
+
+/** urxe_owner_name - "uid 1000" for a message, in @buf, or that it cannot be known here. */
+static inline const char *urxe_owner_name(uid_t uid, char *buf, size_t len)
+{
+	if (urxe_owner_known(uid))
+		snprintf(buf, len, "uid %u", (unsigned)uid);
+	else
+		snprintf(buf, len,
+			 "another user (unknown in `urxe run`'s view; --view never tells)");
+	return buf;
+}
+
+#endif
