@@ -138,7 +138,7 @@ static int failed(int fd, int err)
 int urxe_fmsg_listen(const struct urxe_fhub *hub, unsigned slot)
 {
 	struct sockaddr_un un;
-	struct stat dir;
+	struct stat dir, st;
 	char name[16];
 	int fd = new_socket();
 
@@ -150,7 +150,10 @@ int urxe_fmsg_listen(const struct urxe_fhub *hub, unsigned slot)
 	if (bind(fd, (struct sockaddr *)&un, sizeof(un)))
 		return failed(fd, errno);
 	snprintf(name, sizeof(name), "%u", slot);
+	/* In a folder that gives its group on it has that already; and where the group is not
+	 * mapped, as in the view of `urxe run`, it cannot be given. */
 	if (hub->group && !fstat(hub->dir, &dir) &&
+	    !fstatat(hub->dir, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_gid != dir.st_gid &&
 	    fchownat(hub->dir, name, (uid_t)-1, dir.st_gid, AT_SYMLINK_NOFOLLOW))
 		return failed(fd, errno);
 	if (fchmodat(hub->dir, name, hub->group ? 0660 : 0600, 0) || listen(fd, BACKLOG))

@@ -496,7 +496,9 @@ def of_a_group(report, two, timeout):
         two.a.last = two.a.urxed('shared', as_user(fabric.NOBODY), '--port', 'udp', '--fabric', meet)
         problem, said = 'urxed does not start', two.a.said('shared')
         if two.a.last:
-            mine, two.a.user = two.a.user, as_user(OTHER)
+            mine = two.a.user
+            # Not the first of its groups, so that the view does not map it.
+            two.a.user = ['setpriv', '--reuid', str(OTHER), '--regid', str(OTHER - 1), '--groups', str(OTHER)]
             pair = Pair(two.b, two.a, PAIRS[0], two.b.v4, 7851, ['--port', 'fabric,dir=' + meet])
             problem, said = run([pair], timeout)
             two.a.user = mine
