@@ -168,14 +168,21 @@ static void child(bool user, struct fill *f, int say, int wait)
 
 /* ---- this process ---- */
 
-/* The working folder is in the old tree: by its name it is in the new one. */
+/*
+ * The working folder is in the old tree: by its name it is in the new one. One that has been
+ * deleted, or that we could not enter, is what it was.
+ */
 static int join(int pidfd, bool user)
 {
 	char *cwd = getcwd(NULL, 0);
-	int ret = setns(pidfd, CLONE_NEWNS | (user ? CLONE_NEWUSER : 0)), err = errno;
+	int here = open(".", O_PATH | O_CLOEXEC), ret, err;
 
-	if (!ret && cwd && chdir(cwd))
-		tool_fail("%s: %s", cwd, strerror(errno));
+	ret = setns(pidfd, CLONE_NEWNS | (user ? CLONE_NEWUSER : 0));
+	err = errno;
+	if (!ret && (!cwd || cwd[0] != '/' || chdir(cwd)) && (here < 0 || fchdir(here)))
+		tool_fail("the working folder is lost: %s", strerror(errno));
+	if (here >= 0)
+		close(here);
 	free(cwd);
 	errno = err;
 	return ret;
