@@ -22,6 +22,15 @@ NCCL = '''import os
 d = os.path.realpath('/sys/class/infiniband/urxe0/device')
 print(d, open(d + '/numa_node').read().strip(), os.path.exists(d + '/subsystem'))'''
 
+# As programs open it that need no version of it: NCCL's and bRPC.
+DLOPEN = '''import ctypes
+v, n = ctypes.CDLL('libibverbs.so'), ctypes.c_int()
+v.ibv_get_device_list(ctypes.byref(n))
+ctypes.CDLL('librdmacm.so').rdma_create_event_channel
+print(n.value, 'device')'''
+
+ASAN = 'echo "int main(void) { return 0; }" >a.c && gcc -fsanitize=address a.c -o a && ./a && echo it has run'
+
 # title, the program that must be installed, command, what it must say
 READERS = [
     ('ibv_devinfo', 'ibv_devinfo', 'ibv_devinfo -d urxe0', r'state:\s+PORT_ACTIVE'),
@@ -37,6 +46,8 @@ READERS = [
     ('numbered devices', 'sh', 'for f in /dev/tty[0-9] /dev/loop[0-9]; do test -e $f && stat -L -c "%t ${f%?}" $f; done | sort -u; echo end',
      r'^(4 /dev/tty\n)?(7 /dev/loop\n)?end$'),
     ('a terminal', 'python3', 'import os; print(os.ttyname(os.openpty()[1]))', r'^/dev/(\.urxe/)?pts/\d+$'),
+    ('libibverbs.so', 'python3', DLOPEN, r'^1 device$'),
+    *([] if node.sanitized() else [('a program with AddressSanitizer', 'gcc', ASAN, r'^it has run$')]),
     ('a view in a view', 'sh', fabric.TOOL + ' run -- ls /sys/class/infiniband /sys/class/infiniband_verbs',
      r'urxe0\n\n/sys/class/infiniband_verbs:\nabi_version\nuverbs0$'),
 ]
@@ -109,6 +120,21 @@ def kept(report, timeout):
             one, two = (run(f.folder, before, ['--view', v, '--log', 'err'], SELF, 'sh', timeout) for v in ('auto', 'never'))
             same = one.stdout == two.stdout and one.returncode == two.returncode == 42
             fabric.told(report, title, None if same else 'it differs', one.stdout + '\n--\n' + two.stdout)
+
+
+def deleted(report, timeout):
+    """The working folder is what it was, though it has no name."""
+    gone = ['sh', '-c', 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', 'sh']
+    for who, before in users():
+        title = 'view: a working folder that was deleted, as ' + who
+        if not report.wanted(title):
+            continue
+        with fabric.Fabric() as f:
+            if who == 'root':
+                os.chown(f.folder, 0, 0)
+            r = run(f.folder, before + gone, ['--view', 'auto'], 'readlink /proc/self/cwd', 'sh', timeout)
+            good = re.search(r'/gone \(deleted\)$', r.stdout, re.M)
+            fabric.told(report, title, None if good else 'it is another one', r.stdout)
 
 
 def default(report, timeout):
@@ -367,4 +393,4 @@ def exported(report, timeout):
 
 
 def view(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 180, read, kept, default, refuses, swept, answers, shared, between, counters, exported)
+    fabric.parts(report, kind, 60, 180, read, kept, deleted, default, refuses, swept, answers, shared, between, counters, exported)
