@@ -182,7 +182,8 @@ static int make_above(const char *dir, char *err, size_t errlen)
 		return say(errno, err, errlen, "cannot see %s: %s", above, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
 		return say(EPERM, err, errlen,
-			   "%s must be a folder of this user's that nobody else may write to",
+			   "%s must be a folder of this user's that nobody else may write to; "
+			   "have XDG_RUNTIME_DIR name such a one, or the port 'fabric,dir=DIR'",
 			   above);
 	return 0;
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Members of the fabric: they join, leave, die, are stopped, and fork. */
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 #include "fabric_rig.h"
 #include "netio/fabric_priv.h"
@@ -510,6 +513,40 @@ static void names(void)
 			EINVAL);
 }
 
+/* Somebody else has made the folder in /tmp: the line names what can be done. The byte is 0, or the
+ * number of what is wrong. */
+static void find_it_taken(int in, int out)
+{
+	struct urxe_fabric_spec s = {.dir = ""};
+	char err[400] = "";
+	int bad = 0;
+	bool group;
+
+	(void)in;
+	unsetenv("XDG_RUNTIME_DIR");
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/tmp", "tmpfs", 0, "mode=1777") || mkdir("/tmp/urxe-0", 0700) ||
+	    chown("/tmp/urxe-0", 12345, 12345))
+		bad = 0; /* it cannot be tried here */
+	else if (urxe_fdir_open(&s, true, &group, err, sizeof(err)) >= 0 || errno != EPERM)
+		bad = 1;
+	else if (!strstr(err, "/tmp/urxe-0") || !strstr(err, "XDG_RUNTIME_DIR") ||
+		 !strstr(err, "dir="))
+		bad = 2;
+	rig_say(out, bad);
+}
+
+static void taken(void)
+{
+	struct rig_process p;
+
+	if (geteuid() || !rig_can_fork())
+		return;
+	rig_start(&p, find_it_taken);
+	CU_ASSERT_EQUAL(rig_hear(p.from), 0);
+	CU_ASSERT_EQUAL(rig_reap(&p), 0);
+}
+
 /* Who looks on has no slot. */
 static void onlooker(void)
 {
@@ -575,4 +612,4 @@ static void long_name(void)
 URXE_TEST_MAIN("fabric_join", T(alone), T(all_slots), T(late_reuse), T(at_once), T(killed),
 	       T(stale_folder), T(stopped), T(no_farewell), T(no_slot_at_the_end), T(forked),
 	       T(survived_by_child), T(lost_its_lock), T(descriptors), T(strangers), T(names),
-	       T(onlooker), T(long_name))
+	       T(taken), T(onlooker), T(long_name))
