@@ -251,6 +251,7 @@ struct urxe_fabric {
 	struct urxe_frobust robust;
 	struct urxe_frobust_head robust_head;
 	uint64_t listen_again; /* 0: it listens */
+	uint64_t said;	       /* when, that nobody can connect; 0: not yet */
 	uint64_t look;	       /* when to look at those that are watched */
 	struct urxe_fclient client[FABRIC_CLIENTS];
 	struct urxe_fpeer peer[URXE_FABRIC_SLOTS];

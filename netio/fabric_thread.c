@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -18,10 +19,12 @@
 
 #include "netio/fabric_priv.h"
 #include "urxe/cancel.h"
+#include "urxe/log.h"
 #include "urxe/thread.h"
 
 #define CLIENT_TIME  (2 * FABRIC_SEC)	/* in which who connects must have asked */
 #define LISTEN_AGAIN (50 * FABRIC_MSEC) /* without a descriptor or place for who connects */
+#define SAY_AGAIN    (60 * FABRIC_SEC)	/* that there is none */
 #define EVENTS	     32
 
 int urxe_fabric_poll(struct urxe_fabric *f, int fd, unsigned kind, unsigned index)
@@ -112,6 +115,19 @@ static void listen_for(struct urxe_fabric *f, bool on)
 	f->listen_again = on ? 0 : urxe_fabric_now() + LISTEN_AGAIN;
 }
 
+/* Who connects gets no answer, and cannot know why. It is tried again soon: not each time. */
+static void cannot_let_in(struct urxe_fabric *f, int err)
+{
+	uint64_t now = urxe_fabric_now();
+
+	listen_for(f, false);
+	if (f->said && now - f->said < SAY_AGAIN)
+		return;
+	f->said = now;
+	urxe_warn("no process can connect to this one: %s%s, fabric %s", strerror(err),
+		  err == EMFILE ? " (ulimit -n)" : "", f->hub->path);
+}
+
 static void let_in(struct urxe_fabric *f)
 {
 	struct urxe_fclient *c = f->client;
@@ -125,7 +141,7 @@ static void let_in(struct urxe_fabric *f)
 	c->fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (c->fd < 0) {
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-			listen_for(f, false);
+			cannot_let_in(f, errno);
 		return;
 	}
 	c->deadline = urxe_fabric_now() + CLIENT_TIME;

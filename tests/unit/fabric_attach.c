@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -398,6 +399,60 @@ static unsigned open_files(void)
 	return n;
 }
 
+/* A connection that is not let in yet. */
+static int knock(const struct rlimit *few)
+{
+	struct rlimit was;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s/1", rig_dir);
+	getrlimit(RLIMIT_NOFILE, &was);
+	CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, few), 0);
+	CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	usleep(200000); /* it is tried several times */
+	CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &was), 0);
+	return fd;
+}
+
+/* Who cannot let others in for want of a descriptor says so, once, and does when it can. */
+static void no_descriptors(void)
+{
+	struct seen a = SEEN, b = SEEN;
+	struct rlimit few;
+	char text[4096], *line;
+	FILE *log = tmpfile();
+	int saved = dup(2), fds[2];
+	size_t len;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(log);
+	getrlimit(RLIMIT_NOFILE, &few);
+	few.rlim_cur = 1;
+	rig_begin();
+	join_with(&a);
+	dup2(fileno(log), 2);
+	fds[0] = knock(&few);
+	fds[1] = knock(&few);
+	join_with(&b);
+	CU_ASSERT_EQUAL(ask(&b, 1, 5, 0), 0);
+	await(&b, &b.answered, 1);
+	CU_ASSERT_EQUAL(b.err, 0);
+	dup2(saved, 2);
+	close(saved);
+	rewind(log);
+	len = fread(text, 1, sizeof(text) - 1, log);
+	text[len] = '\0';
+	fclose(log);
+	line = strstr(text, "ulimit -n");
+	CU_ASSERT_PTR_NOT_NULL(line);
+	CU_ASSERT_TRUE(line && !strstr(line + 1, "ulimit -n"));
+	close(fds[0]);
+	close(fds[1]);
+	urxe_fabric_put(b.f);
+	urxe_fabric_put(a.f);
+	rig_end();
+}
+
 /* A message of no bytes may have descriptors, too. */
 static void empty_messages(void)
 {
@@ -560,4 +615,4 @@ static void rubbish_memfd(void)
 }
 
 URXE_TEST_MAIN("fabric_attach", T(both_ways), T(killed), T(stopped), T(forked), T(rubbish_messages),
-	       T(empty_messages), T(rubbish_table), T(rubbish_memfd))
+	       T(empty_messages), T(no_descriptors), T(rubbish_table), T(rubbish_memfd))
