@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "netio/fabric_priv.h"
+#include "urxe/owner.h"
 
 #define PREFIX "fabric"
 
@@ -142,10 +143,11 @@ static bool in_group(gid_t gid)
 	return false;
 }
 
-static int check(const struct stat *st, const char *dir, bool named, bool *group, char *err,
+static int check(int fd, const struct stat *st, const char *dir, bool named, bool *group, char *err,
 		 size_t errlen)
 {
 	bool shared = named && st->st_mode & S_IWGRP && in_group(st->st_gid);
+	char whose[80];
 
 	*group = shared;
 	if (!S_ISDIR(st->st_mode))
@@ -155,11 +157,11 @@ static int check(const struct stat *st, const char *dir, bool named, bool *group
 			   "anybody may write to the fabric's folder %s, and whoever does shares "
 			   "this process's frames",
 			   dir);
-	if (st->st_uid != geteuid() && !shared)
+	if (!shared && !urxe_owner_is_us(fd, st))
 		return say(EPERM, err, errlen,
-			   "the fabric's folder %s belongs to uid %u, and no group that this "
+			   "the fabric's folder %s belongs to %s, and no group that this "
 			   "process is in may write to it",
-			   dir, (unsigned)st->st_uid);
+			   dir, urxe_owner_name(st->st_uid, whose, sizeof(whose)));
 	if (st->st_mode & S_IWGRP && !shared)
 		return say(EPERM, err, errlen,
 			   "group %u may write to the fabric's folder %s, and whoever does shares "
@@ -173,14 +175,20 @@ static int make_above(const char *dir, char *err, size_t errlen)
 {
 	char above[FABRIC_DIR_LEN];
 	struct stat st;
+	bool good;
+	int fd;
 
 	snprintf(above, sizeof(above), "%s", dir);
 	*strrchr(above, '/') = '\0';
 	if (mkdir(above, 0700) && errno != EEXIST)
 		return say(errno, err, errlen, "cannot make %s: %s", above, strerror(errno));
-	if (lstat(above, &st))
+	fd = open(above, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
 		return say(errno, err, errlen, "cannot see %s: %s", above, strerror(errno));
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
+	good = !fstat(fd, &st) && S_ISDIR(st.st_mode) && urxe_owner_is_us(fd, &st) &&
+	       !(st.st_mode & 022);
+	close(fd);
+	if (!good)
 		return say(EPERM, err, errlen,
 			   "%s must be a folder of this user's that nobody else may write to; "
 			   "have XDG_RUNTIME_DIR name such a one, or the port 'fabric,dir=DIR'",
@@ -213,7 +221,7 @@ int urxe_fdir_open(const struct urxe_fabric_spec *spec, bool make, bool *group, 
 		ret = say(errno, err, errlen, "cannot open the fabric's folder %s: %s", dir,
 			  strerror(errno));
 	} else {
-		ret = fstat(fd, &st) ? errno : check(&st, dir, named, group, err, errlen);
+		ret = fstat(fd, &st) ? errno : check(fd, &st, dir, named, group, err, errlen);
 		if (ret)
 			close(fd);
 	}
