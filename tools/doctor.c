@@ -3,7 +3,6 @@
  * urxe doctor: what this machine has of what urxe uses, a line each, and the command that gives
  * what is missing.
  */
-#include <elf.h>
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -20,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "doctor.h"
 #include "netio/udp_holder.h"
 #include "nic.h"
 #include "tool.h"
@@ -28,20 +28,9 @@
 const char tool_doctor_usage[] =
 	"usage: urxe doctor [PROGRAM]\n"
 	"\n"
-	"Shows whether this machine, and PROGRAM (a path), can use urxe, and the command that\n"
-	"gives what is missing. Exit status 1: something is missing that urxe cannot be without.\n";
-
-enum verdict {
-	OK,
-	NOTE,	/* works without */
-	MISSING /* does not */
-};
-
-struct finding {
-	enum verdict verdict;
-	char text[PATH_MAX + 64];
-	const char *command; /* that mends it; NULL: none */
-};
+	"Shows whether this machine, and PROGRAM (a path, or a name that is looked for in PATH),\n"
+	"can use urxe, and the command that gives what is missing. Exit status 1: something is "
+	"missing that urxe cannot be without.\n";
 
 static long number_after(const char *path, const char *word)
 {
@@ -58,8 +47,7 @@ static long number_after(const char *path, const char *word)
 	return n;
 }
 
-__attribute__((format(printf, 4, 5))) static void find(struct finding *f, enum verdict v,
-						       const char *command, const char *fmt, ...)
+void doctor_find(struct finding *f, enum verdict v, const char *command, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -75,8 +63,8 @@ static void libraries(struct finding *f)
 	struct tool_places p;
 	bool found = !tool_places_find(&p);
 
-	find(f, found ? OK : MISSING, "meson install -C build", "%s",
-	     found ? p.provider : "no liburxe-rdmav34.so near this command");
+	doctor_find(f, found ? OK : MISSING, "meson install -C build", "%s",
+		    found ? p.provider : "no liburxe-rdmav34.so near this command");
 }
 
 /* The file behind the link has the version in its name. */
@@ -88,7 +76,8 @@ static void version_of(struct finding *f, const char *pattern, enum verdict with
 
 	if (!glob(pattern, GLOB_BRACE, NULL, &all))
 		real = realpath(all.gl_pathv[0], NULL);
-	find(f, real ? OK : without, command, "%s", real ? strrchr(real, '/') + 1 : "not found");
+	doctor_find(f, real ? OK : without, command, "%s",
+		    real ? strrchr(real, '/') + 1 : "not found");
 	free(real);
 	globfree(&all);
 }
@@ -99,8 +88,7 @@ static void rdma_core(struct finding *f)
 		   "apt install libibverbs1 librdmacm1");
 }
 
-/* The first of rdma-core's libraries in @dir; false: it has none. */
-static bool has_rdma(const char *dir, char *name, size_t len)
+bool doctor_has_rdma(const char *dir, char *name, size_t len)
 {
 	static const char *const all[] = {"libibverbs.so.1", "librdmacm.so.1"};
 
@@ -122,16 +110,17 @@ static void environment(struct finding *f)
 	char name[PATH_MAX], real[PATH_MAX];
 	struct tool_places p;
 
-	find(f, OK, NULL, "LD_LIBRARY_PATH %s", all ? "has no RDMA library" : "is not set");
+	doctor_find(f, OK, NULL, "LD_LIBRARY_PATH %s", all ? "has no RDMA library" : "is not set");
 	if (tool_places_find(&p))
 		p.dropin[0] = '\0';
 	while (rest && (dir = strsep(&rest, ":"))) {
-		if (!has_rdma(dir, name, sizeof(name)))
+		if (!doctor_has_rdma(dir, name, sizeof(name)))
 			continue;
 		if (realpath(dir, real) && !strcmp(real, p.dropin))
-			find(f, OK, NULL, "LD_LIBRARY_PATH begins with urxe's");
+			doctor_find(f, OK, NULL, "LD_LIBRARY_PATH begins with urxe's");
 		else
-			find(f, NOTE, "unset LD_LIBRARY_PATH", "LD_LIBRARY_PATH has %s", name);
+			doctor_find(f, NOTE, "unset LD_LIBRARY_PATH", "LD_LIBRARY_PATH has %s",
+				    name);
 		break;
 	}
 	free(all);
@@ -148,8 +137,9 @@ static void namespaces(struct finding *f)
 	pid_t pid;
 
 	if (flags < 0) {
-		find(f, NOTE, NULL,
-		     "capabilities without CAP_SYS_ADMIN: /sys and /dev are seen by LD_PRELOAD");
+		doctor_find(
+			f, NOTE, NULL,
+			"capabilities without CAP_SYS_ADMIN: /sys and /dev are seen by LD_PRELOAD");
 		return;
 	}
 	/* AppArmor lets them make the namespace, and then nothing be mounted in it. */
@@ -160,11 +150,11 @@ static void namespaces(struct finding *f)
 	if (pid > 0)
 		waitpid(pid, &status, 0);
 	status = pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
-	find(f, status ? NOTE : OK,
-	     status == ENOSPC ? "sysctl user.max_user_namespaces=10000"
-			      : "sysctl kernel.unprivileged_userns_clone=1",
-	     status ? "%s: /sys and /dev are seen by LD_PRELOAD" : "can be made%s",
-	     status ? strerror(status) : "");
+	doctor_find(f, status ? NOTE : OK,
+		    status == ENOSPC ? "sysctl user.max_user_namespaces=10000"
+				     : "sysctl kernel.unprivileged_userns_clone=1",
+		    status ? "%s: /sys and /dev are seen by LD_PRELOAD" : "can be made%s",
+		    status ? strerror(status) : "");
 }
 
 static void shared_memory(struct finding *f)
@@ -173,7 +163,8 @@ static void shared_memory(struct finding *f)
 	bool there = !statvfs("/dev/shm", &s);
 	unsigned long long mb = there ? (unsigned long long)s.f_bavail * s.f_frsize >> 20 : 0;
 
-	find(f, mb < 64 ? NOTE : OK, "mount -o remount,size=1G /dev/shm", "%llu MB free", mb);
+	doctor_find(f, mb < 64 ? NOTE : OK, "mount -o remount,size=1G /dev/shm", "%llu MB free",
+		    mb);
 }
 
 static void memlock(struct finding *f)
@@ -182,19 +173,19 @@ static void memlock(struct finding *f)
 
 	getrlimit(RLIMIT_MEMLOCK, &r);
 	if (r.rlim_cur == RLIM_INFINITY)
-		find(f, OK, NULL, "unlimited");
+		doctor_find(f, OK, NULL, "unlimited");
 	else
-		find(f, OK, NULL, "%llu kB; a card by vfio-pci needs more (ulimit -l)",
-		     (unsigned long long)r.rlim_cur >> 10);
+		doctor_find(f, OK, NULL, "%llu kB; a card by vfio-pci needs more (ulimit -l)",
+			    (unsigned long long)r.rlim_cur >> 10);
 }
 
 static void kernel_rdma(struct finding *f)
 {
 	bool rxe = !access("/sys/module/rdma_rxe", F_OK);
 
-	find(f, rxe ? NOTE : OK, "modprobe -r rdma_rxe", "%s",
-	     rxe ? "rdma_rxe is loaded: it has UDP port 4791 of the kernel's addresses"
-		 : "no rdma_rxe");
+	doctor_find(f, rxe ? NOTE : OK, "modprobe -r rdma_rxe", "%s",
+		    rxe ? "rdma_rxe is loaded: it has UDP port 4791 of the kernel's addresses"
+			: "no rdma_rxe");
 }
 
 static void roce_port(struct finding *f)
@@ -202,33 +193,34 @@ static void roce_port(struct finding *f)
 	struct urxe_udp_holder h;
 
 	if (!urxe_udp_holder(&h))
-		find(f, OK, NULL, "free");
+		doctor_find(f, OK, NULL, "free");
 	else if (h.kernel)
-		find(f, NOTE, "modprobe -r rdma_rxe",
-		     "the kernel has it: no port udp and no urxed at its addresses");
+		doctor_find(f, NOTE, "modprobe -r rdma_rxe",
+			    "the kernel has it: no port udp and no urxed at its addresses");
 	else if (h.pid)
-		find(f, !strcmp(h.comm, "urxed") ? OK : NOTE, "ss -ulnp sport = 4791",
-		     "process %d (%s) has it", (int)h.pid, h.comm);
+		doctor_find(f, !strcmp(h.comm, "urxed") ? OK : NOTE, "ss -ulnp sport = 4791",
+			    "process %d (%s) has it", (int)h.pid, h.comm);
 	else
-		find(f, NOTE, "sudo ss -ulnp sport = 4791", "a process of user %s has it", h.user);
+		doctor_find(f, NOTE, "sudo ss -ulnp sport = 4791", "a process of user %s has it",
+			    h.user);
 }
 
 static void hugepages(struct finding *f)
 {
 	long n = number_after("/proc/meminfo", "HugePages_Free:");
 
-	find(f, n > 0 ? OK : NOTE, "sysctl vm.nr_hugepages=64",
-	     n > 0 ? "%ld free" : "none (%ld): for cards by uio, and of virtio by vfio",
-	     n > 0 ? n : 0);
+	doctor_find(f, n > 0 ? OK : NOTE, "sysctl vm.nr_hugepages=64",
+		    n > 0 ? "%ld free" : "none (%ld): for cards by uio, and of virtio by vfio",
+		    n > 0 ? n : 0);
 }
 
 static void cards(struct finding *f)
 {
 	bool vfio = !access("/sys/bus/pci/drivers/vfio-pci", F_OK);
 
-	find(f, vfio ? OK : NOTE, "modprobe vfio-pci", "%s",
-	     vfio ? "vfio-pci is there; urxe bind --list has the cards"
-		  : "no vfio-pci: no network card by DPDK");
+	doctor_find(f, vfio ? OK : NOTE, "modprobe vfio-pci", "%s",
+		    vfio ? "vfio-pci is there; urxe bind --list has the cards"
+			 : "no vfio-pci: no network card by DPDK");
 }
 
 static const struct {
@@ -276,47 +268,11 @@ static int show_card(const char *addr, void *arg)
 	if (urxe_pci_inspect(h->roots, addr, &p) || !urxe_pci_is_nic(&p) || nic_look(h, addr, &n))
 		return 0;
 	snprintf(command, sizeof(command), "urxe bind %s", addr);
-	find(&f, n.use == NIC_READY ? OK : NOTE, n.use == NIC_BINDABLE ? command : NULL,
-	     "%s (%s): %s", addr, interface_of(&n),
-	     n.remark[0] && n.use != NIC_BINDABLE ? n.remark : nic_use_names[n.use]);
+	doctor_find(&f, n.use == NIC_READY ? OK : NOTE, n.use == NIC_BINDABLE ? command : NULL,
+		    "%s (%s): %s", addr, interface_of(&n),
+		    n.remark[0] && n.use != NIC_BINDABLE ? n.remark : nic_use_names[n.use]);
 	show("card", &f);
 	return 0;
-}
-
-/* ---- a program ---- */
-
-/* Without an interpreter nobody loads a library before it. */
-static bool is_static(FILE *file)
-{
-	Elf64_Ehdr e;
-	Elf64_Phdr p;
-
-	if (fread(&e, sizeof(e), 1, file) != 1 || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    e.e_ident[EI_CLASS] != ELFCLASS64 || fseek(file, (long)e.e_phoff, SEEK_SET))
-		return false;
-	for (unsigned i = 0; i < e.e_phnum && fread(&p, sizeof(p), 1, file) == 1; i++) {
-		if (p.p_type == PT_INTERP)
-			return false;
-	}
-	return true;
-}
-
-static void program(struct finding *f, const char *path)
-{
-	FILE *file = fopen(path, "re");
-	struct stat st;
-
-	if (!file || fstat(fileno(file), &st))
-		find(f, MISSING, NULL, "%s: %s", path, strerror(errno));
-	else if (st.st_mode & (S_ISUID | S_ISGID))
-		find(f, MISSING, "run a copy of it", "set-user-ID: it ignores LD_LIBRARY_PATH");
-	else if (is_static(file))
-		find(f, MISSING, "link it with -libverbs, not statically",
-		     "linked statically: it loads no library");
-	else
-		find(f, OK, NULL, "%s", path);
-	if (file)
-		fclose(file);
 }
 
 int tool_doctor(int argc, char **argv)
@@ -337,7 +293,7 @@ int tool_doctor(int argc, char **argv)
 	}
 	urxe_pci_each(nic.roots, show_card, &nic); /* a machine without PCI has none */
 	if (argv[optind]) {
-		program(&f, argv[optind]);
+		doctor_program(&f, argv[optind]);
 		show("program", &f);
 		missing |= f.verdict == MISSING;
 	}

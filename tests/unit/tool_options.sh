@@ -51,6 +51,43 @@ is 1 '^program +MISSING +/nonexistent: No such file' doctor /nonexistent
 is 2 "^urxe: doctor: found 'b', accepted: one PROGRAM" doctor a b
 cp /bin/true "$tmp/setuid" && chmod u+s "$tmp/setuid"
 is 1 '^program +MISSING +set-user-ID' doctor "$tmp/setuid"
+is 0 '^program +ok +/.*/sh$' doctor sh
+is 1 '^program +MISSING +no-such-program: not in PATH$' doctor no-such-program
+is 1 '^program +MISSING +/: no regular file$' doctor /
+is 1 '^program +MISSING +/etc/passwd: Permission denied$' doctor /etc/passwd
+printf '#!/bin/sh\n' >"$tmp/script" && chmod +x "$tmp/script"
+is 0 '^program +ok +/.*/script: a script' doctor "$tmp/script"
+echo text >"$tmp/text" && chmod +x "$tmp/text"
+is 1 '^program +MISSING +/.*/text: no ELF program' doctor "$tmp/text"
+head -c 2000 /bin/sh >"$tmp/part" && chmod +x "$tmp/part"
+is 1 '^program +MISSING +/.*/part: no program, or a part' doctor "$tmp/part"
+cp /bin/sh "$tmp/other" && printf '\001' | dd of="$tmp/other" bs=1 seek=4 conv=notrunc 2>/dev/null
+is 1 '^program +MISSING +/.*/other: 32-bit' doctor "$tmp/other"
+if command -v cc >/dev/null; then
+	echo 'int main(void) { return 0; }' >"$tmp/main.c"
+	mkdir "$tmp/rdma" "$tmp/bare" && : >"$tmp/rdma/libibverbs.so.1"
+	rpath="cc -o $tmp/linked $tmp/main.c -Wl,--disable-new-dtags,-rpath,"
+	$rpath"$tmp/bare" && is 0 "^program +note +looks in DT_RPATH before .*: $tmp/bare$" doctor "$tmp/linked"
+	$rpath"$tmp/bare:\$ORIGIN/rdma" &&
+		is 1 "^program +MISSING +its DT_RPATH.* has $tmp/rdma/libibverbs.so.1" doctor "$tmp/linked"
+	cc -o "$tmp/linked" "$tmp/main.c" -Wl,--enable-new-dtags,-rpath,"$tmp/rdma" &&
+		is 0 '^program +ok' doctor "$tmp/linked"
+	: >"$tmp/ld-musl-none.so.1"
+	cc -o "$tmp/linked" "$tmp/main.c" -Wl,--dynamic-linker,"$tmp/ld-musl-none.so.1" &&
+		is 1 "^program +MISSING +its linker /.*/ld-musl-none.so.1 is not glibc" doctor "$tmp/linked"
+	cc -o "$tmp/linked" "$tmp/main.c" -Wl,--dynamic-linker,/none/ld.so &&
+		is 1 '^program +MISSING +its linker /none/ld.so: No such file' doctor "$tmp/linked"
+fi
+if [ "$(id -u)" = 0 ] && command -v setcap >/dev/null && command -v setpriv >/dev/null; then
+	cp /bin/true "$tmp/able" && chmod 755 "$tmp"
+	if setcap cap_net_raw+ep "$tmp/able" 2>/dev/null; then
+		is 0 '^program +ok' doctor "$tmp/able"
+		command=setpriv
+		is 1 '^program +MISSING +file capabilities' --reuid 65534 "$urxe" doctor "$tmp/able"
+		command=$urxe
+	fi
+	chmod 700 "$tmp"
+fi
 is 0 '^# TYPE node_infiniband_state_id gauge' status --prometheus
 is 2 '^urxe: status: found --prometheus with --json' status --prometheus --json
 is 2 "^urxe: status: found 'x', accepted: a process id" status --json x
