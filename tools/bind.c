@@ -121,7 +121,7 @@ static int done(const char *command, int ret, const char *err)
 {
 	if (!ret)
 		return 0;
-	fflush(stdout); /* what was done comes before what was not */
+	tool_flush(); /* what was done comes before what was not */
 	tool_fail("%s: %s", command, err);
 	return 1;
 }

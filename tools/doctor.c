@@ -297,5 +297,5 @@ int tool_doctor(int argc, char **argv)
 		show("program", &f);
 		missing |= f.verdict == MISSING;
 	}
-	return fflush(stdout) || missing ? 1 : 0;
+	return tool_flush() || missing ? 1 : 0;
 }

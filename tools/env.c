@@ -75,5 +75,5 @@ int tool_env(int argc, char **argv)
 		(sh ? put_sh : put_systemd)(&vars[i]);
 		free(vars[i].value);
 	}
-	return ret ? ret : fflush(stdout) ? 1 : 0;
+	return ret ? ret : tool_flush();
 }

@@ -42,10 +42,15 @@ int tool_json_print(struct json_object *o)
 	const char *text = json_object_to_json_string_ext(
 		o,
 		JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
-	int ret = !o || !text || puts(text) < 0 || fflush(stdout);
+	int ret = 1;
 
-	if (ret)
-		tool_fail("cannot print: no memory, or nobody reads");
+	if (!o || !text) {
+		tool_fail("cannot print: no memory");
+	} else {
+		fputs(text, stdout);
+		putchar('\n');
+		ret = tool_flush();
+	}
 	json_object_put(o);
 	return ret;
 }

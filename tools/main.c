@@ -69,7 +69,7 @@ static bool is(const char *s, const char *a, const char *b)
 	return !strcmp(s, a) || !strcmp(s, b);
 }
 
-int main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
 	if (argc < 2) {
 		fputs(usage, stderr);
@@ -88,4 +88,11 @@ int main(int argc, char **argv)
 			return commands[i].main(argc - 1, argv + 1);
 	}
 	return tool_fail("found command '%s', accepted: " NAMES ", help", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	int ret = dispatch(argc, argv), lost = tool_flush();
+
+	return ret ? ret : lost;
 }

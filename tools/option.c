@@ -71,7 +71,7 @@ int tool_option(int argc, char **argv, bool first, const struct option *options,
 	c = getopt_long(argc, argv, first ? letters : letters + 1, all, NULL);
 	if (c == 'h' || c == HELP) {
 		fputs(usage, stdout);
-		exit(fflush(stdout) ? 1 : 0);
+		exit(tool_flush());
 	}
 	if (c == '?' || c == ':')
 		exit(refuse(argv, options, c == ':'));

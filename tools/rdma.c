@@ -80,7 +80,7 @@ static int show(const struct asked *a)
 		return tool_json_print(kept) || failed;
 	tool_rdma_print(stdout, kept, a->kind);
 	json_object_put(kept);
-	return failed || fflush(stdout) ? 1 : 0;
+	return tool_flush() || failed;
 }
 
 static bool is(const char *word, const char *a, const char *b)

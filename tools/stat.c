@@ -55,7 +55,7 @@ static int show(struct round *r)
 	if (r->args->json)
 		ret = tool_rows_print(rows, n);
 	free(rows);
-	return fflush(stdout) || ret;
+	return tool_flush() || ret;
 }
 
 static void later(struct timespec *ts, double seconds)
@@ -81,7 +81,7 @@ static int watch(const struct stat_args *a)
 	/* At once: the first row is an interval away, and programs may end before. */
 	if (!a->json && (any || !a->pid)) {
 		tool_rates_title(stdout);
-		fflush(stdout);
+		ret = tool_flush();
 	}
 	for (unsigned long n = 0; !ret && (a->count == 0 || n < a->count); n++) {
 		if (a->pid && !json_object_array_length(r.before))

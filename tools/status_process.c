@@ -76,7 +76,7 @@ int tool_status_processes(int pid, bool cm, struct json_object *top, unsigned *c
 		tool_fail("status: found no process %d of yours that uses urxe", pid);
 		failed = true;
 	}
-	return failed || (!top && fflush(stdout)) ? 1 : 0;
+	return (!top && tool_flush()) || failed;
 }
 
 int tool_status_prometheus(int pid)
@@ -90,5 +90,5 @@ int tool_status_prometheus(int pid)
 	}
 	tool_prometheus(stdout, all);
 	json_object_put(all);
-	return failed || fflush(stdout) ? 1 : 0;
+	return tool_flush() || failed;
 }

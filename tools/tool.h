@@ -16,6 +16,9 @@
 /** tool_fail - print "urxe: ..." as one line to stderr; returns TOOL_EXIT_USAGE. */
 int tool_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/** tool_flush - 0, or 1 when not all of stdout could be written, which the first call says. */
+int tool_flush(void);
+
 /** The values of options in struct option count from here, or are the letters that stand for them.
  */
 #define TOOL_OPTION 256

@@ -128,7 +128,7 @@ static int show(const struct top *t, struct json_object *before, struct json_obj
 			putchar('\n');
 	}
 	free(rows);
-	return fflush(stdout) || ret;
+	return tool_flush() || ret;
 }
 
 /* ---- keys ---- */

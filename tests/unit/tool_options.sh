@@ -209,5 +209,18 @@ is 2 "^urxe: bind: found 'x', accepted: a PCI address" bind 03:00.0 x
 is 2 "^urxe: unbind: found 'x', accepted: a PCI address" unbind -- x
 is 2 "^urxe: unbind: found none" unbind
 
+# What cannot be printed is no success, whatever prints it.
+for c in status 'status --json' 'status --cm' 'status --prometheus' 'stat -i .1 -c 1' 'stat -i .1 -c 1 --json' \
+	'top -d .1' 'top -d .1 -n 2 --json' doctor 'bind --list' 'bind --list --json' 'env --port loop' \
+	'link --json' 'res show -j' help 'help run' 'run --help' --help --version; do
+	timeout 60 "$urxe" $c >/dev/full 2>"$tmp/out"
+	status=$?
+	if [ $status != 1 ] || [ "$(grep -v 'stat: no program' "$tmp/out")" != 'urxe: standard output: No space left on device' ]; then
+		echo "FAIL urxe $c >/dev/full: status $status, not 1, or not one line that says so:"
+		cat "$tmp/out"
+		failed=1
+	fi
+done
+
 [ $failed = 1 ] || echo ok
 exit $failed
