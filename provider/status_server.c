@@ -47,7 +47,7 @@ struct client {
 static struct {
 	struct urxe_mutex lock; /* innermost */
 	bool tried;
-	int listener; /* valid while path is not "" */
+	int listener; /* valid while path is not "", but for the thread -1: it has been lost */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	pid_t pid; /* whose path it is */
 	struct client clients[MAX_CLIENTS];
@@ -88,13 +88,32 @@ static bool may_ask(int fd)
 	       (!peer.uid || urxe_owner_runs(peer.uid, peer.pid));
 }
 
+static void end(bool child) URXE_REQUIRES(server.lock)
+{
+	if (server.path[0] && !child && server.pid == getpid())
+		unlink(server.path);
+	server.path[0] = '\0';
+}
+
+/*
+ * The program has closed it, as daemons close all they find, and its number may be another file's:
+ * that is not ours to close, and poll() would come back at once for ever.
+ */
+static void lose_listener(void) URXE_REQUIRES(server.lock)
+{
+	server.listener = -1;
+	end(false);
+}
+
 static void let_in(struct client *c, uint64_t now)
 {
 	int err;
 
 	urxe_mutex_lock(&server.lock);
 	c->fd = accept4(server.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	err = errno;
+	err = c->fd < 0 ? errno : 0;
+	if (err == EBADF || err == ENOTSOCK || err == EINVAL || err == EOPNOTSUPP)
+		lose_listener();
 	urxe_mutex_unlock(&server.lock);
 	if (c->fd < 0) {
 		if (err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS)
@@ -301,13 +320,6 @@ static int listen_at(void) URXE_REQUIRES(server.lock)
 	server.listener = fd;
 	server.pid = getpid();
 	return 0;
-}
-
-static void end(bool child) URXE_REQUIRES(server.lock)
-{
-	if (server.path[0] && !child && server.pid == getpid())
-		unlink(server.path);
-	server.path[0] = '\0';
 }
 
 static int start(void) URXE_REQUIRES(server.lock)

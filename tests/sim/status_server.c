@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The socket of `urxe status`. Whoever finds one that refuses takes it for that of a process that
- * was killed, and removes it.
+ * was killed, and removes it. One that the program has closed is served no more.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -41,8 +43,37 @@ static void test_name(void)
 	strcpy(sun.sun_path, path);
 	CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
 	close(fd);
+}
+
+static long cpu_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* A program that closes all it finds, as daemons do: nobody is served, and nothing spins. */
+static void test_closed(void)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int low = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = fcntl(low, F_DUPFD, 100);
+	long before;
+
+	for (int i = 3; i < 100; i++)
+		close(i);
+	/* The thread still waits for the file that it had. */
+	strcpy(sun.sun_path, path);
+	CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	for (unsigned i = 0; i < 1000 && !access(path, F_OK); i++)
+		usleep(1000);
+	CU_ASSERT_NOT_EQUAL(access(path, F_OK), 0);
+	before = cpu_ms();
+	usleep(500000);
+	CU_ASSERT(cpu_ms() - before < 100);
+	close(fd);
 	unlink(path);
 	CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-URXE_TEST_MAIN("status_server", T(test_name))
+URXE_TEST_MAIN("status_server", T(test_name), T(test_closed))
