@@ -103,6 +103,7 @@ static int lock_file(struct urxe_claim *c, pid_t *holder)
 	if (fstat(c->fd, &ours) || stat(c->path, &there) || ours.st_ino != there.st_ino ||
 	    ours.st_dev != there.st_dev)
 		return EAGAIN;
+	fchmod(c->fd, 0600); /* whatever the umask is: others of the user's are to see the lock */
 	c->dev = ours.st_dev;
 	c->ino = ours.st_ino;
 	return 0;

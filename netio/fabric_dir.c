@@ -170,18 +170,31 @@ static int check(int fd, const struct stat *st, const char *dir, bool named, boo
 	return 0;
 }
 
+/* 0, also where it is there already, or errno. A umask takes no right of ours from it. */
+static int make_folder(const char *dir)
+{
+	struct stat st;
+
+	if (mkdir(dir, 0700))
+		return errno == EEXIST ? 0 : errno;
+	if (lstat(dir, &st))
+		return errno;
+	return (st.st_mode & 0700) != 0700 && chmod(dir, 0700) ? errno : 0;
+}
+
 /* The folder above the default one is ours alone, or somebody could put his into it. */
 static int make_above(const char *dir, char *err, size_t errlen)
 {
 	char above[FABRIC_DIR_LEN];
 	struct stat st;
 	bool good;
-	int fd;
+	int fd, ret;
 
 	snprintf(above, sizeof(above), "%s", dir);
 	*strrchr(above, '/') = '\0';
-	if (mkdir(above, 0700) && errno != EEXIST)
-		return say(errno, err, errlen, "cannot make %s: %s", above, strerror(errno));
+	ret = make_folder(above);
+	if (ret)
+		return say(ret, err, errlen, "cannot make %s: %s", above, strerror(ret));
 	fd = open(above, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return say(errno, err, errlen, "cannot see %s: %s", above, strerror(errno));
@@ -209,9 +222,12 @@ int urxe_fdir_open(const struct urxe_fabric_spec *spec, bool make, bool *group, 
 		say(ret, err, errlen, "the name of the fabric's folder is too long");
 	else if (make && !named)
 		ret = make_above(dir, err, errlen);
-	if (!ret && make && mkdir(dir, 0700) && errno != EEXIST)
-		ret = say(errno, err, errlen, "cannot make the fabric's folder %s: %s", dir,
-			  strerror(errno));
+	if (!ret && make) {
+		ret = make_folder(dir);
+		if (ret)
+			say(ret, err, errlen, "cannot make the fabric's folder %s: %s", dir,
+			    strerror(ret));
+	}
 	if (ret) {
 		errno = ret;
 		return -1;

@@ -181,16 +181,17 @@ void urxe_fmap_put(struct urxe_fmap *map, bool child)
 
 /* ---- the file ---- */
 
-/* In a folder for a group all of it must be able to lock. */
+/* The user's other processes must be able to lock, whatever our umask is; in a folder for a group
+ * all of it. */
 static void share(const struct urxe_fhub *hub, int fd)
 {
 	struct stat dir, st;
 
-	if (!hub->group || fstat(hub->dir, &dir) || fstat(fd, &st) || st.st_uid != geteuid())
+	if (fstat(hub->dir, &dir) || fstat(fd, &st) || st.st_uid != geteuid())
 		return;
-	if (st.st_gid != dir.st_gid && fchown(fd, (uid_t)-1, dir.st_gid))
+	if (hub->group && st.st_gid != dir.st_gid && fchown(fd, (uid_t)-1, dir.st_gid))
 		return;
-	fchmod(fd, 0660);
+	fchmod(fd, hub->group ? 0660 : 0600);
 }
 
 int urxe_fhub_open(struct urxe_fhub *hub, bool make_it)

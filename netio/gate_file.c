@@ -56,8 +56,8 @@ static int take(int dir, bool group, int *fd)
 	if (*fd < 0)
 		return errno;
 	if (!fcntl(*fd, F_OFD_SETLK, &lock)) {
-		/* Members of the group are to read it, whatever the umask is. */
-		if (is_there(dir, *fd) && (!group || !fchmod(*fd, 0640)))
+		/* The user, or members of the group, are to read it, whatever the umask is. */
+		if (is_there(dir, *fd) && !fchmod(*fd, group ? 0640 : 0600))
 			return 0;
 	} else {
 		ret = errno == EAGAIN || errno == EACCES ? EBUSY : errno;

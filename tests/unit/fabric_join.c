@@ -8,6 +8,7 @@
 
 #include "fabric_rig.h"
 #include "netio/fabric_priv.h"
+#include "netio/gate_priv.h"
 
 static void alone(void)
 {
@@ -30,6 +31,44 @@ static void alone(void)
 	CU_ASSERT_EQUAL(mac[5], 0);
 	CU_ASSERT_EQUAL(urxe_fabric_mac_slot(f, mac), 0);
 	urxe_fabric_put(f);
+	rig_end();
+}
+
+static unsigned mode(const char *name)
+{
+	char path[128];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", rig_dir, name);
+	CU_ASSERT_EQUAL(stat(path, &st), 0);
+	return st.st_mode & 0777;
+}
+
+/* A process with a umask of its own does not keep the user's others out. */
+static void strict_umask(void)
+{
+	struct urxe_fabric_spec spec;
+	struct urxe_fabric *f = NULL;
+	char sub[128], why[256];
+	mode_t mask;
+	int gate;
+
+	rig_begin();
+	rig_spec(&spec);
+	snprintf(sub, sizeof(sub), "%s/sub", rig_dir);
+	snprintf(spec.dir, sizeof(spec.dir), "%s", sub);
+	mask = umask(0777);
+	CU_ASSERT_EQUAL_FATAL(urxe_fabric_create(&f, &spec, false, NULL), 0);
+	CU_ASSERT_EQUAL(urxe_fabric_join(f), 0);
+	CU_ASSERT_EQUAL_FATAL(urxe_gate_claim(&spec, &gate, why, sizeof(why)), 0);
+	umask(mask);
+	CU_ASSERT_EQUAL(mode("sub"), 0700);
+	CU_ASSERT_EQUAL(mode("sub/members"), 0600);
+	CU_ASSERT_EQUAL(mode("sub/1"), 0600);
+	CU_ASSERT_EQUAL(mode("sub/gateway"), 0600);
+	urxe_gate_unclaim(&spec, gate);
+	urxe_fabric_put(f);
+	CU_ASSERT_EQUAL(rmdir(sub), 0);
 	rig_end();
 }
 
@@ -609,7 +648,7 @@ static void long_name(void)
 	rig_end();
 }
 
-URXE_TEST_MAIN("fabric_join", T(alone), T(all_slots), T(late_reuse), T(at_once), T(killed),
-	       T(stale_folder), T(stopped), T(no_farewell), T(no_slot_at_the_end), T(forked),
-	       T(survived_by_child), T(lost_its_lock), T(descriptors), T(strangers), T(names),
-	       T(taken), T(onlooker), T(long_name))
+URXE_TEST_MAIN("fabric_join", T(alone), T(strict_umask), T(all_slots), T(late_reuse), T(at_once),
+	       T(killed), T(stale_folder), T(stopped), T(no_farewell), T(no_slot_at_the_end),
+	       T(forked), T(survived_by_child), T(lost_its_lock), T(descriptors), T(strangers),
+	       T(names), T(taken), T(onlooker), T(long_name))
