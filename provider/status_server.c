@@ -280,7 +280,7 @@ static int make_dir(char *dir, size_t len)
 
 	if (urxe_status_dir(geteuid(), dir, len))
 		return ENOENT;
-	if (mkdir(dir, 0700) && errno != EEXIST)
+	if (mkdir(dir, 0700) ? errno != EEXIST : chmod(dir, 0700)) /* by a umask it may have less */
 		return errno;
 	fd = open(dir, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
@@ -309,8 +309,8 @@ static int listen_at(void) URXE_REQUIRES(server.lock)
 	if (fd < 0)
 		return errno;
 	unlink(sun.sun_path); /* of a process that had our number, and was killed */
-	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || listen(fd, MAX_CLIENTS) ||
-	    rename(sun.sun_path, path)) {
+	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || chmod(sun.sun_path, 0600) ||
+	    listen(fd, MAX_CLIENTS) || rename(sun.sun_path, path)) {
 		err = errno;
 		unlink(sun.sun_path);
 		close(fd);
