@@ -134,6 +134,8 @@ static int parse(struct ip_args *a, int argc, char **argv)
 		else if (!(a->pid = tool_process_number("ip: --pid", optarg)))
 			return TOOL_EXIT_USAGE;
 	}
+	if (a->device && !a->device[0])
+		return tool_fail("ip: --device: found '', accepted: a device's name");
 	argv += optind;
 	argc -= optind;
 	if (argc < 2 || (strcmp(argv[0], "add") != 0 && strcmp(argv[0], "del") != 0))

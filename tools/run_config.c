@@ -58,6 +58,17 @@ static int take_key(struct run_args *a, const char *key)
 			       optarg ? optarg : "yes", flag, a->err, sizeof(a->err));
 }
 
+/* An empty name would be that of the first device, which is not what was asked for. */
+static int take_device(struct run_args *a, const char *name)
+{
+	if (!name[0]) {
+		snprintf(a->err, sizeof(a->err), "--device: found '', accepted: a device's name");
+		return EINVAL;
+	}
+	snprintf(a->device, sizeof(a->device), "%s", name);
+	return 0;
+}
+
 /* CMD begins at argv[optind] then. 0, or not and a->err. */
 static int parse(struct run_args *a, int argc, char **argv, const struct tool_run_command *cmd)
 {
@@ -69,7 +80,7 @@ static int parse(struct run_args *a, int argc, char **argv, const struct tool_ru
 		if (c == CONFIG)
 			a->config = optarg;
 		else if (c == DEVICE)
-			snprintf(a->device, sizeof(a->device), "%s", optarg);
+			ret = take_device(a, optarg);
 		else if (c == FORMAT)
 			*cmd->format = optarg;
 		else

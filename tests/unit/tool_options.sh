@@ -117,12 +117,15 @@ is 0 '^URXE=.*\[a\] port = loop.*\[b\] port = loop' run --device=a --port loop -
 is 2 "^urxe: run: --port: found nothing, accepted: a value" run --port
 is 2 "^urxe: urxe0: port: found ''" run --port= true
 is 2 "^urxe: run: found no CMD" run --port loop
+is 2 "^urxe: --device: found '', accepted: a device's name" run --device '' --port loop true
+is 2 "^urxe: --device: found '', accepted: a device's name" env --port loop --device=
 is 2 "^urxe: run: found '--d', accepted: .*--dup-tx" run --d 1 true
 is 127 '/none: No such file' run --port loop /none
 
 is 2 "^urxe: ip: found no running program" ip add 10.0.0.1/24 --device=d --pid 1
 is 2 "^urxe: ip: --pid: found 'x', accepted: a process id" ip --pid=x del fd00::1/64
 is 2 "^urxe: ip: found no running program" ip --pid=1 del --device d fd00::1/64
+is 2 "^urxe: ip: --device: found '', accepted: a device's name" ip add 10.0.0.1/24 --device=
 is 2 "^urxe: ip: found '', accepted: add ADDR" ip
 is 2 "^urxe: ip: found 'add', accepted: add ADDR" ip add
 is 2 "^urxe: ip: found 'up', accepted: add ADDR" ip up 10.0.0.1/24
