@@ -47,7 +47,7 @@ static const char usage[] =
 	"urxe is RoCEv2 in userspace: RDMA devices for programs that use libibverbs and "
 	"librdmacm,\n"
 	"over a DPDK port. See urxe(1), urxe-run(1), urxe-status(1), urxe-stat(1), urxe-top(1),\n"
-	"urxe-ip(1), urxe-bind(1), urxed(1).\n";
+	"urxe-ip(1), urxe-doctor(1), urxe-bind(1), urxed(1).\n";
 
 static int help(const char *topic)
 {
