@@ -80,7 +80,7 @@ if command -v cc >/dev/null; then
 fi
 if [ "$(id -u)" = 0 ] && command -v setcap >/dev/null && command -v setpriv >/dev/null; then
 	cp /bin/true "$tmp/able" && chmod 755 "$tmp"
-	if setcap cap_net_raw+ep "$tmp/able" 2>/dev/null; then
+	if setcap cap_net_raw+ep "$tmp/able" 2>/dev/null && setpriv --reuid 65534 test -x "$urxe"; then
 		is 0 '^program +ok' doctor "$tmp/able"
 		command=setpriv
 		is 1 '^program +MISSING +file capabilities' --reuid 65534 "$urxe" doctor "$tmp/able"
