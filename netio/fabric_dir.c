@@ -187,26 +187,21 @@ static int make_above(const char *dir, char *err, size_t errlen)
 {
 	char above[FABRIC_DIR_LEN];
 	struct stat st;
-	bool good;
-	int fd, ret;
+	int ret;
 
 	snprintf(above, sizeof(above), "%s", dir);
 	*strrchr(above, '/') = '\0';
 	ret = make_folder(above);
 	if (ret)
 		return say(ret, err, errlen, "cannot make %s: %s", above, strerror(ret));
-	fd = open(above, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
+	if (urxe_owner_has_dir(above, &st))
+		return 0;
+	if (!st.st_mode)
 		return say(errno, err, errlen, "cannot see %s: %s", above, strerror(errno));
-	good = !fstat(fd, &st) && S_ISDIR(st.st_mode) && urxe_owner_is_us(fd, &st) &&
-	       !(st.st_mode & 022);
-	close(fd);
-	if (!good)
-		return say(EPERM, err, errlen,
-			   "%s must be a folder of this user's that nobody else may write to; "
-			   "have XDG_RUNTIME_DIR name such a one, or the port 'fabric,dir=DIR'",
-			   above);
-	return 0;
+	return say(EPERM, err, errlen,
+		   "%s must be a folder of this user's that nobody else may write to; have "
+		   "XDG_RUNTIME_DIR name such a one, or the port 'fabric,dir=DIR'",
+		   above);
 }
 
 int urxe_fdir_open(const struct urxe_fabric_spec *spec, bool make, bool *group, char *err,

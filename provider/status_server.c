@@ -275,20 +275,14 @@ static int refuse_dir(const char *dir, const struct stat *st)
 static int make_dir(char *dir, size_t len)
 {
 	struct stat st;
-	bool good;
-	int fd;
 
 	if (urxe_status_dir(geteuid(), dir, len))
 		return ENOENT;
 	if (mkdir(dir, 0700) ? errno != EEXIST : chmod(dir, 0700)) /* by a umask it may have less */
 		return errno;
-	fd = open(dir, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return errno;
-	good = !fstat(fd, &st) && S_ISDIR(st.st_mode) && urxe_owner_is_us(fd, &st) &&
-	       !(st.st_mode & 022);
-	close(fd);
-	return good ? 0 : refuse_dir(dir, &st);
+	if (urxe_owner_has_dir(dir, &st))
+		return 0;
+	return st.st_mode ? refuse_dir(dir, &st) : errno;
 }
 
 /*

@@ -186,8 +186,8 @@ int tool_view_folder(const struct tool_view_share *s, const struct tool_view_dev
 	umask(mask);
 	if (err)
 		return err;
-	/* A program with AddressSanitizer does not start where a library comes before that: this one
-	 * needs nothing of it. */
+	/* A program with AddressSanitizer does not start where a library comes before that: this
+	 * one needs nothing of it. */
 	if (tool_prepend("ASAN_OPTIONS", "verify_asan_link_order=0"))
 		return errno;
 	/* In a surrounding one the library is there already. */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "provider/status_path.h"
+#include "urxe/owner.h"
 #include "view.h"
 
 #define PATIENCE_MS 2000 /* for who makes one, and may be stopped meanwhile */
@@ -120,7 +121,7 @@ static int open_file(void)
 
 	if (urxe_status_dir(geteuid(), dir, sizeof(dir)) || (mkdir(dir, 0700) && errno != EEXIST))
 		return -1;
-	if (lstat(dir, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
+	if (!urxe_owner_has_dir(dir, &st))
 		return -1;
 	snprintf(path, sizeof(path), "%s/view", dir);
 	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);

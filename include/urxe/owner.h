@@ -50,6 +50,24 @@ static inline bool urxe_owner_is_us(int fd, const struct stat *st)
 	return !chmod(path, st->st_mode & 07777); /* what it is */
 }
 
+/**
+ * urxe_owner_has_dir - is @path a folder of the effective user's that nobody else may write to?
+ * @st: what it is, with mode 0 where nothing can be seen; errno says why
+ */
+static inline bool urxe_owner_has_dir(const char *path, struct stat *st)
+{
+	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	bool has;
+
+	st->st_mode = 0;
+	if (fd < 0)
+		return false;
+	has = !fstat(fd, st) && S_ISDIR(st->st_mode) && !(st->st_mode & 022) &&
+	      urxe_owner_is_us(fd, st);
+	close(fd);
+	return has;
+}
+
 /** urxe_owner_runs - does a process at the other end of a socket run as the effective user? @pid: 0
  * where it is not known */
 static inline bool urxe_owner_runs(uid_t uid, pid_t pid)
