@@ -50,6 +50,8 @@ static struct {
 	int listener; /* valid while path is not "", but for the thread -1: it has been lost */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	pid_t pid; /* whose path it is */
+	dev_t dev;
+	ino_t ino; /* the listener's */
 	struct client clients[MAX_CLIENTS];
 	void (*live)(void);
 	uint64_t live_at; /* when it is called; ms */
@@ -105,15 +107,25 @@ static void lose_listener(void) URXE_REQUIRES(server.lock)
 	end(false);
 }
 
+static bool has_listener(void) URXE_REQUIRES(server.lock)
+{
+	struct stat st;
+
+	return server.listener >= 0 && !fstat(server.listener, &st) && st.st_dev == server.dev &&
+	       st.st_ino == server.ino;
+}
+
 static void let_in(struct client *c, uint64_t now)
 {
-	int err;
+	int err = 0;
 
 	urxe_mutex_lock(&server.lock);
-	c->fd = accept4(server.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	err = c->fd < 0 ? errno : 0;
-	if (err == EBADF || err == ENOTSOCK || err == EINVAL || err == EOPNOTSUPP)
+	if (has_listener()) {
+		c->fd = accept4(server.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		err = c->fd < 0 ? errno : 0;
+	} else {
 		lose_listener();
+	}
 	urxe_mutex_unlock(&server.lock);
 	if (c->fd < 0) {
 		if (err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS)
@@ -294,6 +306,7 @@ static int listen_at(void) URXE_REQUIRES(server.lock)
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	char dir[sizeof(sun.sun_path) - 16], path[sizeof(sun.sun_path)];
 	int err = make_dir(dir, sizeof(dir)), fd;
+	struct stat st;
 
 	if (err)
 		return err;
@@ -304,7 +317,7 @@ static int listen_at(void) URXE_REQUIRES(server.lock)
 		return errno;
 	unlink(sun.sun_path); /* of a process that had our number, and was killed */
 	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || chmod(sun.sun_path, 0600) ||
-	    listen(fd, MAX_CLIENTS) || rename(sun.sun_path, path)) {
+	    listen(fd, MAX_CLIENTS) || rename(sun.sun_path, path) || fstat(fd, &st)) {
 		err = errno;
 		unlink(sun.sun_path);
 		close(fd);
@@ -312,6 +325,8 @@ static int listen_at(void) URXE_REQUIRES(server.lock)
 	}
 	memcpy(server.path, path, sizeof(server.path));
 	server.listener = fd;
+	server.dev = st.st_dev;
+	server.ino = st.st_ino;
 	server.pid = getpid();
 	return 0;
 }

@@ -399,10 +399,11 @@ static unsigned open_files(void)
 	return n;
 }
 
-/* A connection that is not let in yet. */
-static int knock(const struct rlimit *few)
+/* A connection that is not let in yet, and why not stands in @log, or comes to stand there. */
+static int knock(const struct rlimit *few, FILE *log)
 {
 	struct rlimit was;
+	struct stat st;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 
@@ -410,7 +411,9 @@ static int knock(const struct rlimit *few)
 	getrlimit(RLIMIT_NOFILE, &was);
 	CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, few), 0);
 	CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
-	usleep(200000); /* it is tried several times */
+	while (!fstat(fileno(log), &st) && !st.st_size)
+		usleep(1000);
+	usleep(200000); /* it is tried again, and not said */
 	CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &was), 0);
 	return fd;
 }
@@ -431,8 +434,8 @@ static void no_descriptors(void)
 	rig_begin();
 	join_with(&a);
 	dup2(fileno(log), 2);
-	fds[0] = knock(&few);
-	fds[1] = knock(&few);
+	fds[0] = knock(&few, log);
+	fds[1] = knock(&few, log);
 	join_with(&b);
 	CU_ASSERT_EQUAL(ask(&b, 1, 5, 0), 0);
 	await(&b, &b.answered, 1);
