@@ -12,6 +12,7 @@
 
 #include "device.h"
 #include "pipe.h"
+#include "urxe/cancel.h"
 
 static struct {
 	struct urxe_mutex lock; /* innermost; held across fork() */
@@ -147,17 +148,21 @@ static size_t move(int from, int to, size_t left)
  */
 unsigned urxe_pipe_purge(const struct urxe_pipe *p, size_t size, uint64_t whose, unsigned *lost)
 {
-	int from = p->own_rfd >= 0 ? p->own_rfd : p->rfd, tmp[2], left;
+	int from = p->own_rfd >= 0 ? p->own_rfd : p->rfd, tmp[2], left, cancel;
 	unsigned purged;
 
 	*lost = 0;
 	if (ioctl(from, FIONREAD, &left) || left <= 0)
 		return 0;
-	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK))
-		return sift(from, p->wfd, (size_t)left, size, whose, lost);
-	purged = sift(tmp[0], p->wfd, move(from, tmp[1], (size_t)left), size, whose, lost);
-	close(tmp[0]);
-	close(tmp[1]);
+	cancel = urxe_cancel_off(); /* the owner has locks */
+	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK)) {
+		purged = sift(from, p->wfd, (size_t)left, size, whose, lost);
+	} else {
+		purged = sift(tmp[0], p->wfd, move(from, tmp[1], (size_t)left), size, whose, lost);
+		close(tmp[0]);
+		close(tmp[1]);
+	}
+	urxe_cancel_back(cancel);
 	return purged;
 }
 
