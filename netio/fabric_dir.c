@@ -170,18 +170,6 @@ static int check(int fd, const struct stat *st, const char *dir, bool named, boo
 	return 0;
 }
 
-/* 0, also where it is there already, or errno. A umask takes no right of ours from it. */
-static int make_folder(const char *dir)
-{
-	struct stat st;
-
-	if (mkdir(dir, 0700))
-		return errno == EEXIST ? 0 : errno;
-	if (lstat(dir, &st))
-		return errno;
-	return (st.st_mode & 0700) != 0700 && chmod(dir, 0700) ? errno : 0;
-}
-
 /* The folder above the default one is ours alone, or somebody could put his into it. */
 static int make_above(const char *dir, char *err, size_t errlen)
 {
@@ -191,7 +179,7 @@ static int make_above(const char *dir, char *err, size_t errlen)
 
 	snprintf(above, sizeof(above), "%s", dir);
 	*strrchr(above, '/') = '\0';
-	ret = make_folder(above);
+	ret = urxe_owner_make_dir(above);
 	if (ret)
 		return say(ret, err, errlen, "cannot make %s: %s", above, strerror(ret));
 	if (urxe_owner_has_dir(above, &st))
@@ -218,7 +206,7 @@ int urxe_fdir_open(const struct urxe_fabric_spec *spec, bool make, bool *group, 
 	else if (make && !named)
 		ret = make_above(dir, err, errlen);
 	if (!ret && make) {
-		ret = make_folder(dir);
+		ret = urxe_owner_make_dir(dir);
 		if (ret)
 			say(ret, err, errlen, "cannot make the fabric's folder %s: %s", dir,
 			    strerror(ret));

@@ -48,10 +48,15 @@ static int check_folder(const struct urxe_devargs_socket *s, char *err, size_t e
 		snprintf(dir, sizeof(dir), "%.*s", slash == s->path ? 1 : (int)(slash - s->path),
 			 s->path);
 	fd = open(dir, O_PATH | O_CLOEXEC);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+		return 0;
 	if (fd < 0 || fstat(fd, &st)) {
+		int ret = errno;
+
+		snprintf(err, errlen, "cannot look at its folder %s", dir);
 		if (fd >= 0)
 			close(fd);
-		return 0;
+		return ret;
 	}
 	ours = is_ours(fd, &st);
 	close(fd);

@@ -121,7 +121,7 @@ static unsigned sift(int from, int to, size_t left, size_t size, uint64_t whose,
 	return purged;
 }
 
-/* In whole: what is put back would otherwise come round again. Returns how much it was. */
+/* As much of @left as there is room for; returns how much it was. */
 static size_t move(int from, int to, size_t left)
 {
 	int size = fcntl(from, F_GETPIPE_SZ);
@@ -149,7 +149,8 @@ static size_t move(int from, int to, size_t left)
 unsigned urxe_pipe_purge(const struct urxe_pipe *p, size_t size, uint64_t whose, unsigned *lost)
 {
 	int from = p->own_rfd >= 0 ? p->own_rfd : p->rfd, tmp[2], left, cancel;
-	unsigned purged;
+	unsigned purged = 0;
+	size_t n;
 
 	*lost = 0;
 	if (ioctl(from, FIONREAD, &left) || left <= 0)
@@ -158,7 +159,11 @@ unsigned urxe_pipe_purge(const struct urxe_pipe *p, size_t size, uint64_t whose,
 	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK)) {
 		purged = sift(from, p->wfd, (size_t)left, size, whose, lost);
 	} else {
-		purged = sift(tmp[0], p->wfd, move(from, tmp[1], (size_t)left), size, whose, lost);
+		/* A user with very many pipes gets small ones. */
+		while (left > 0 && (n = move(from, tmp[1], (size_t)left))) {
+			purged += sift(tmp[0], p->wfd, n, size, whose, lost);
+			left -= (int)n;
+		}
 		close(tmp[0]);
 		close(tmp[1]);
 	}

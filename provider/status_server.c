@@ -287,11 +287,13 @@ static int refuse_dir(const char *dir, const struct stat *st)
 static int make_dir(char *dir, size_t len)
 {
 	struct stat st;
+	int err;
 
 	if (urxe_status_dir(geteuid(), dir, len))
 		return ENOENT;
-	if (mkdir(dir, 0700) ? errno != EEXIST : chmod(dir, 0700)) /* by a umask it may have less */
-		return errno;
+	err = urxe_owner_make_dir(dir);
+	if (err)
+		return err;
 	if (urxe_owner_has_dir(dir, &st))
 		return 0;
 	return st.st_mode ? refuse_dir(dir, &st) : errno;

@@ -21,6 +21,7 @@
 #include "process.h"
 #include "provider/status_path.h"
 #include "tool.h"
+#include "urxe/owner.h"
 
 #define PATIENCE_S 3		/* until a process is there, and until it begins to answer */
 #define ANSWER_S   10		/* until the answer is whole */
@@ -230,10 +231,11 @@ static void found(const struct search *s, const char *dir, int fd, const char *n
 
 /* A folder that somebody else made or may write to is not asked. Said once: some ask again and
  * again. */
-static bool is_users(const char *dir, const struct stat *st)
+static bool is_users(int fd, const char *dir, const struct stat *st)
 {
 	static bool told;
-	bool users = !geteuid() || st->st_uid == geteuid();
+	bool users = !geteuid() || urxe_owner_is_us(fd, st);
+	char whose[80];
 
 	if (users && !(st->st_mode & 022))
 		return true;
@@ -243,8 +245,8 @@ static bool is_users(const char *dir, const struct stat *st)
 	if (users)
 		tool_fail("%s: others can write to this folder: nobody in it is asked", dir);
 	else
-		tool_fail("%s: this folder belongs to uid %u: nobody in it is asked", dir,
-			  (unsigned)st->st_uid);
+		tool_fail("%s: this folder belongs to %s: nobody in it is asked", dir,
+			  urxe_owner_name(st->st_uid, whose, sizeof(whose)));
 	return false;
 }
 
@@ -257,7 +259,7 @@ static void each_in(const struct search *s, const char *dir)
 
 	if (fd < 0)
 		return;
-	if (fstat(fd, &st) || !is_users(dir, &st) || !(d = fdopendir(fd))) {
+	if (fstat(fd, &st) || !is_users(fd, dir, &st) || !(d = fdopendir(fd))) {
 		close(fd);
 		return;
 	}

@@ -119,13 +119,13 @@ static int open_file(void)
 	struct stat st;
 	int fd;
 
-	if (urxe_status_dir(geteuid(), dir, sizeof(dir)) || (mkdir(dir, 0700) && errno != EEXIST))
+	if (urxe_status_dir(geteuid(), dir, sizeof(dir)) || urxe_owner_make_dir(dir))
 		return -1;
 	if (!urxe_owner_has_dir(dir, &st))
 		return -1;
 	snprintf(path, sizeof(path), "%s/view", dir);
 	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd >= 0 && lock(fd))
+	if (fd >= 0 && !fchmod(fd, 0600) && lock(fd)) /* whatever the umask is */
 		return fd;
 	if (fd >= 0)
 		close(fd);

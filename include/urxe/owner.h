@@ -7,6 +7,7 @@
 #ifndef URXE_OWNER_H
 #define URXE_OWNER_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -66,6 +67,20 @@ static inline bool urxe_owner_has_dir(const char *path, struct stat *st)
 	      urxe_owner_is_us(fd, st);
 	close(fd);
 	return has;
+}
+
+/** urxe_owner_make_dir - a folder of mode 0700, unless there is something of that name; to one of
+ * ours it gives the rights of the owner, which a umask may have taken. 0 or errno. */
+static inline int urxe_owner_make_dir(const char *path)
+{
+	struct stat st;
+
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return errno;
+	if (urxe_owner_has_dir(path, &st) && (st.st_mode & 0700) != 0700 &&
+	    chmod(path, (st.st_mode | 0700) & 07777))
+		return errno;
+	return 0;
 }
 
 /** urxe_owner_runs - does a process at the other end of a socket run as the effective user? @pid: 0

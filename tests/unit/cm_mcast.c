@@ -188,12 +188,20 @@ static void leaving(void)
 	rdma_destroy_event_channel(ch);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
 /* Of the sanitizers' run-time library; its header is not everywhere. */
 size_t __sanitizer_get_current_allocated_bytes(void);
 
 static size_t allocated(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SANITIZED
 	return __sanitizer_get_current_allocated_bytes();
 #else
 	return mallinfo2().uordblks;

@@ -41,7 +41,7 @@ static void put(const char *path, const char *text)
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		exit(77);
+		_exit(77);
 	close(fd);
 }
 
@@ -50,12 +50,12 @@ static void become(uid_t uid, bool in_view)
 	char map[64];
 
 	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
-		exit(77);
+		_exit(77);
 	if (!in_view)
 		return;
 	/* Else its files in /proc are root's, for it has changed its user. */
 	if (prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER))
-		exit(77);
+		_exit(77);
 	snprintf(map, sizeof(map), "%u %u 1", uid, uid);
 	put("/proc/self/uid_map", map);
 }
@@ -96,12 +96,12 @@ static void asks(uid_t uid, bool in_view)
 	if (!pid) {
 		become(uid, in_view);
 		/* Of root's nothing is known in a view. */
-		exit((file_is_us("ours") ? 0 : 1) | (file_is_us("other") ? 2 : 0) |
-		     (trusts("ours") ? 0 : 4) | (trusts("other") ? 8 : 0) |
-		     (trusts("root") == root_known ? 0 : 16) |
-		     (urxe_owner_runs(uid, getpid()) ? 0 : 32) |
-		     /* init looks like the overflow user */
-		     (in_view && uid == URXE_OWNER_UNKNOWN && urxe_owner_runs(uid, 1) ? 64 : 0));
+		_exit((file_is_us("ours") ? 0 : 1) | (file_is_us("other") ? 2 : 0) |
+		      (trusts("ours") ? 0 : 4) | (trusts("other") ? 8 : 0) |
+		      (trusts("root") == root_known ? 0 : 16) |
+		      (urxe_owner_runs(uid, getpid()) ? 0 : 32) |
+		      /* init looks like the overflow user */
+		      (in_view && uid == URXE_OWNER_UNKNOWN && urxe_owner_runs(uid, 1) ? 64 : 0));
 	}
 	CU_ASSERT_EQUAL_FATAL(waitpid(pid, &status, 0), pid);
 	CU_ASSERT(WIFEXITED(status));
