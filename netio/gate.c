@@ -144,22 +144,14 @@ int urxe_gate_run(struct urxe_gate *g, uint64_t alone)
 {
 	uint64_t spin = urxe_config_spin(&g->port->cfg), idle = 0, now;
 	unsigned looks = 0;
+	bool work;
 
 	g->company = urxe_port_now(g->port);
 	while (!atomic_load(&g->stop)) {
-		if (urxe_gate_turn(g)) {
-			idle = 0;
-			continue;
-		}
+		work = urxe_gate_turn(g);
 		now = urxe_port_now(g->port);
-		if (!idle)
-			idle = now;
-		if (now - idle < spin) {
-			urxe_cpu_relax();
-			if (!(++looks % YIELD))
-				sched_yield();
-			continue;
-		}
+		/* Also while frames come all the time: a member whose end is not seen has its
+		 * connections ended by us, for which we must be there. */
 		if (now - g->followed >= FOLLOW_NS) {
 			g->followed = now;
 			urxe_port_follow_host(g->port, address, g);
@@ -170,7 +162,19 @@ int urxe_gate_run(struct urxe_gate *g, uint64_t alone)
 			else if (now - g->company >= alone)
 				return 0;
 		}
-		doze(g, idle);
+		if (work) {
+			idle = 0;
+			continue;
+		}
+		if (!idle)
+			idle = now;
+		if (now - idle >= spin) {
+			doze(g, idle);
+			continue;
+		}
+		urxe_cpu_relax();
+		if (!(++looks % YIELD))
+			sched_yield();
 	}
 	return 0;
 }

@@ -243,8 +243,10 @@ void gate_cm_gone(void *gate, unsigned slot)
 {
 	struct urxe_gate *g = gate;
 
-	if (slot)
-		g->gone[slot / 64] |= 1ull << slot % 64;
+	/* A number that is nobody's, in a MAD of anybody's: all connections would be looked at. */
+	if (!slot)
+		return;
+	g->gone[slot / 64] |= 1ull << slot % 64;
 	g->conns_at = 0;
 }
 
