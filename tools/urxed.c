@@ -215,6 +215,9 @@ static int serve(struct args *a)
 	if (a->silent)
 		fall_silent();
 	err = urxe_gate_run(running, a->alone > 0 ? (uint64_t)(a->alone * SECOND_NS) : URXE_NEVER);
+	/* It is on its way: a second one would find what is gone. */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
 	urxed_status_stop();
 	urxe_gate_close(running);
 	if (err)
