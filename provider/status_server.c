@@ -379,7 +379,8 @@ void urxe_status_server_hold(void) URXE_ACQUIRE(server.lock)
 void urxe_status_server_release(bool child) URXE_RELEASE(server.lock)
 {
 	if (child && server.path[0]) {
-		close(server.listener);
+		if (has_listener())
+			close(server.listener);
 		for (unsigned i = 0; i < MAX_CLIENTS; i++) {
 			if (server.clients[i].fd >= 0)
 				close(server.clients[i].fd);
