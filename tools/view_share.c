@@ -79,6 +79,16 @@ static uint64_t content(const struct tool_view_device *d, unsigned n)
 	return h;
 }
 
+/* The namespaces that a process is in. */
+static uint64_t view_of(int pid)
+{
+	char mnt[40], user[40];
+
+	snprintf(mnt, sizeof(mnt), "/proc/%d/ns/mnt", pid);
+	snprintf(user, sizeof(user), "/proc/%d/ns/user", pid);
+	return mix_file(mix_file(0xcbf29ce484222325u, mnt), user);
+}
+
 /* Since when a process is there: another one may have its number. 0: it is gone. */
 static uint64_t start_of(int pid)
 {
@@ -141,9 +151,8 @@ void tool_view_share_open(struct tool_view_share *s, const struct tool_view_devi
 
 int tool_view_share_find(const struct tool_view_share *s, bool *inside)
 {
-	uint64_t around, content, start;
-	struct stat mine, its;
-	char line[128], path[40];
+	uint64_t around, content, start, view;
+	char line[160];
 	ssize_t len;
 	int pid, fd;
 
@@ -152,21 +161,18 @@ int tool_view_share_find(const struct tool_view_share *s, bool *inside)
 	if (len <= 0)
 		return -1;
 	line[len] = '\0';
-	if (sscanf(line, "%" SCNx64 " %" SCNx64 " %d %" SCNu64, &around, &content, &pid, &start) !=
-		    4 ||
+	if (sscanf(line, "%" SCNx64 " %" SCNx64 " %d %" SCNu64 " %" SCNx64, &around, &content, &pid,
+		   &start, &view) != 5 ||
 	    pid <= 0 || content != s->content)
 		return -1;
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
-	if (fd < 0 || start_of(pid) != start || stat(path, &its) ||
-	    stat("/proc/self/ns/mnt", &mine)) {
-		if (fd >= 0)
-			close(fd);
+	if (fd < 0)
 		return -1;
-	}
-	*inside = its.st_dev == mine.st_dev && its.st_ino == mine.st_ino;
-	if (*inside || around == s->around)
+	*inside = view == view_of((int)getpid());
+	/* It may have made namespaces of its own since, as a sandbox does. */
+	if (start_of(pid) == start && view_of(pid) == view && (*inside || around == s->around))
 		return fd;
+	*inside = false;
 	close(fd);
 	return -1;
 }
@@ -176,8 +182,8 @@ void tool_view_share_put(const struct tool_view_share *s)
 	int pid = (int)getpid();
 
 	if (s->fd >= 0 && !ftruncate(s->fd, 0))
-		dprintf(s->fd, "%" PRIx64 " %" PRIx64 " %d %" PRIu64 "\n", s->around, s->content,
-			pid, start_of(pid));
+		dprintf(s->fd, "%" PRIx64 " %" PRIx64 " %d %" PRIu64 " %" PRIx64 "\n", s->around,
+			s->content, pid, start_of(pid), view_of(pid));
 }
 
 void tool_view_share_close(struct tool_view_share *s)
