@@ -337,7 +337,7 @@ bool urxe_fhub_bury(struct urxe_fhub *hub, struct urxe_ftable *t, unsigned slot,
 
 	if ((uint32_t)(life >> 32) != incarnation || (uint32_t)life == FT_FREE)
 		return true;
-	if (urxe_ft_owner_alive(atomic_load(&t->life[slot].owner)))
+	if (urxe_ft_owner_alive(atomic_load(&t->life[slot].owner)) || atomic_load(&hub->ending))
 		return false;
 	urxe_mutex_lock(&hub->lock);
 	if (!take(hub, slot)) {
@@ -351,7 +351,7 @@ bool urxe_fhub_bury(struct urxe_fhub *hub, struct urxe_ftable *t, unsigned slot,
 	return dead;
 }
 
-#define LAST_TRIES 1000 /* where several end at once, each has a lock for some microseconds */
+#define LAST_TRIES 4000 /* where a hundred end at once, each has a lock for a millisecond */
 
 static const struct timespec last_pause = {.tv_nsec = 100000};
 
@@ -411,9 +411,10 @@ static bool lock_soon(struct urxe_mutex *lock) URXE_UNCHECKED
  */
 static bool let_slots_go(struct urxe_fhub *hub) URXE_UNCHECKED
 {
+	/* First: a thread of ours that buries all who end with us would have the lock each time. */
+	atomic_store(&hub->ending, true);
 	if (!lock_soon(&hub->lock))
 		return false;
-	hub->ending = true;
 	for (unsigned s = URXE_FABRIC_FIRST; s <= URXE_FABRIC_LAST; s++) {
 		if (!held(hub, s))
 			continue;

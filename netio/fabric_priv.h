@@ -62,7 +62,7 @@ struct urxe_fhub {
 	struct urxe_fmap *map;	/* of our members; under join */
 	struct urxe_mutex lock; /* of what follows */
 	int members;		/* the file; -1: not open */
-	bool ending;		/* the process: it takes no slot any more */
+	atomic_bool ending;	/* the process: it takes no slot any more */
 	uint64_t held[URXE_FABRIC_SLOTS / 64];
 };
 
