@@ -245,11 +245,14 @@ static inline unsigned received(struct member *x, uint8_t *p, uint32_t *len, uin
 {
 	unsigned n = 0;
 
+	/* A thread of the fabric's has to make the ring first, and may wait for a processor. */
 	for (unsigned i = 0; i < 20000 && !n; i++) {
 		urxe_gate_turn(gate);
 		n = take(x, p, len, flags);
-		if (!n)
+		if (!n && i < 1000)
 			sched_yield();
+		else if (!n)
+			usleep(1000);
 	}
 	return n;
 }
