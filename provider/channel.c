@@ -63,20 +63,10 @@ int urxe_channel_destroy(struct ibv_comp_channel *channel)
 	return 0;
 }
 
-static bool put_event(struct urxe_channel *ch, uint64_t handle)
-{
-	const struct ib_uverbs_comp_event_desc ev = {.cq_handle = handle};
-	ssize_t n;
-
-	do {
-		n = write(ch->pipe.wfd, &ev, sizeof(ev));
-	} while (n < 0 && errno == EINTR);
-	return n == sizeof(ev);
-}
-
 static bool write_event(struct urxe_channel *ch, struct ibv_cq *cq) URXE_REQUIRES(ch->lock)
 {
-	bool ok = put_event(ch, (uintptr_t)cq);
+	const struct ib_uverbs_comp_event_desc ev = {.cq_handle = (uintptr_t)cq};
+	bool ok = urxe_pipe_put(&ch->pipe, &ev, sizeof(ev));
 
 	ch->written += ok;
 	return ok;

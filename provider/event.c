@@ -15,8 +15,7 @@ static bool event_write(struct urxe_context *ctx, const struct ib_uverbs_async_e
 {
 	if (atomic_load_explicit(&ctx->closed, memory_order_relaxed))
 		return false; /* there is nobody to read it */
-	/* Shorter than PIPE_BUF: whole or not at all. */
-	if (write(ctx->async.wfd, d, sizeof(*d)) == (ssize_t)sizeof(*d))
+	if (urxe_pipe_put(&ctx->async, d, sizeof(*d)))
 		return true;
 	urxe_stat_inc(ctx->dev, URXE_STAT_EVENTS_LOST);
 	urxe_warn("%s: asynchronous event %u lost: the application does not read them",

@@ -82,22 +82,23 @@ void urxe_pipe_close(struct urxe_pipe *p, bool keep_rfd)
 	shut(&p->own_rfd);
 }
 
-/* ---- what is somebody's who goes ---- */
-
-#define CHUNK 4096 /* a page: a pipe that is full has room again by the page */
-
-static bool put_back(int to, const void *record, size_t size)
+bool urxe_pipe_put(const struct urxe_pipe *p, const void *record, size_t size)
 {
 	ssize_t n;
 
 	do {
-		n = write(to, record, size);
+		n = write(p->wfd, record, size);
 	} while (n < 0 && errno == EINTR);
 	return n == (ssize_t)size;
 }
 
-/* At most @left bytes of @from; others' records go to @to, which may be the same pipe. */
-static unsigned sift(int from, int to, size_t left, size_t size, uint64_t whose, unsigned *lost)
+/* ---- what is somebody's who goes ---- */
+
+#define CHUNK 4096 /* a page: a pipe that is full has room again by the page */
+
+/* At most @left bytes of @from; others' records go to the end of @p, which may be the same pipe. */
+static unsigned sift(int from, const struct urxe_pipe *p, size_t left, size_t size, uint64_t whose,
+		     unsigned *lost)
 {
 	struct pollfd pfd = {.fd = from, .events = POLLIN};
 	uint8_t chunk[CHUNK];
@@ -114,7 +115,7 @@ static unsigned sift(int from, int to, size_t left, size_t size, uint64_t whose,
 			memcpy(&of, chunk + i, sizeof(of));
 			if (of == whose)
 				purged++;
-			else if (!put_back(to, chunk + i, size))
+			else if (!urxe_pipe_put(p, chunk + i, size))
 				++*lost;
 		}
 	}
@@ -157,11 +158,11 @@ unsigned urxe_pipe_purge(const struct urxe_pipe *p, size_t size, uint64_t whose,
 		return 0;
 	cancel = urxe_cancel_off(); /* the owner has locks */
 	if (pipe2(tmp, O_CLOEXEC | O_NONBLOCK)) {
-		purged = sift(from, p->wfd, (size_t)left, size, whose, lost);
+		purged = sift(from, p, (size_t)left, size, whose, lost);
 	} else {
 		/* A user with very many pipes gets small ones. */
 		while (left > 0 && (n = move(from, tmp[1], (size_t)left))) {
-			purged += sift(tmp[0], p->wfd, n, size, whose, lost);
+			purged += sift(tmp[0], p, n, size, whose, lost);
 			left -= (int)n;
 		}
 		close(tmp[0]);

@@ -39,6 +39,10 @@ int urxe_pipe_open(struct urxe_pipe *p, const struct urxe_device *dev, bool own)
 /** urxe_pipe_close - of urxe_pipe_open(); the read end of the program's stays for @keep_rfd. */
 void urxe_pipe_close(struct urxe_pipe *p, bool keep_rfd);
 
+/** urxe_pipe_put - a record of at most PIPE_BUF bytes, whole or not at all: false, when the pipe is
+ * full, or nobody can read it. */
+bool urxe_pipe_put(const struct urxe_pipe *p, const void *record, size_t size);
+
 /**
  * urxe_pipe_purge - take out what is somebody's who goes
  * @size: of each record, at most 32 bytes; it begins with 64 bits, which say whose it is
