@@ -22,19 +22,19 @@
 
 unsigned udp_interface_of(const uint8_t addr[16])
 {
-	struct ifaddrs *list = NULL, *a;
+	struct ifaddrs *list, *a;
 	unsigned index = 0;
 	int cancel = urxe_cancel_off(); /* a sender has a lane */
 
-	if (getifaddrs(&list))
-		list = NULL;
-	for (a = list; a && !index; a = a->ifa_next) {
-		if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET6 &&
-		    !memcmp(&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr, addr, 16))
-			index = if_nametoindex(a->ifa_name);
-	}
-	if (list)
+	if (!getifaddrs(&list)) {
+		for (a = list; a && !index; a = a->ifa_next) {
+			if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET6 &&
+			    !memcmp(&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr, addr,
+				    16))
+				index = if_nametoindex(a->ifa_name);
+		}
 		freeifaddrs(list);
+	}
 	urxe_cancel_back(cancel);
 	return index;
 }

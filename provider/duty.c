@@ -64,12 +64,18 @@ static uint64_t pause_until(const struct urxe_duty_mind *st, const struct urxe_p
 	return when <= l->now ? DUE_NS : when - l->now;
 }
 
+/* Likewise, with the slack that they have. */
+static uint64_t pause_until_late(const struct urxe_duty_mind *st, const struct urxe_pause_look *l,
+				 uint64_t when)
+{
+	return pause_until(st, l, when == URXE_NEVER ? when : when + st->slack);
+}
+
 static uint64_t pause_timer(struct urxe_device *dev, const struct urxe_duty_mind *st,
 			    const struct urxe_pause_look *l)
 {
-	uint64_t next = atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed);
-
-	return pause_until(st, l, next == URXE_NEVER ? next : next + st->slack);
+	return pause_until_late(st, l,
+				atomic_load_explicit(&dev->sched.next_timer, memory_order_relaxed));
 }
 
 /*
@@ -88,7 +94,7 @@ static uint64_t pause_tick(struct urxe_device *dev, const struct urxe_duty_mind 
 			   const struct urxe_pause_look *l)
 {
 	(void)dev;
-	return pause_until(st, l, st->tick == URXE_NEVER ? st->tick : st->tick + st->slack);
+	return pause_until_late(st, l, st->tick);
 }
 
 static uint64_t pause_gsi(struct urxe_device *dev, const struct urxe_duty_mind *st,

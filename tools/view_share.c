@@ -26,6 +26,8 @@
 #define PATIENCE_MS 2000 /* for who makes one, and may be stopped meanwhile */
 
 /* FNV-1a, of 64 bits. */
+#define MIX_BEGIN 0xcbf29ce484222325u
+
 static uint64_t mix(uint64_t h, const void *data, size_t len)
 {
 	const uint8_t *b = data;
@@ -48,7 +50,7 @@ static uint64_t mix_file(uint64_t h, const char *path)
 /* What a process sees without a view. A device that came to /dev is not in an older view. */
 static uint64_t surroundings(void)
 {
-	uint64_t h = mix_file(0xcbf29ce484222325u, "/proc/self/ns/mnt");
+	uint64_t h = mix_file(MIX_BEGIN, "/proc/self/ns/mnt");
 	struct stat st = {0};
 
 	h = mix_file(h, "/proc/self/ns/user");
@@ -61,7 +63,7 @@ static uint64_t surroundings(void)
 
 static uint64_t content(const struct tool_view_device *d, unsigned n)
 {
-	uint64_t h = mix_file(0xcbf29ce484222325u, "/proc/self/ns/pid");
+	uint64_t h = mix_file(MIX_BEGIN, "/proc/self/ns/pid");
 
 	for (unsigned i = 0; i < n; i++) {
 		h = mix(h, d[i].name, strlen(d[i].name) + 1);
@@ -86,7 +88,7 @@ static uint64_t view_of(int pid)
 
 	snprintf(mnt, sizeof(mnt), "/proc/%d/ns/mnt", pid);
 	snprintf(user, sizeof(user), "/proc/%d/ns/user", pid);
-	return mix_file(mix_file(0xcbf29ce484222325u, mnt), user);
+	return mix_file(mix_file(MIX_BEGIN, mnt), user);
 }
 
 /* Since when a process is there: another one may have its number. 0: it is gone. */
