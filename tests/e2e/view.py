@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What programs find in /sys and /dev under `urxe run`: as root, as a user without capabilities, and as one with some."""
+import contextlib
 import itertools
 import os
 import re
@@ -69,6 +70,15 @@ def users():
     return [('root', []), ('a user', NOBODY)] if not os.geteuid() else [('a user', [])]
 
 
+@contextlib.contextmanager
+def fabric_of(who):
+    """One whose folder is theirs."""
+    with fabric.Fabric() as f:
+        if who == 'root':
+            os.chown(f.folder, 0, 0)
+        yield f
+
+
 def run(folder, before, options, command, interpreter, timeout):
     keep = {k: v for k, v in os.environ.items() if not k.startswith('URXE_')}
     if 'preload' in options:
@@ -86,9 +96,7 @@ def refused(folder, before, timeout):
 
 def read(report, timeout):
     for (who, before), (how, when) in itertools.product(users(), VIEWS):
-        with fabric.Fabric() as f:
-            if who == 'root':
-                os.chown(f.folder, 0, 0)
+        with fabric_of(who) as f:
             why = refused(f.folder, before, timeout) if when == 'always' else None
             for title, needs, command, says in READERS:
                 title = 'view: %s as %s%s' % (title, who, how)
@@ -114,9 +122,7 @@ def kept(report, timeout):
         title = 'view: what is kept as ' + who
         if not report.wanted(title):
             continue
-        with fabric.Fabric() as f:
-            if who == 'root':
-                os.chown(f.folder, 0, 0)
+        with fabric_of(who) as f:
             one, two = (run(f.folder, before, ['--view', v, '--log', 'err'], SELF, 'sh', timeout) for v in ('auto', 'never'))
             same = one.stdout == two.stdout and one.returncode == two.returncode == 42
             fabric.told(report, title, None if same else 'it differs', one.stdout + '\n--\n' + two.stdout)
@@ -129,9 +135,7 @@ def deleted(report, timeout):
         title = 'view: a working folder that was deleted, as ' + who
         if not report.wanted(title):
             continue
-        with fabric.Fabric() as f:
-            if who == 'root':
-                os.chown(f.folder, 0, 0)
+        with fabric_of(who) as f:
             r = run(f.folder, before + gone, ['--view', 'auto'], 'readlink /proc/self/cwd', 'sh', timeout)
             good = re.search(r'/gone \(deleted\)$', r.stdout, re.M)
             fabric.told(report, title, None if good else 'it is another one', r.stdout)
@@ -143,9 +147,7 @@ def default(report, timeout):
         title = 'view: by default as ' + who
         if not report.wanted(title):
             continue
-        with fabric.Fabric() as f:
-            if who == 'root':
-                os.chown(f.folder, 0, 0)
+        with fabric_of(who) as f:
             why = refused(f.folder, before, timeout)
             if why:
                 report.skip(title, why)
@@ -230,10 +232,8 @@ def shared(report, timeout):
         title = 'view: two programs, one view, as ' + who
         if not report.wanted(title):
             continue
-        with fabric.Fabric() as f:
+        with fabric_of(who) as f:
             env = f.environ(URXE_STATUS_DIR=f.folder, URXE_VIEW='always')
-            if who == 'root':
-                os.chown(f.folder, 0, 0)
             why = refused(f.folder, before, timeout)
             if why:
                 report.skip(title, why)

@@ -4,29 +4,17 @@
  * QPs end, as with a kernel's device; all objects can still be destroyed, in any order that they
  * themselves allow.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "harness.h"
 #include "pair.h"
 
 static const struct pair_params pp = {.seed = 12, .link = {.latency = 5000}};
-
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 /* A pair, and of b's device another context, with all that a side has. */
 struct rig {

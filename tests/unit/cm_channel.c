@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The descriptors of channels that synchronous ids have: readable while an event waits. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 
 #include "cm_rdma.h"
+#include "descriptors.h"
 
 #define USER ((enum rdma_cm_event_type)18)
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
@@ -15,18 +15,6 @@ static int readable(const struct rdma_cm_id *id)
 	struct pollfd pfd = {id->channel->fd, POLLIN, 0};
 
 	return poll(&pfd, 1, 0);
-}
-
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	if (dir)
-		closedir(dir);
-	return n;
 }
 
 /* What a call takes itself is never seen; what it leaves is, whether it worked or not. */

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "descriptors.h"
 #include "fabric_rig.h"
 #include "netio/fabric_priv.h"
 
@@ -387,18 +388,6 @@ static void rubbish_messages(void)
 	rig_end();
 }
 
-static unsigned open_files(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		closedir(d);
-	return n;
-}
-
 /* A connection that is not let in yet, and why not stands in @log, or comes to stand there. */
 static int knock(const struct rlimit *few, FILE *log)
 {
@@ -467,7 +456,7 @@ static void empty_messages(void)
 	rig_begin();
 	join_with(&a);
 	join_with(&b);
-	before = open_files();
+	before = descriptors();
 	for (unsigned i = 0; i < 50; i++) {
 		struct iovec iov = {.iov_base = fds, .iov_len = 0};
 		struct msghdr h = {.msg_iov = &iov,
@@ -488,7 +477,7 @@ static void empty_messages(void)
 	CU_ASSERT_EQUAL(ask(&b, 1, 5, 0), 0);
 	await(&b, &b.answered, 1);
 	/* What this took, and no more. */
-	CU_ASSERT(open_files() < before + 10);
+	CU_ASSERT(descriptors() < before + 10);
 	close(fds[0]);
 	close(fds[1]);
 	urxe_fabric_put(b.f);

@@ -41,13 +41,49 @@ static void teach(struct node *n, const char *addr, const uint8_t mac[6])
 	urxe_lane_unlock(n->lane);
 }
 
+/* Two nodes, and the way from the first to the second. */
+struct two {
+	struct node a, b;
+	struct urxe_path *path;
+};
+
+static void two_start(struct two *t, const struct urxe_port_config *c1,
+		      const struct urxe_port_config *c2)
+{
+	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
+	node_start(&t->a, sim, NULL, c1);
+	node_start(&t->b, sim, NULL, c2);
+	teach(&t->a, "10.9.0.2", mac2);
+	t->path = path_to(t->a.port, "10.9.0.2", 0xc000);
+}
+
+static void two_send(struct two *t, const uint8_t *bth, uint32_t len)
+{
+	urxe_lane_lock(t->a.lane);
+	CU_ASSERT_EQUAL(send_bytes(t->a.lane, t->path, bth, len), 0);
+	urxe_lane_unlock(t->a.lane);
+	urxe_sim_advance(sim, urxe_sim_now(sim) + 10000);
+}
+
+/* Each buffer has been given back. */
+static void two_end(struct two *t)
+{
+	urxe_path_destroy(t->path);
+	urxe_port_destroy(t->a.port);
+	urxe_port_destroy(t->b.port);
+	while (urxe_sim_step(sim))
+		;
+	CU_ASSERT_EQUAL(urxe_sim_buffers(sim), 0);
+	urxe_sim_destroy(sim);
+}
+
 /* Node 1 sends @count numbered packets to node 2; faults are at the sender or the receiver. */
 static void run(const struct urxe_port_config *faults, bool at_rx, unsigned count, struct result *r)
 {
 	struct urxe_port_config c1 = node_cfg(1), c2 = node_cfg(2), *c = at_rx ? &c2 : &c1;
-	struct node a, b, *f = at_rx ? &b : &a;
 	const char *dir = at_rx ? "fault_rx_" : "fault_tx_";
-	struct urxe_path *path;
+	struct two t;
+	struct node *f = at_rx ? &t.b : &t.a;
 	uint8_t bth[64] = {0};
 	char name[32];
 
@@ -55,37 +91,24 @@ static void run(const struct urxe_port_config *faults, bool at_rx, unsigned coun
 	memcpy(c->fault, faults->fault, sizeof(c->fault));
 	c->seed = faults->seed;
 	c->fault_every = faults->fault_every;
-	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
-	node_start(&a, sim, NULL, &c1);
-	node_start(&b, sim, NULL, &c2);
-	teach(&a, "10.9.0.2", mac2);
-	path = path_to(a.port, "10.9.0.2", 0xc000);
+	two_start(&t, &c1, &c2);
 	for (uint32_t i = 0; i < count; i++) {
 		urxe_put32(bth + 8, i);
-		urxe_lane_lock(a.lane);
-		CU_ASSERT_EQUAL(send_bytes(a.lane, path, bth, sizeof(bth)), 0);
-		urxe_lane_unlock(a.lane);
-		urxe_sim_advance(sim, urxe_sim_now(sim) + 10000);
-		collect(&b, r);
+		two_send(&t, bth, sizeof(bth));
+		collect(&t.b, r);
 	}
 	for (unsigned i = 0; i < 4; i++) { /* what was held back comes by time */
 		urxe_sim_advance(sim, urxe_sim_now(sim) + URXE_MSEC);
-		node_tick(&a);
-		collect(&b, r);
-		collect(&b, r);
+		node_tick(&t.a);
+		collect(&t.b, r);
+		collect(&t.b, r);
 	}
-	CU_ASSERT_EQUAL(counter(b.port, "rx_packets"), r->count);
+	CU_ASSERT_EQUAL(counter(t.b.port, "rx_packets"), r->count);
 #define GET(what) (snprintf(name, sizeof(name), "%s%s", dir, #what), counter(f->port, name))
 	r->drop = GET(drop), r->dup = GET(dup);
 	r->reorder = GET(reorder), r->corrupt = GET(corrupt);
-	r->icrc = counter(b.port, "rx_icrc");
-	urxe_path_destroy(path);
-	urxe_port_destroy(a.port);
-	urxe_port_destroy(b.port);
-	while (urxe_sim_step(sim))
-		;
-	CU_ASSERT_EQUAL(urxe_sim_buffers(sim), 0);
-	urxe_sim_destroy(sim);
+	r->icrc = counter(t.b.port, "rx_icrc");
+	two_end(&t);
 }
 
 static unsigned out_of_order(const struct result *r)
@@ -460,31 +483,17 @@ static void ends_with_one_held(void)
 {
 	struct urxe_port_config c1 = node_cfg(1), c2 = node_cfg(2);
 	struct urxe_port_config f = {RX(REORDER, 1)};
-	struct urxe_path *path;
 	uint8_t bth[64] = {0};
-	struct node a, b;
+	struct two t;
 
 	memset(&r1, 0, sizeof(r1));
 	memcpy(c2.fault, f.fault, sizeof(c2.fault));
 	c2.seed = 1;
-	CU_ASSERT_EQUAL_FATAL(urxe_sim_create(&sim, 1, false), 0);
-	node_start(&a, sim, NULL, &c1);
-	node_start(&b, sim, NULL, &c2);
-	teach(&a, "10.9.0.2", mac2);
-	path = path_to(a.port, "10.9.0.2", 0xc000);
-	urxe_lane_lock(a.lane);
-	CU_ASSERT_EQUAL(send_bytes(a.lane, path, bth, sizeof(bth)), 0);
-	urxe_lane_unlock(a.lane);
-	urxe_sim_advance(sim, urxe_sim_now(sim) + 10000);
-	collect(&b, &r1);
+	two_start(&t, &c1, &c2);
+	two_send(&t, bth, sizeof(bth));
+	collect(&t.b, &r1);
 	CU_ASSERT_EQUAL(r1.count, 0);
-	urxe_path_destroy(path);
-	urxe_port_destroy(a.port);
-	urxe_port_destroy(b.port);
-	while (urxe_sim_step(sim))
-		;
-	CU_ASSERT_EQUAL(urxe_sim_buffers(sim), 0);
-	urxe_sim_destroy(sim);
+	two_end(&t);
 }
 
 URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(one_direction), T(at_times),
