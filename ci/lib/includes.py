@@ -18,6 +18,7 @@ MAY = {
     'cm/device': ABOVE_CORE,
     'cm/rdma': ('cm/device',) + ABOVE_CORE,
     'cm/ib': ('cm/device',) + ABOVE_CORE,
+    'cm/rsocket': ('include',),
     'tools': ('cm', 'provider', 'netio', 'include'),
     'tests': ('tools', 'cm', 'provider', 'netio', 'include'),
 }
@@ -25,7 +26,7 @@ SYSTEM = (
     # Nobody else knows a port of DPDK's from a simulated one.
     ('rte_', ('netio', 'tools', 'tests')),
     # The IB CM has no thread and no lock.
-    ('pthread.h', ('include', 'netio', 'provider', 'cm/device', 'cm/rdma', 'cm/ib', 'tools', 'tests')),
+    ('pthread.h', ('include', 'netio', 'provider', 'cm/device', 'cm/rdma', 'cm/ib', 'cm/rsocket', 'tools', 'tests')),
 )
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 

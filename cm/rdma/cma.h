@@ -25,7 +25,7 @@
 
 #define URXE_CMA_MAX_BACKLOG 1024
 
-/* What rdma_cma.h and rsocket.h declare in later versions than ours may be: rdma-core 60 and on. */
+/* What rdma_cma.h declares in later versions than ours may be: rdma-core 60 and on. */
 #ifndef RAI_SA
 #define RAI_SA	0x10
 #define RAI_DNS 0x20
@@ -33,15 +33,11 @@
 #define URXE_CMA_EVENT_ADDRINFO_RESOLVED ((enum rdma_cm_event_type)16)
 #define URXE_CMA_EVENT_ADDRINFO_ERROR	 ((enum rdma_cm_event_type)17)
 #define URXE_CMA_EVENT_USER		 ((enum rdma_cm_event_type)18)
-struct epoll_event;
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
 			uint64_t arg);
 int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
 			  const struct rdma_addrinfo *hints);
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
-int repoll_create(int flags);
-int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
-int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
 
 struct urxe_cma_id;
 

@@ -79,8 +79,10 @@ RDMACM_UTILS = [
     Case('cmtime', 'cmtime -s {a} -p {p} -c 200', 'cmtime -p {p} -c 200', 'disconnect', 'rdma', how=BOTH, stays=True),
     Case('rdma_xclient', 'rdma_xclient -s {a} -p {p} -c r', 'rdma_xserver -p {p} -c r', 'end 0', 'rdma'),
     Case('rdma_client', 'rdma_client -s {a} -p {p}', 'rdma_server -p {p}', 'end 0', 'rdma', how=BOTH),
-    Case('riostream', 'riostream -s {a} -p {p}', 'riostream -p {p}', '', r'.', lacks='not supported|rsocket|does not listen|exit status|hangs',
-         why='rsockets are not there', timeout=10),
+    Case('rstream', 'rstream -s {a} -p {p} -T v -I 100 -C 100', 'rstream -p {p} -T v -I 100 -C 100', 'custom', 'rdma', how=BOTH, short=('clean',)),
+    Case('rstream -T n', 'rstream -s {a} -p {p} -T n -I 100 -C 100', 'rstream -p {p} -T n -I 100 -C 100', 'custom', 'rdma', how=BOTH),
+    Case('rstream -T b', 'rstream -s {a} -p {p} -T b -I 100 -C 100', 'rstream -p {p} -T b -I 100 -C 100', 'custom', 'rdma', how=BOTH),
+    Case('riostream', 'riostream -s {a} -p {p} -T v -I 100 -C 100', 'riostream -p {p} -T v -I 100 -C 100', 'custom', 'rdma', how=BOTH, short=('clean',)),
 ]
 
 

@@ -14,9 +14,10 @@ static inline unsigned descriptors(void)
 	unsigned n = 0;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
-	while (readdir(dir))
+	while (dir && readdir(dir))
 		n++;
-	closedir(dir);
+	if (dir)
+		closedir(dir);
 	return n;
 }
 

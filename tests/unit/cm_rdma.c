@@ -20,8 +20,6 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-#include <rdma/rsocket.h>
-
 static void connect_and_disconnect(void)
 {
 	static const char *const hosts[] = {"10.0.0.1", "127.0.0.1",	   "fd00::1",
@@ -985,34 +983,6 @@ static void devices(void)
 	rdma_free_devices(list);
 }
 
-/* Of rdma-core after 64: our headers may not have them. */
-int repoll_create(int flags);
-int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
-int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
-
-static void not_offered(void)
-{
-	struct epoll_event e = {.events = EPOLLIN};
-	struct pollfd pfd = {0};
-	int ep, fds[2];
-
-	FAILS(rsocket(AF_INET, SOCK_STREAM, 0), ENOSYS);
-	FAILS(rclose(0), ENOSYS);
-	CU_ASSERT_EQUAL(rpoll(&pfd, 0, 0), 0);
-	/* What is epoll's is there. */
-	CU_ASSERT_FATAL(!pipe(fds));
-	ep = repoll_create(0);
-	WORKS(repoll_ctl(ep, EPOLL_CTL_ADD, fds[0], &e));
-	CU_ASSERT_EQUAL(repoll_wait(ep, &e, 1, 0), 0);
-	CU_ASSERT_EQUAL(write(fds[1], "x", 1), 1);
-	CU_ASSERT_EQUAL(repoll_wait(ep, &e, 1, 0), 1);
-	FAILS(rclose(fds[0]), ENOSYS);
-	WORKS(rclose(ep));
-	FAILS(fcntl(ep, F_GETFD), EBADF);
-	close(fds[0]);
-	close(fds[1]);
-}
-
 static bool refused(struct pair *p)
 {
 	struct rdma_cm_event *ev;
@@ -1067,4 +1037,4 @@ URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_conne
 	       T(ack_timeouts), T(channels), T(migrating_listener), T(edges), T(destroy_waits),
 	       T(reader_of_a_dead_channel), T(readers_of_a_dead_channel), T(two_readers),
 	       T(synchronous), T(external_qp), T(datagrams), T(datagrams_refused), T(storm),
-	       T(not_offered), T(forked_child))
+	       T(forked_child))

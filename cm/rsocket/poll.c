@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* rpoll() and rselect(), of sockets and the kernel's descriptors together. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/time.h>
+
+#include "cm/rsocket/rsocket.h"
+
+#include "urxe/free.h"
+
+#define MSEC 1000000ull
+
+/* What a call waits for, apart. */
+struct set {
+	struct urxe_rs_polled *p;
+	struct pollfd *others;
+	unsigned *at_p, *at_others; /* whose each is */
+	unsigned n, m;
+};
+
+static int set_init(struct set *t, nfds_t n)
+{
+	memset(t, 0, sizeof(*t));
+	t->p = calloc(n + 1, sizeof(*t->p));
+	t->others = calloc(n + 1, sizeof(*t->others));
+	t->at_p = calloc(n + 1, sizeof(*t->at_p));
+	t->at_others = calloc(n + 1, sizeof(*t->at_others));
+	return t->p && t->others && t->at_p && t->at_others ? 0 : ENOMEM;
+}
+
+static void set_fini(struct set *t)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		urxe_rs_put(t->p[i].s);
+	free(t->p);
+	free(t->others);
+	free(t->at_p);
+	free(t->at_others);
+}
+
+static void set_fill(struct set *t, const struct pollfd *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct urxe_rs *s = fds[i].fd < 0 ? NULL : urxe_rs_get(fds[i].fd);
+
+		if (s) {
+			t->p[t->n] = (struct urxe_rs_polled){.s = s, .events = fds[i].events};
+			t->at_p[t->n++] = i;
+		} else if (fds[i].fd >= 0) {
+			t->others[t->m] = fds[i];
+			t->at_others[t->m++] = i;
+		}
+	}
+}
+
+static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
+{
+	struct set t;
+	int ret, err;
+
+	if (set_init(&t, n)) {
+		set_fini(&t);
+		return urxe_rs_ret(ENOMEM);
+	}
+	set_fill(&t, fds, (unsigned)n);
+	ret = urxe_rs_wait(t.p, t.n, t.others, t.m, deadline);
+	err = errno;
+	for (nfds_t i = 0; ret >= 0 && i < n; i++)
+		fds[i].revents = 0;
+	for (unsigned i = 0; ret > 0 && i < t.n; i++)
+		fds[t.at_p[i]].revents = t.p[i].revents;
+	for (unsigned i = 0; ret > 0 && i < t.m; i++)
+		fds[t.at_others[i]].revents = t.others[i].revents;
+	set_fini(&t);
+	errno = err;
+	return ret;
+}
+
+URXE_RS_API int rpoll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	uint64_t ns = timeout < 0 ? URXE_RS_FOREVER : (uint64_t)timeout * MSEC;
+	nfds_t i = 0;
+
+	while (i < n && i <= INT16_MAX) {
+		struct urxe_rs *s = fds[i].fd < 0 ? NULL : urxe_rs_get(fds[i].fd);
+
+		if (s) {
+			urxe_rs_put(s);
+			break;
+		}
+		i++;
+	}
+	/* Of the kernel's alone it is the kernel's call. */
+	if (i == n)
+		return poll(fds, n, timeout);
+	return poll_until(fds, n, urxe_rs_deadline(ns));
+}
+
+/* ---- rselect ---- */
+
+static const struct kind {
+	short ask, is; /* what counts as ready is more than what is asked for, as select(2) says */
+} kinds[3] = {
+	{POLLIN, POLLIN | POLLRDNORM | POLLHUP | POLLERR},
+	{POLLOUT, POLLOUT | POLLWRNORM | POLLERR},
+	{POLLPRI, POLLPRI},
+};
+
+static unsigned from_sets(struct pollfd *fds, int nfds, fd_set *const sets[3])
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < nfds; fd++) {
+		short events = 0;
+
+		for (unsigned k = 0; k < 3; k++)
+			if (sets[k] && FD_ISSET(fd, sets[k]))
+				events |= kinds[k].ask;
+		if (events)
+			fds[n++] = (struct pollfd){.fd = fd, .events = events};
+	}
+	return n;
+}
+
+/* How many bits are set. */
+static int to_sets(const struct pollfd *fds, unsigned n, fd_set *const sets[3])
+{
+	int bits = 0;
+
+	for (unsigned k = 0; k < 3; k++) {
+		if (sets[k])
+			FD_ZERO(sets[k]);
+		for (unsigned i = 0; sets[k] && i < n; i++) {
+			if (fds[i].events & kinds[k].ask && fds[i].revents & kinds[k].is) {
+				FD_SET(fds[i].fd, sets[k]);
+				bits++;
+			}
+		}
+	}
+	return bits;
+}
+
+static bool any_invalid(const struct pollfd *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (fds[i].revents & POLLNVAL)
+			return true;
+	return false;
+}
+
+URXE_RS_API int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
+			struct timeval *timeout)
+{
+	fd_set *const sets[3] = {readfds, writefds, exceptfds};
+	uint64_t ns = URXE_RS_FOREVER;
+	struct pollfd *fds;
+	unsigned n;
+	int ret;
+
+	if (nfds < 0 || nfds > FD_SETSIZE ||
+	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
+		return urxe_rs_ret(EINVAL);
+	if (timeout)
+		ns = (uint64_t)timeout->tv_sec * 1000 * MSEC + (uint64_t)timeout->tv_usec * 1000;
+	fds = calloc((size_t)nfds + 1, sizeof(*fds));
+	if (!fds)
+		return urxe_rs_ret(ENOMEM);
+	n = from_sets(fds, nfds, sets);
+	ret = poll_until(fds, n, urxe_rs_deadline(ns));
+	if (ret > 0 && any_invalid(fds, n))
+		ret = urxe_rs_ret(EBADF);
+	if (ret >= 0)
+		ret = to_sets(fds, n, sets);
+	free(fds);
+	return ret;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Receiving: rrecv() and its kin. */
+#include <errno.h>
+
+#include "cm/rsocket/stream.h"
+
+#define NO_FLAGS (MSG_OOB | MSG_ERRQUEUE)
+
+/* Bytes that are there, at most @len; they stay if it is only to look at them. */
+static size_t take(struct urxe_rs *s, struct urxe_rs_cursor *c, size_t len, bool peek)
+	URXE_REQUIRES(s->lock)
+{
+	struct urxe_rs_stream *st = s->st;
+	uint32_t size = 2 * st->half, n = len < st->unread ? (uint32_t)len : st->unread;
+	uint32_t first = size - st->rhead < n ? size - st->rhead : n;
+
+	urxe_rs_cursor_copy(c, st->rbuf + st->rhead, first, true);
+	urxe_rs_cursor_copy(c, st->rbuf, n - first, true);
+	if (peek)
+		return n;
+	st->rhead = (st->rhead + n) % size;
+	st->unread -= n;
+	st->free += n;
+	urxe_rs_grant(s);
+	return n;
+}
+
+/* Nothing is there: 0 at the end, else why, or EAGAIN: it may come. */
+static int recv_errno(struct urxe_rs *s) URXE_REQUIRES(s->lock)
+{
+	switch (s->state) {
+	case URXE_RS_CONNECTED:
+		return s->can_recv ? EAGAIN : 0;
+	case URXE_RS_ACCEPTING:
+	case URXE_RS_CONNECTING:
+	case URXE_RS_RESOLVING:
+		return EAGAIN;
+	case URXE_RS_FAILED:
+		return urxe_rs_take_error(s);
+	case URXE_RS_CLOSED:
+		return 0;
+	default:
+		return ENOTCONN;
+	}
+}
+
+static ssize_t recv_some(struct urxe_rs *s, const struct iovec *iov, size_t n, size_t len,
+			 int flags) URXE_REQUIRES(s->lock)
+{
+	struct urxe_rs_cursor c = {iov, n, 0};
+	uint64_t deadline = urxe_rs_patience(s, flags, s->rcvtimeo);
+	bool peek = flags & MSG_PEEK, all = flags & MSG_WAITALL && !peek;
+	size_t done = 0;
+	int err = 0;
+
+	urxe_rs_look(s, false);
+	for (;;) {
+		if (s->st && s->st->unread)
+			done += take(s, &c, len - done, peek);
+		if (done == len || (done && !all))
+			return (ssize_t)done;
+		err = recv_errno(s);
+		if (err == EAGAIN)
+			err = urxe_rs_await(s, deadline);
+		else if (!err)
+			return (ssize_t)done;
+		if (err)
+			return done ? (ssize_t)done : urxe_rs_ret(err);
+	}
+}
+
+static ssize_t recv_iov(int fd, const struct iovec *iov, size_t n, int flags)
+{
+	struct urxe_rs *s = urxe_rs_get(fd);
+	ssize_t ret = -1;
+	size_t len;
+	int err;
+
+	if (!s)
+		return -1;
+	err = flags & NO_FLAGS ? EOPNOTSUPP : urxe_rs_iov_length(iov, n, &len);
+	if (err) {
+		urxe_rs_put(s);
+		return urxe_rs_ret(err);
+	}
+	urxe_mutex_lock(&s->lock);
+	ret = recv_some(s, iov, n, len, flags);
+	urxe_mutex_unlock(&s->lock);
+	urxe_rs_put(s);
+	return ret;
+}
+
+URXE_RS_API ssize_t rrecv(int fd, void *buf, size_t len, int flags)
+{
+	struct iovec iov = {buf, len};
+
+	return recv_iov(fd, &iov, 1, flags);
+}
+
+/* A connected socket tells no address, as TCP's. */
+URXE_RS_API ssize_t rrecvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
+			      socklen_t *addrlen)
+{
+	if (addrlen)
+		*addrlen = 0;
+	return rrecv(fd, buf, len, flags);
+}
+
+URXE_RS_API ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
+{
+	ssize_t ret;
+
+	if (!msg)
+		return urxe_rs_ret(EFAULT);
+	ret = recv_iov(fd, msg->msg_iov, msg->msg_iovlen, flags);
+	if (ret >= 0)
+		msg->msg_controllen = msg->msg_namelen = 0;
+	if (ret >= 0)
+		msg->msg_flags = 0;
+	return ret;
+}
+
+URXE_RS_API ssize_t rread(int fd, void *buf, size_t len)
+{
+	return rrecv(fd, buf, len, 0);
+}
+
+URXE_RS_API ssize_t rreadv(int fd, const struct iovec *iov, int n)
+{
+	return n < 0 ? urxe_rs_ret(EINVAL) : recv_iov(fd, iov, (size_t)n, 0);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * repoll_create(), repoll_ctl(), repoll_wait(): epoll(7) of sockets and the kernel's descriptors
+ * together. The latter are in an epoll of the kernel's, whose descriptor is the whole one's;
+ * sockets are in a list beside it.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "cm/rsocket/rsocket.h"
+
+#include "urxe/free.h"
+
+#define MSEC   1000000ull
+#define SHARED 0xffffu /* events that have poll(2)'s numbers */
+
+/* rsocket.h has them since rdma-core 64. */
+int repoll_create(int flags);
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
+
+/* A socket of one. */
+struct member {
+	struct cds_list_head entry;
+	int fd;
+	struct epoll_event want;
+	uint64_t told; /* urxe_rs_polled.edge, of EPOLLET */
+	bool off;      /* EPOLLONESHOT, and it was told */
+};
+
+struct instance {
+	struct cds_list_head entry, members;
+	int fd;
+	unsigned n;
+};
+
+static struct urxe_mutex lock = URXE_MUTEX_INIT;
+static CDS_LIST_HEAD(instances);
+
+static struct instance *find(int fd) URXE_REQUIRES(lock)
+{
+	struct instance *e;
+
+	cds_list_for_each_entry (e, &instances, entry) {
+		if (e->fd == fd)
+			return e;
+	}
+	return NULL;
+}
+
+static struct member *find_member(const struct instance *e, int fd) URXE_REQUIRES(lock)
+{
+	struct member *m;
+
+	cds_list_for_each_entry (m, &e->members, entry) {
+		if (m->fd == fd)
+			return m;
+	}
+	return NULL;
+}
+
+static void drop(struct instance *e, struct member *m) URXE_REQUIRES(lock)
+{
+	cds_list_del(&m->entry);
+	e->n--;
+	free(m);
+}
+
+URXE_RS_API int repoll_create(int flags)
+{
+	struct instance *e;
+	int fd = epoll_create1(flags);
+
+	if (fd < 0)
+		return -1;
+	e = calloc(1, sizeof(*e));
+	if (!e) {
+		close(fd);
+		return urxe_rs_ret(ENOMEM);
+	}
+	e->fd = fd;
+	CDS_INIT_LIST_HEAD(&e->members);
+	urxe_mutex_lock(&lock);
+	cds_list_add(&e->entry, &instances);
+	urxe_mutex_unlock(&lock);
+	return fd;
+}
+
+int urxe_rs_repoll_close(int fd)
+{
+	struct member *m, *next;
+	struct instance *e;
+
+	urxe_mutex_lock(&lock);
+	e = find(fd);
+	if (e) {
+		cds_list_del(&e->entry);
+		cds_list_for_each_entry_safe (m, next, &e->members, entry)
+			drop(e, m);
+	}
+	urxe_mutex_unlock(&lock);
+	if (!e)
+		return EBADF;
+	close(fd);
+	free(e);
+	return 0;
+}
+
+void urxe_rs_repoll_forget(int fd)
+{
+	struct instance *e;
+
+	urxe_mutex_lock(&lock);
+	cds_list_for_each_entry (e, &instances, entry) {
+		struct member *m = find_member(e, fd);
+
+		if (m)
+			drop(e, m);
+	}
+	urxe_mutex_unlock(&lock);
+}
+
+static int control(struct instance *e, int op, int fd, const struct epoll_event *event)
+	URXE_REQUIRES(lock)
+{
+	struct member *m = find_member(e, fd);
+
+	switch (op) {
+	case EPOLL_CTL_ADD:
+		if (m)
+			return EEXIST;
+		m = calloc(1, sizeof(*m));
+		if (!m)
+			return ENOMEM;
+		m->fd = fd;
+		cds_list_add_tail(&m->entry, &e->members);
+		e->n++;
+		break;
+	case EPOLL_CTL_DEL:
+		if (!m)
+			return ENOENT;
+		drop(e, m);
+		return 0;
+	case EPOLL_CTL_MOD:
+		if (!m)
+			return ENOENT;
+		break;
+	default:
+		return EINVAL;
+	}
+	m->want = *event;
+	m->told = 0;
+	m->off = false;
+	return 0;
+}
+
+URXE_RS_API int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	struct urxe_rs *s = urxe_rs_get(fd);
+	struct instance *e;
+	int err = EBADF;
+
+	if (!s)
+		return epoll_ctl(epfd, op, fd, event);
+	urxe_rs_put(s);
+	if (!event && op != EPOLL_CTL_DEL)
+		return urxe_rs_ret(EFAULT);
+	urxe_mutex_lock(&lock);
+	e = find(epfd);
+	if (e)
+		err = control(e, op, fd, event);
+	urxe_mutex_unlock(&lock);
+	return urxe_rs_ret(err);
+}
+
+/* ---- waiting ---- */
+
+static int collect_members(const struct instance *e, struct urxe_rs_polled *p) URXE_REQUIRES(lock)
+{
+	const struct member *m;
+	int n = 0;
+
+	cds_list_for_each_entry (m, &e->members, entry) {
+		struct urxe_rs *s = m->off ? NULL : urxe_rs_get(m->fd);
+
+		if (s)
+			p[n++] = (struct urxe_rs_polled){
+				.s = s,
+				.events = (short)(m->want.events & SHARED),
+				.edge = m->told,
+			};
+	}
+	return n;
+}
+
+/* The sockets that are waited for; their number, or -1 and errno. */
+static int collect(int epfd, struct urxe_rs_polled **p)
+{
+	struct instance *e;
+	int n;
+
+	urxe_mutex_lock(&lock);
+	e = find(epfd);
+	if (!e) {
+		urxe_mutex_unlock(&lock);
+		return urxe_rs_ret(EBADF);
+	}
+	*p = calloc((size_t)e->n + 1, sizeof(**p));
+	n = *p ? collect_members(e, *p) : urxe_rs_ret(ENOMEM);
+	urxe_mutex_unlock(&lock);
+	return n;
+}
+
+/* True: the application is told. */
+static bool tell(int epfd, const struct urxe_rs_polled *p, struct epoll_event *event)
+{
+	struct instance *e;
+	struct member *m;
+	bool told = false;
+
+	urxe_mutex_lock(&lock);
+	e = find(epfd);
+	m = e ? find_member(e, p->s->fd) : NULL;
+	if (m && !m->off) {
+		told = true;
+		m->told = m->want.events & EPOLLET ? p->seen + 1 : 0;
+		m->off = m->want.events & EPOLLONESHOT;
+		event->events = (uint32_t)(unsigned short)p->revents;
+		event->data = m->want.data;
+	}
+	urxe_mutex_unlock(&lock);
+	return told;
+}
+
+static int report(int epfd, const struct urxe_rs_polled *p, int n, struct epoll_event *events,
+		  int most)
+{
+	int got = 0, more;
+
+	for (int i = 0; i < n && got < most; i++)
+		if (p[i].revents)
+			got += tell(epfd, &p[i], &events[got]);
+	if (got == most)
+		return got;
+	more = epoll_wait(epfd, events + got, most - got, 0);
+	return more < 0 ? (got ? got : -1) : got + more;
+}
+
+static int wait_once(int epfd, struct epoll_event *events, int most, uint64_t deadline)
+{
+	struct pollfd own = {.fd = epfd, .events = POLLIN};
+	struct urxe_rs_polled *p = NULL;
+	int n = collect(epfd, &p), ret, err;
+
+	if (n < 0 || !p)
+		return -1;
+	ret = urxe_rs_wait(p, (unsigned)n, &own, 1, deadline);
+	if (ret > 0)
+		ret = report(epfd, p, n, events, most);
+	err = errno;
+	for (int i = 0; i < n; i++)
+		urxe_rs_put(p[i].s);
+	free(p);
+	errno = err;
+	return ret;
+}
+
+URXE_RS_API int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
+{
+	uint64_t ns = timeout < 0 ? URXE_RS_FOREVER : (uint64_t)timeout * MSEC;
+	uint64_t deadline = urxe_rs_deadline(ns);
+	int ret;
+
+	if (maxevents <= 0)
+		return urxe_rs_ret(EINVAL);
+	if (!events)
+		return urxe_rs_ret(EFAULT);
+	/* What was ready may not be any more when it is told. */
+	do
+		ret = wait_once(epfd, events, maxevents, deadline);
+	while (!ret && deadline && urxe_rs_left(deadline));
+	return ret;
+}

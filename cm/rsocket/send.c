@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Sending: rsend() and its kin. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "cm/rsocket/stream.h"
+
+#define NO_FLAGS \
+	(MSG_OOB | MSG_FASTOPEN) /* others that mean nothing here are ignored, as TCP does */
+
+int urxe_rs_iov_length(const struct iovec *iov, size_t n, size_t *len)
+{
+	*len = 0;
+	if (n > IOV_MAX || (n && !iov))
+		return EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		if (iov[i].iov_len > SSIZE_MAX - *len)
+			return EINVAL;
+		*len += iov[i].iov_len;
+	}
+	return 0;
+}
+
+static void skip_empty(struct urxe_rs_cursor *c)
+{
+	while (c->left && c->at == c->iov->iov_len) {
+		c->iov++;
+		c->left--;
+		c->at = 0;
+	}
+}
+
+void urxe_rs_cursor_copy(struct urxe_rs_cursor *c, uint8_t *p, size_t len, bool out)
+{
+	while (len) {
+		size_t part;
+		uint8_t *app;
+
+		skip_empty(c);
+		app = (uint8_t *)c->iov->iov_base + c->at;
+		part = c->iov->iov_len - c->at < len ? c->iov->iov_len - c->at : len;
+		if (out)
+			memcpy(app, p, part);
+		else
+			memcpy(p, app, part);
+		c->at += part;
+		p += part;
+		len -= part;
+	}
+}
+
+static void stage_part(struct urxe_rs *s, struct urxe_rs_cursor *c, uint32_t at, uint32_t len,
+		       struct urxe_rs_write *w) URXE_REQUIRES(s->lock)
+{
+	struct urxe_rs_stream *st = s->st;
+
+	urxe_rs_cursor_copy(c, st->sbuf + at, len, false);
+	w->sge[w->num_sge++] = (struct ibv_sge){(uintptr_t)(st->sbuf + at), len, st->smr->lkey};
+}
+
+void urxe_rs_stage(struct urxe_rs *s, struct urxe_rs_cursor *c, uint32_t len,
+		   struct urxe_rs_write *w)
+{
+	struct urxe_rs_stream *st = s->st;
+	uint32_t first;
+
+	skip_empty(c);
+	if (len <= st->inline_most && c->left && c->iov->iov_len - c->at >= len) {
+		uint8_t *app = (uint8_t *)c->iov->iov_base + c->at;
+
+		w->sge[0] = (struct ibv_sge){(uintptr_t)app, len, 0};
+		w->num_sge = 1;
+		w->inlined = true;
+		c->at += len;
+		return;
+	}
+	first = st->ssize - st->shead < len ? st->ssize - st->shead : len;
+	stage_part(s, c, st->shead, first, w);
+	if (first < len)
+		stage_part(s, c, 0, len - first, w);
+	st->shead = (st->shead + len) % st->ssize;
+	st->sused += len;
+	w->wr_id |= len;
+}
+
+/* As much as goes in one message. */
+static uint32_t send_some(struct urxe_rs *s, struct urxe_rs_cursor *c, size_t left)
+	URXE_REQUIRES(s->lock)
+{
+	struct urxe_rs_stream *st = s->st;
+	struct urxe_rs_sge *to = &st->to[0];
+	uint32_t len = left < URXE_RS_SEND_MOST ? (uint32_t)left : URXE_RS_SEND_MOST;
+	struct urxe_rs_write w = {
+		.wr_id = urxe_rs_wr_id(URXE_RS_SENT_DATA, 0),
+		.addr = to->addr,
+		.key = to->key,
+		.with_imm = true,
+	};
+
+	if (len > st->ssize - st->sused)
+		len = st->ssize - st->sused;
+	if (len > to->length)
+		len = to->length;
+	w.imm = urxe_rs_message(URXE_RS_DATA, len);
+	urxe_rs_stage(s, c, len, &w);
+	to->addr += len;
+	to->length -= len;
+	if (!to->length)
+		st->to[0] = st->to[--st->to_count];
+	st->sends--;
+	st->seq++;
+	urxe_rs_post(s, &w);
+	return len;
+}
+
+/* Why nothing can be sent, now or ever. */
+static int send_errno(struct urxe_rs *s) URXE_REQUIRES(s->lock)
+{
+	int err;
+
+	switch (s->state) {
+	case URXE_RS_CONNECTED:
+		return s->can_send ? EAGAIN : EPIPE;
+	case URXE_RS_ACCEPTING:
+	case URXE_RS_CONNECTING:
+	case URXE_RS_RESOLVING:
+		return EAGAIN;
+	case URXE_RS_FAILED:
+		err = urxe_rs_take_error(s);
+		return err ? err : EPIPE;
+	case URXE_RS_CLOSED:
+		return EPIPE;
+	default:
+		return ENOTCONN;
+	}
+}
+
+int urxe_rs_await_room(struct urxe_rs *s, uint64_t deadline)
+{
+	int err = 0;
+
+	urxe_rs_look(s, false);
+	while (!err) {
+		/* What is sent after riomap() finds that done (rsocket(7)). */
+		if (s->state == URXE_RS_CONNECTED && s->can_send && urxe_rs_tell_mappings(s) &&
+		    urxe_rs_can_write(s))
+			return 0;
+		err = send_errno(s);
+		if (err == EAGAIN)
+			err = urxe_rs_await(s, deadline);
+	}
+	return err;
+}
+
+/* All of it, unless it may not wait: then what fits. */
+static ssize_t send_all(struct urxe_rs *s, const struct iovec *iov, size_t n, size_t len, int flags)
+	URXE_REQUIRES(s->lock)
+{
+	struct urxe_rs_cursor c = {iov, n, 0};
+	uint64_t deadline = urxe_rs_patience(s, flags, s->sndtimeo);
+	size_t done = 0;
+	int err = 0;
+
+	if (!len) {
+		err = send_errno(s);
+		return err == EAGAIN ? 0 : urxe_rs_ret(err);
+	}
+	while (done < len && !err) {
+		err = urxe_rs_await_room(s, deadline);
+		if (!err)
+			done += send_some(s, &c, len - done);
+	}
+	return done ? (ssize_t)done : urxe_rs_ret(err);
+}
+
+static ssize_t send_iov(int fd, const struct iovec *iov, size_t n, int flags)
+{
+	struct urxe_rs *s = urxe_rs_get(fd);
+	ssize_t ret = -1;
+	size_t len;
+	int err;
+
+	if (!s)
+		return -1;
+	err = flags & NO_FLAGS ? EOPNOTSUPP : urxe_rs_iov_length(iov, n, &len);
+	if (err) {
+		urxe_rs_put(s);
+		return urxe_rs_ret(err);
+	}
+	urxe_mutex_lock(&s->lock);
+	ret = send_all(s, iov, n, len, flags);
+	urxe_mutex_unlock(&s->lock);
+	urxe_rs_put(s);
+	return ret;
+}
+
+URXE_RS_API ssize_t rsend(int fd, const void *buf, size_t len, int flags)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+	return send_iov(fd, &iov, 1, flags);
+}
+
+/* A connected socket's peer is known: an address is ignored, as TCP does. */
+URXE_RS_API ssize_t rsendto(int fd, const void *buf, size_t len, int flags,
+			    const struct sockaddr *addr, socklen_t addrlen)
+{
+	return rsend(fd, buf, len, flags);
+}
+
+URXE_RS_API ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	if (!msg)
+		return urxe_rs_ret(EFAULT);
+	if (msg->msg_controllen)
+		return urxe_rs_ret(EOPNOTSUPP);
+	return send_iov(fd, msg->msg_iov, msg->msg_iovlen, flags);
+}
+
+URXE_RS_API ssize_t rwrite(int fd, const void *buf, size_t len)
+{
+	return rsend(fd, buf, len, 0);
+}
+
+URXE_RS_API ssize_t rwritev(int fd, const struct iovec *iov, int n)
+{
+	return n < 0 ? urxe_rs_ret(EINVAL) : send_iov(fd, iov, (size_t)n, 0);
+}

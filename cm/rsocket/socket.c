@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Sockets: their life, and their addresses. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cm/rsocket/stream.h"
+
+#include "urxe/cancel.h"
+#include "urxe/free.h"
+
+#define SEC	    1000000000ull
+#define CLOSE_NS    (10 * SEC) /* for what was sent to arrive, when no SO_LINGER says how long */
+#define KEEP_IDLE   7200       /* s; TCP's */
+#define KEEP_INTVL  75
+#define KEEP_PROBES 9
+
+int urxe_rs_ret(int err)
+{
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+void urxe_rs_sockaddr(const struct sockaddr *from, struct sockaddr *to, socklen_t *len)
+{
+	socklen_t whole = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						      : sizeof(struct sockaddr_in);
+
+	if (!to || !len)
+		return;
+	memcpy(to, from, *len < whole ? *len : whole);
+	*len = whole;
+}
+
+/* ---- making and ending ---- */
+
+static void settings(struct urxe_rs *s, const struct urxe_rs *like)
+{
+	s->set = like ? like->set : *urxe_rs_config();
+	s->nodelay = like && like->nodelay;
+	s->keepalive = like && like->keepalive;
+	s->oobinline = like && like->oobinline;
+	s->linger = like ? like->linger : (struct linger){0};
+	s->rcvtimeo = like ? like->rcvtimeo : URXE_RS_FOREVER;
+	s->sndtimeo = like ? like->sndtimeo : URXE_RS_FOREVER;
+	s->tos = -1;
+	s->keep[0] = like ? like->keep[0] : KEEP_IDLE;
+	s->keep[1] = like ? like->keep[1] : KEEP_INTVL;
+	s->keep[2] = like ? like->keep[2] : KEEP_PROBES;
+}
+
+struct urxe_rs *urxe_rs_new(int domain, const struct urxe_rs *like)
+{
+	struct urxe_rs *s = calloc(1, sizeof(*s));
+	int flags;
+
+	if (!s)
+		return NULL;
+	s->channel = rdma_create_event_channel();
+	if (!s->channel) {
+		free(s);
+		return NULL;
+	}
+	s->fd = s->channel->fd;
+	/* Nobody waits in the channel: who waits does so for several things at once. */
+	flags = fcntl(s->fd, F_GETFL);
+	fcntl(s->fd, F_SETFL, flags | O_NONBLOCK);
+	s->domain = domain;
+	settings(s, like);
+	CDS_INIT_LIST_HEAD(&s->requests);
+	CDS_INIT_LIST_HEAD(&s->watches);
+	urxe_mutex_init(&s->lock);
+	atomic_init(&s->refs, 1);
+	return s;
+}
+
+static void drop_requests(struct urxe_rs *s)
+{
+	struct urxe_rs_request *r, *next;
+
+	cds_list_for_each_entry_safe (r, next, &s->requests, entry) {
+		struct rdma_cm_id *id = r->event->id;
+
+		rdma_reject(id, NULL, 0);
+		rdma_ack_cm_event(r->event);
+		rdma_destroy_id(id);
+		free(r);
+	}
+}
+
+/* Nobody else knows it: its lock is not taken. */
+void urxe_rs_free(struct urxe_rs *s) URXE_UNCHECKED
+{
+	drop_requests(s);
+	if (s->st && s->st->hello)
+		rdma_disconnect(s->id);
+	urxe_rs_stream_free(s);
+	if (s->id)
+		rdma_destroy_id(s->id);
+	rdma_destroy_event_channel(s->channel);
+	free(s->path);
+	urxe_mutex_fini(&s->lock);
+	free(s);
+}
+
+static int open_flags(struct urxe_rs *s, int type)
+{
+	if (type & SOCK_NONBLOCK)
+		s->flags = O_NONBLOCK;
+	return type & SOCK_CLOEXEC ? fcntl(s->fd, F_SETFD, FD_CLOEXEC) : 0;
+}
+
+static int check(int domain, int type, int protocol)
+{
+	if (domain != AF_INET && domain != AF_INET6)
+		return EAFNOSUPPORT;
+	if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM)
+		return ESOCKTNOSUPPORT;
+	return protocol && protocol != IPPROTO_TCP ? EPROTONOSUPPORT : 0;
+}
+
+static int make(int domain, int type, int protocol)
+{
+	int err = check(domain, type, protocol);
+	struct urxe_rs *s;
+
+	if (err)
+		return urxe_rs_ret(err);
+	s = urxe_rs_new(domain, NULL);
+	if (!s)
+		return -1;
+	if (rdma_create_id(s->channel, &s->id, s, RDMA_PS_TCP) || open_flags(s, type)) {
+		urxe_rs_put(s);
+		return -1;
+	}
+	urxe_rs_add(s);
+	return s->fd;
+}
+
+URXE_RS_API int rsocket(int domain, int type, int protocol)
+{
+	int cancel = urxe_cancel_off(), fd = make(domain, type, protocol);
+
+	urxe_cancel_back(cancel);
+	return fd;
+}
+
+/* ---- ending ---- */
+
+/* The peer is told; true: that is under way. */
+static int finish(struct urxe_rs *s, enum urxe_rs_control what, uint64_t deadline)
+	URXE_REQUIRES(s->lock)
+{
+	int err = 0;
+
+	while (s->state == URXE_RS_CONNECTED && urxe_rs_control(s, what) && !err)
+		err = urxe_rs_await(s, deadline);
+	return err;
+}
+
+static int await_sent(struct urxe_rs *s, uint64_t deadline) URXE_REQUIRES(s->lock)
+{
+	int err = 0;
+
+	while (s->state == URXE_RS_CONNECTED && !urxe_rs_all_sent(s) && !err)
+		err = urxe_rs_await(s, deadline);
+	return err;
+}
+
+static uint64_t linger_deadline(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
+{
+	return urxe_rs_deadline(s->linger.l_onoff ? (uint64_t)s->linger.l_linger * SEC : CLOSE_NS);
+}
+
+/* A socket that was accepted is connected, to who has it; the peer may not know yet. */
+static int await_connected(struct urxe_rs *s, uint64_t deadline) URXE_REQUIRES(s->lock)
+{
+	int err = 0;
+
+	while (s->state == URXE_RS_ACCEPTING && !err)
+		err = urxe_rs_await(s, deadline);
+	return err;
+}
+
+static int shut(struct urxe_rs *s, int how) URXE_REQUIRES(s->lock)
+{
+	uint64_t deadline = linger_deadline(s);
+	int err = await_connected(s, deadline);
+	bool recv = s->can_recv && how == SHUT_WR, send = s->can_send && how == SHUT_RD;
+
+	if (err || s->state != URXE_RS_CONNECTED)
+		return err == EAGAIN ? ETIMEDOUT : err;
+	s->can_recv = recv;
+	s->can_send = send;
+	urxe_rs_changed(s);
+	if (send)
+		return 0; /* the peer need not know */
+	err = finish(s, recv ? URXE_RS_SHUTDOWN : URXE_RS_DISCONNECT, deadline);
+	if (!err)
+		err = await_sent(s, deadline);
+	return err == EAGAIN ? ETIMEDOUT : err;
+}
+
+static bool is_connected(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
+{
+	return s->state == URXE_RS_CONNECTED || s->state == URXE_RS_ACCEPTING;
+}
+
+URXE_RS_API int rshutdown(int fd, int how)
+{
+	struct urxe_rs *s;
+	int err = 0;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return urxe_rs_ret(EINVAL);
+	s = urxe_rs_get(fd);
+	if (!s)
+		return -1;
+	urxe_mutex_lock(&s->lock);
+	urxe_rs_look(s, true);
+	if (is_connected(s))
+		err = shut(s, how);
+	else if (s->state != URXE_RS_CLOSED)
+		err = ENOTCONN;
+	urxe_mutex_unlock(&s->lock);
+	urxe_rs_put(s);
+	return urxe_rs_ret(err);
+}
+
+static void close_socket(struct urxe_rs *s)
+{
+	urxe_mutex_lock(&s->lock);
+	urxe_rs_look(s, true);
+	if (is_connected(s) && (!s->linger.l_onoff || s->linger.l_linger))
+		shut(s, SHUT_RDWR);
+	s->gone = true;
+	urxe_rs_changed(s);
+	urxe_mutex_unlock(&s->lock);
+	urxe_rs_put(s);
+}
+
+URXE_RS_API int rclose(int fd)
+{
+	struct urxe_rs *s = urxe_rs_take(fd);
+	int cancel, err = 0;
+
+	cancel = urxe_cancel_off();
+	urxe_rs_repoll_forget(fd);
+	if (s)
+		close_socket(s);
+	else
+		err = urxe_rs_repoll_close(fd);
+	urxe_cancel_back(cancel);
+	return urxe_rs_ret(err);
+}
+
+/* ---- addresses ---- */
+
+static int check_addr(const struct urxe_rs *s, const struct sockaddr *addr, socklen_t len)
+{
+	if (!addr)
+		return EFAULT;
+	if (len < sizeof(addr->sa_family))
+		return EINVAL;
+	if (addr->sa_family != s->domain)
+		return EAFNOSUPPORT;
+	if (addr->sa_family == AF_INET)
+		return len < sizeof(struct sockaddr_in) ? EINVAL : 0;
+	return len < sizeof(struct sockaddr_in6) ? EINVAL : 0;
+}
+
+URXE_RS_API int rbind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct urxe_rs *s = urxe_rs_get(fd);
+	int err;
+
+	if (!s)
+		return -1;
+	urxe_mutex_lock(&s->lock);
+	err = s->state == URXE_RS_OPEN ? check_addr(s, addr, len) : EINVAL;
+	if (!err && rdma_bind_addr(s->id, (struct sockaddr *)(uintptr_t)addr))
+		err = errno;
+	urxe_mutex_unlock(&s->lock);
+	urxe_rs_put(s);
+	return urxe_rs_ret(err);
+}
+
+URXE_RS_API int rgetsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct urxe_rs *s = urxe_rs_get(fd);
+
+	if (!s)
+		return -1;
+	urxe_mutex_lock(&s->lock);
+	if (s->id->route.addr.src_addr.sa_family) {
+		urxe_rs_sockaddr(rdma_get_local_addr(s->id), addr, len);
+	} else {
+		struct sockaddr_storage none = {.ss_family = (sa_family_t)s->domain};
+
+		urxe_rs_sockaddr((struct sockaddr *)&none, addr, len);
+	}
+	urxe_mutex_unlock(&s->lock);
+	urxe_rs_put(s);
+	return 0;
+}
+
+URXE_RS_API int rgetpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct urxe_rs *s = urxe_rs_get(fd);
+	bool has;
+
+	if (!s)
+		return -1;
+	urxe_mutex_lock(&s->lock);
+	has = s->st && s->st->hello;
+	if (has)
+		urxe_rs_sockaddr(rdma_get_peer_addr(s->id), addr, len);
+	urxe_mutex_unlock(&s->lock);
+	urxe_rs_put(s);
+	return urxe_rs_ret(has ? 0 : ENOTCONN);
+}

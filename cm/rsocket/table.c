@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* From a descriptor to its socket. */
+#include <errno.h>
+
+#include "cm/rsocket/rsocket.h"
+
+#define BUCKETS 256
+
+static struct urxe_mutex lock = URXE_MUTEX_INIT;
+static struct cds_list_head buckets[BUCKETS] URXE_GUARDED_BY(lock);
+static bool made URXE_GUARDED_BY(lock);
+
+static struct cds_list_head *bucket(int fd) URXE_REQUIRES(lock)
+{
+	for (unsigned i = 0; !made && i < BUCKETS; i++)
+		CDS_INIT_LIST_HEAD(&buckets[i]);
+	made = true;
+	return &buckets[(unsigned)fd % BUCKETS];
+}
+
+static struct urxe_rs *find(int fd) URXE_REQUIRES(lock)
+{
+	struct urxe_rs *s;
+
+	cds_list_for_each_entry (s, bucket(fd), entry) {
+		if (s->fd == fd)
+			return s;
+	}
+	errno = EBADF;
+	return NULL;
+}
+
+void urxe_rs_add(struct urxe_rs *s)
+{
+	urxe_mutex_lock(&lock);
+	cds_list_add(&s->entry, bucket(s->fd));
+	urxe_mutex_unlock(&lock);
+}
+
+struct urxe_rs *urxe_rs_get(int fd)
+{
+	struct urxe_rs *s;
+
+	urxe_mutex_lock(&lock);
+	s = find(fd);
+	if (s)
+		atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	urxe_mutex_unlock(&lock);
+	return s;
+}
+
+struct urxe_rs *urxe_rs_take(int fd)
+{
+	struct urxe_rs *s;
+
+	urxe_mutex_lock(&lock);
+	s = find(fd);
+	if (s)
+		cds_list_del(&s->entry);
+	urxe_mutex_unlock(&lock);
+	return s;
+}
+
+void urxe_rs_put(struct urxe_rs *s)
+{
+	int err = errno;
+
+	/* Whoever frees it sees what the others did. */
+	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+		urxe_rs_free(s);
+	errno = err;
+}

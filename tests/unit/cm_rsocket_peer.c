@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* rsockets whose peer is one by hand, by rdma_cm and verbs: other programs, and bad ones. */
+#include "rsocket_duo.h"
+
+#include <string.h>
+
+#include "cm/rsocket/wire.h"
+
+/* A peer, connected to a socket of ours. */
+struct peer {
+	struct sockaddr_storage at;
+	int listener, fd;
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	struct urxe_rs_hello theirs; /* the socket's */
+	uint8_t mem[4096];
+};
+
+static struct urxe_rs_hello good_hello(struct peer *p)
+{
+	return (struct urxe_rs_hello){
+		.iomap = true,
+		.credits = 8,
+		.iomap_size = 0,
+		.sgl = {(uintptr_t)p->mem, p->mr->rkey, 2},
+		.buf = {(uintptr_t)p->mem + 1024, p->mr->rkey, 1024},
+	};
+}
+
+static void peer_resolve(struct peer *p)
+{
+	struct ibv_recv_wr wr = {0}, *bad;
+
+	p->ch = rdma_create_event_channel();
+	p->id = resolved(p->ch, "10.0.0.1", ntohs(((struct sockaddr_in *)&p->at)->sin_port));
+	with_qp(p->id);
+	p->mr = ibv_reg_mr(p->id->pd, p->mem, sizeof(p->mem),
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p->mr);
+	for (unsigned i = 0; i < 4; i++)
+		WORKS(ibv_post_recv(p->id->qp, &wr, &bad));
+}
+
+static void peer_connect(struct peer *p, const uint8_t *data, unsigned len)
+{
+	struct rdma_conn_param param = {.private_data = data,
+					.private_data_len = (uint8_t)len,
+					.rnr_retry_count = 7,
+					.retry_count = 7};
+
+	WORKS(rdma_connect(p->id, &param));
+}
+
+static void peer_drop(struct peer *p)
+{
+	ibv_dereg_mr(p->mr);
+	drop(p->id);
+	rdma_destroy_event_channel(p->ch);
+}
+
+static void peer_open(struct peer *p)
+{
+	uint8_t data[URXE_RS_HELLO_LEN];
+	struct urxe_rs_hello h;
+	struct rdma_cm_event *ev;
+
+	memset(p, 0, sizeof(*p));
+	p->listener = rs_listener("10.0.0.1", &p->at);
+	peer_resolve(p);
+	h = good_hello(p);
+	urxe_rs_hello_put(data, &h);
+	peer_connect(p, data, sizeof(data));
+	p->fd = raccept(p->listener, NULL, NULL);
+	CU_ASSERT_FATAL(p->fd >= 0);
+	WORKS(rdma_get_cm_event(p->ch, &ev));
+	CU_ASSERT_EQUAL_FATAL(ev->event, RDMA_CM_EVENT_ESTABLISHED);
+	WORKS(urxe_rs_hello_get(ev->param.conn.private_data, ev->param.conn.private_data_len,
+				&p->theirs));
+	rdma_ack_cm_event(ev);
+}
+
+static void peer_close(struct peer *p)
+{
+	/* It does not wait for one that takes nothing any more. */
+	const struct linger none = {.l_onoff = 1, .l_linger = 0};
+
+	WORKS(rsetsockopt(p->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)));
+	WORKS(rclose(p->fd));
+	WORKS(rclose(p->listener));
+	peer_drop(p);
+}
+
+/* A message with @len bytes of mem before it. */
+static void say(struct peer *p, uint32_t imm, uint64_t to, uint32_t key, uint32_t len)
+{
+	struct ibv_sge sge = {(uintptr_t)p->mem + 2048, len, p->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = len ? 1 : 0,
+				 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				 .imm_data = htobe32(imm),
+				 .wr.rdma = {to, key}},
+			   *bad;
+
+	WORKS(ibv_post_send(p->id->qp, &wr, &bad));
+}
+
+static void data(struct peer *p, uint32_t at, uint32_t len)
+{
+	say(p, urxe_rs_message(URXE_RS_DATA, len), p->theirs.buf.addr + at, p->theirs.buf.key, len);
+}
+
+/* What docs/rsocket says, both ways. */
+static void by_hand(void)
+{
+	struct urxe_rs_sge sge;
+	struct peer p;
+	struct ibv_wc wc;
+	char buf[8];
+	int n;
+
+	peer_open(&p);
+	CU_ASSERT_EQUAL(p.theirs.credits, 384);
+	CU_ASSERT_EQUAL(p.theirs.sgl.length, 2);
+	CU_ASSERT_EQUAL(p.theirs.buf.length, 64 << 10);
+	memcpy(p.mem + 2048, "hello", 5);
+	data(&p, 0, 5);
+	CU_ASSERT_EQUAL(rrecv(p.fd, buf, sizeof(buf), 0), 5);
+	CU_ASSERT_EQUAL(memcmp(buf, "hello", 5), 0);
+	/* What is not known is passed over. */
+	say(&p, urxe_rs_message(URXE_RS_CONTROL, URXE_RS_KEEPALIVE), 0, 0, 0);
+	say(&p, urxe_rs_message(URXE_RS_CONTROL, 77), 0, 0, 0);
+	say(&p, urxe_rs_message(5, 77), 0, 0, 0);
+	CU_ASSERT_EQUAL(rsend(p.fd, "world", 5, 0), 5);
+	FAILS(rrecv(p.fd, buf, 1, MSG_DONTWAIT), EAGAIN);
+	/* First the second half of its ring, in the second entry of ours; then the bytes. */
+	do
+		n = ibv_poll_cq(p.id->recv_cq, 1, &wc);
+	while (!n);
+	CU_ASSERT_EQUAL(be32toh(wc.imm_data) >> 29, URXE_RS_CREDITS);
+	CU_ASSERT((be32toh(wc.imm_data) & URXE_RS_VALUE_MASK) >= 384);
+	urxe_rs_sge_get(p.mem + URXE_RS_SGE_LEN, &sge, urxe_rs_host_big());
+	CU_ASSERT_EQUAL(sge.addr, p.theirs.buf.addr + (64 << 10));
+	CU_ASSERT_EQUAL(sge.length, 64 << 10);
+	do
+		n = ibv_poll_cq(p.id->recv_cq, 1, &wc);
+	while (!n);
+	CU_ASSERT_EQUAL(be32toh(wc.imm_data), urxe_rs_message(URXE_RS_DATA, 5));
+	CU_ASSERT_EQUAL(memcmp(p.mem + 1024, "world", 5), 0);
+	say(&p, urxe_rs_message(URXE_RS_CONTROL, URXE_RS_SHUTDOWN), 0, 0, 0);
+	CU_ASSERT_EQUAL(rrecv(p.fd, buf, 1, 0), 0);
+	CU_ASSERT_EQUAL(rsend(p.fd, "x", 1, 0), 1);
+	say(&p, urxe_rs_message(URXE_RS_CONTROL, URXE_RS_DISCONNECT), 0, 0, 0);
+	CU_ASSERT(rs_ready(p.fd, POLLIN | POLLHUP) & POLLIN);
+	while (!(rs_ready(p.fd, POLLIN) & POLLHUP))
+		;
+	FAILS(rsend(p.fd, "x", 1, 0), EPIPE);
+	peer_close(&p);
+}
+
+/* As many bytes as there is room for, and no more; then as it is given: 16 entries of one byte. */
+static void little_room(void)
+{
+	struct pollfd pfd = {.events = POLLOUT};
+	static char buf[4096];
+	struct urxe_rs_sge sge;
+	struct peer p;
+
+	peer_open(&p);
+	pfd.fd = p.fd;
+	CU_ASSERT_EQUAL(rsend(p.fd, buf, sizeof(buf), MSG_DONTWAIT), 1024);
+	CU_ASSERT_EQUAL(rpoll(&pfd, 1, 20), 0);
+	for (uint32_t i = 0; i < 5; i++) {
+		struct ibv_recv_wr wr = {0}, *bad;
+
+		WORKS(ibv_post_recv(p.id->qp, &wr, &bad));
+		sge = (struct urxe_rs_sge){(uintptr_t)p.mem + 1024 + i, p.mr->rkey, 1};
+		urxe_rs_sge_put(p.mem + 2048, &sge, urxe_rs_host_big());
+		say(&p, urxe_rs_message(URXE_RS_CREDITS, 100),
+		    p.theirs.sgl.addr + (1 + i) % 2 * URXE_RS_SGE_LEN, p.theirs.sgl.key,
+		    URXE_RS_SGE_LEN);
+		CU_ASSERT_EQUAL(rs_ready(p.fd, POLLOUT), POLLOUT);
+		buf[0] = (char)('a' + i);
+		CU_ASSERT_EQUAL(rsend(p.fd, buf, 2, MSG_DONTWAIT), 1);
+		FAILS(rsend(p.fd, buf, 2, MSG_DONTWAIT), EAGAIN);
+	}
+	CU_ASSERT_EQUAL(rpoll(&pfd, 1, 20), 0);
+	CU_ASSERT_EQUAL(memcmp(p.mem + 1024, "abcde", 5), 0);
+	peer_close(&p);
+}
+
+/* Credits are counted modulo 2^16, and none left is a wait. */
+static void no_credits(void)
+{
+	struct peer p;
+
+	peer_open(&p);
+	for (unsigned i = 0; i < 8; i++)
+		CU_ASSERT_EQUAL(rsend(p.fd, "x", 1, MSG_DONTWAIT), 1);
+	FAILS(rsend(p.fd, "x", 1, MSG_DONTWAIT), EAGAIN);
+	say(&p, urxe_rs_message(URXE_RS_CREDITS, 9), 0, 0, 0);
+	CU_ASSERT_EQUAL(rs_ready(p.fd, POLLOUT), POLLOUT);
+	CU_ASSERT_EQUAL(rsend(p.fd, "x", 1, MSG_DONTWAIT), 1);
+	FAILS(rsend(p.fd, "x", 1, MSG_DONTWAIT), EAGAIN);
+	peer_close(&p);
+}
+
+/* It says that it wrote more than it may. */
+static void too_much(void)
+{
+	struct peer p;
+	char c;
+
+	peer_open(&p);
+	say(&p, urxe_rs_message(URXE_RS_DATA, 0x1fffffff), 0, 0, 0);
+	CU_ASSERT(rs_ready(p.fd, POLLIN) & POLLERR);
+	FAILS(rrecv(p.fd, &c, 1, 0), EPROTO);
+	CU_ASSERT_EQUAL(rrecv(p.fd, &c, 1, 0), 0);
+	FAILS(rsend(p.fd, &c, 1, 0), EPIPE);
+	peer_close(&p);
+}
+
+/* It goes, or gives memory that is none. */
+static void gone(void)
+{
+	const struct urxe_rs_sge wrong = {0, 12345, 1000};
+	struct peer p;
+	char c;
+
+	peer_open(&p);
+	WORKS(rdma_disconnect(p.id));
+	CU_ASSERT(rs_ready(p.fd, POLLIN) & POLLHUP);
+	CU_ASSERT_EQUAL(rrecv(p.fd, &c, 1, 0), 0);
+	peer_close(&p);
+
+	peer_open(&p);
+	urxe_rs_sge_put(p.mem + 2048, &wrong, urxe_rs_host_big());
+	say(&p, urxe_rs_message(URXE_RS_CREDITS, 100), p.theirs.sgl.addr + URXE_RS_SGE_LEN,
+	    p.theirs.sgl.key, URXE_RS_SGE_LEN);
+	CU_ASSERT_EQUAL(rsend(p.fd, p.mem, 1024, 0), 1024);
+	while (rsend(p.fd, "x", 1, 0) == 1)
+		;
+	CU_ASSERT(errno == EIO || errno == EPIPE || errno == ECONNRESET);
+	CU_ASSERT(rs_ready(p.fd, POLLIN) & (POLLERR | POLLHUP));
+	peer_close(&p);
+}
+
+/* A request that is no rsocket's is refused, and the next one is accepted. */
+static void strangers(void)
+{
+	static const unsigned lens[] = {0, 1, URXE_RS_HELLO_LEN, URXE_RS_HELLO_LEN};
+	uint8_t hello[URXE_RS_HELLO_LEN];
+	struct urxe_rs_hello h;
+	struct peer p;
+
+	memset(&p, 0, sizeof(p));
+	p.listener = rs_listener("10.0.0.1", &p.at);
+	WORKS(rfcntl(p.listener, F_SETFL, O_NONBLOCK));
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		struct rdma_cm_event *ev;
+
+		peer_resolve(&p);
+		h = good_hello(&p);
+		urxe_rs_hello_put(hello, &h);
+		if (i == 2)
+			hello[0] = 9; /* of another version */
+		if (i == 3)
+			memset(hello + 8, 0, URXE_RS_SGE_LEN); /* it has no entries */
+		peer_connect(&p, hello, lens[i]);
+		CU_ASSERT_EQUAL(rs_ready(p.listener, POLLIN), POLLIN);
+		FAILS(raccept(p.listener, NULL, NULL), EAGAIN);
+		WORKS(rdma_get_cm_event(p.ch, &ev));
+		CU_ASSERT_EQUAL(ev->event, RDMA_CM_EVENT_REJECTED);
+		rdma_ack_cm_event(ev);
+		peer_drop(&p);
+	}
+	peer_resolve(&p);
+	h = good_hello(&p);
+	urxe_rs_hello_put(hello, &h);
+	peer_connect(&p, hello, sizeof(hello));
+	CU_ASSERT_EQUAL(rs_ready(p.listener, POLLIN), POLLIN);
+	p.fd = raccept(p.listener, NULL, NULL);
+	CU_ASSERT(p.fd >= 0);
+	peer_close(&p);
+}
+
+URXE_TEST_MAIN("cm_rsocket_peer", T(by_hand), T(little_room), T(no_credits), T(too_much), T(gone),
+	       T(strangers))

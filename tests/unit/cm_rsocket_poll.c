@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* rsockets that are waited for: rpoll(), rselect(), repoll_...(), by one thread and by several. */
+#include "rsocket_duo.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+/* Of rdma-core after 64: our headers may not have them. */
+int repoll_create(int flags);
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
+
+static void say(int fd)
+{
+	CU_ASSERT_EQUAL_FATAL(rsend(fd, "x", 1, 0), 1);
+}
+
+static void hear(int fd)
+{
+	char c;
+
+	CU_ASSERT_EQUAL_FATAL(rrecv(fd, &c, 1, 0), 1);
+}
+
+static void polled(void)
+{
+	struct pollfd p[4];
+	struct duo d;
+	int fds[2];
+
+	CU_ASSERT_FATAL(!pipe(fds));
+	duo_open(&d, "10.0.0.1");
+	p[0] = (struct pollfd){.fd = d.client, .events = POLLIN};
+	p[1] = (struct pollfd){.fd = d.server, .events = POLLIN | POLLOUT};
+	p[2] = (struct pollfd){.fd = fds[0], .events = POLLIN};
+	p[3] = (struct pollfd){.fd = -1, .events = POLLIN, .revents = 7};
+	CU_ASSERT_EQUAL(rpoll(p, 4, 0), 1);
+	CU_ASSERT_EQUAL(p[0].revents, 0);
+	CU_ASSERT_EQUAL(p[1].revents, POLLOUT);
+	CU_ASSERT_EQUAL(p[3].revents, 0);
+	p[1].events = POLLIN;
+	CU_ASSERT_EQUAL(rpoll(p, 4, 10), 0);
+	say(d.client);
+	CU_ASSERT_EQUAL(rpoll(p, 4, 10000), 1);
+	CU_ASSERT_EQUAL(p[1].revents, POLLIN);
+	hear(d.server);
+	CU_ASSERT_EQUAL(write(fds[1], "x", 1), 1);
+	CU_ASSERT_EQUAL(rpoll(p, 4, 10000), 1);
+	CU_ASSERT_EQUAL(p[2].revents, POLLIN);
+	/* The kernel's alone, and nothing. */
+	CU_ASSERT_EQUAL(rpoll(p + 2, 1, 10000), 1);
+	CU_ASSERT_EQUAL(rpoll(NULL, 0, 0), 0);
+	duo_close(&d);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void states(void)
+{
+	struct sockaddr_storage at;
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0), l = rs_listener("10.0.0.1", &at);
+	struct pollfd p = {.fd = l, .events = POLLIN | POLLOUT};
+
+	CU_ASSERT_EQUAL(rpoll(&p, 1, 0), 0);
+	CU_ASSERT_EQUAL(rs_ready(fd, POLLIN | POLLOUT), POLLOUT | POLLHUP);
+	WORKS(rfcntl(l, F_SETFL, O_NONBLOCK));
+	FAILS(raccept(l, NULL, NULL), EAGAIN);
+	WORKS(rclose(fd));
+	WORKS(rclose(l));
+}
+
+static void selected(void)
+{
+	struct timeval none = {0, 0}, bad = {-1, 0}, long_time = {10, 0};
+	fd_set r, w, e;
+	struct duo d;
+	int most;
+
+	duo_open(&d, "10.0.0.1");
+	most = (d.client > d.server ? d.client : d.server) + 1;
+	FD_ZERO(&r);
+	FD_ZERO(&w);
+	FD_ZERO(&e);
+	FD_SET(d.server, &r);
+	FD_SET(d.server, &w);
+	FD_SET(d.client, &e);
+	CU_ASSERT_EQUAL(rselect(most, &r, &w, &e, &none), 1);
+	CU_ASSERT(!FD_ISSET(d.server, &r) && FD_ISSET(d.server, &w) && !FD_ISSET(d.client, &e));
+	FD_SET(d.server, &r);
+	say(d.client);
+	CU_ASSERT_EQUAL(rselect(most, &r, NULL, NULL, &long_time), 1);
+	CU_ASSERT(FD_ISSET(d.server, &r));
+	CU_ASSERT_EQUAL(rselect(most, &r, &w, NULL, NULL), 2);
+	FAILS(rselect(-1, &r, NULL, NULL, NULL), EINVAL);
+	FAILS(rselect(FD_SETSIZE + 1, &r, NULL, NULL, NULL), EINVAL);
+	FAILS(rselect(most, &r, NULL, NULL, &bad), EINVAL);
+	duo_close(&d);
+	FD_ZERO(&r);
+	FD_SET(d.server, &r);
+	FAILS(rselect(most, &r, NULL, NULL, &none), EBADF);
+}
+
+/* ---- repoll ---- */
+
+static int told(int ep, int timeout, uint32_t *events)
+{
+	struct epoll_event e[4] = {{0}};
+	int n = repoll_wait(ep, e, 4, timeout);
+
+	*events = n > 0 ? e[0].events : 0;
+	CU_ASSERT(n < 1 || e[0].data.u64 == 42);
+	return n;
+}
+
+static void change(int ep, int op, int fd, uint32_t events)
+{
+	struct epoll_event e = {.events = events, .data.u64 = 42};
+
+	WORKS(repoll_ctl(ep, op, fd, &e));
+}
+
+static void repolled(void)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+	int ep = repoll_create(EPOLL_CLOEXEC), fds[2] = {-1, -1};
+	struct duo d;
+	uint32_t ev;
+
+	CU_ASSERT_FATAL(ep >= 0 && !pipe(fds));
+	duo_open(&d, "10.0.0.1");
+	FAILS(repoll_ctl(ep, EPOLL_CTL_MOD, d.server, &e), ENOENT);
+	FAILS(repoll_ctl(ep, EPOLL_CTL_DEL, d.server, NULL), ENOENT);
+	FAILS(repoll_ctl(ep, EPOLL_CTL_ADD, d.server, NULL), EFAULT);
+	FAILS(repoll_ctl(ep, 77, d.server, &e), EINVAL);
+	FAILS(repoll_ctl(fds[0], EPOLL_CTL_ADD, d.server, &e), EBADF);
+	FAILS(repoll_wait(fds[0], &e, 1, 0), EBADF);
+	FAILS(repoll_wait(ep, &e, 0, 0), EINVAL);
+	change(ep, EPOLL_CTL_ADD, d.server, EPOLLIN);
+	FAILS(repoll_ctl(ep, EPOLL_CTL_ADD, d.server, &e), EEXIST);
+	change(ep, EPOLL_CTL_ADD, fds[0], EPOLLIN);
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 0);
+	/* As long as it is true. */
+	say(d.client);
+	CU_ASSERT_EQUAL(told(ep, 10000, &ev), 1);
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 1);
+	CU_ASSERT_EQUAL(ev, EPOLLIN);
+	CU_ASSERT_EQUAL(write(fds[1], "x", 1), 1);
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 2);
+	hear(d.server);
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 1);
+	change(ep, EPOLL_CTL_DEL, fds[0], 0);
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 0);
+	/* Once. */
+	change(ep, EPOLL_CTL_MOD, d.server, EPOLLOUT | EPOLLONESHOT);
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 1);
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 0);
+	/* When something has happened. */
+	change(ep, EPOLL_CTL_MOD, d.server, EPOLLIN | EPOLLET);
+	say(d.client);
+	CU_ASSERT_EQUAL(told(ep, 10000, &ev), 1);
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 0);
+	say(d.client);
+	CU_ASSERT_EQUAL(told(ep, 10000, &ev), 1);
+	duo_close(&d); /* and is in it no more */
+	CU_ASSERT_EQUAL(told(ep, 0, &ev), 0);
+	WORKS(rclose(ep));
+	FAILS(rclose(ep), EBADF);
+	FAILS(fcntl(ep, F_GETFD), EBADF);
+	FAILS(rclose(fds[0]), EBADF);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* ---- several threads ---- */
+
+#define TURNS 2000
+
+static void *echo(void *arg)
+{
+	for (unsigned i = 0; i < TURNS; i++) {
+		hear(*(int *)arg);
+		say(*(int *)arg);
+	}
+	return NULL;
+}
+
+static void *watch_room(void *arg)
+{
+	/* It takes in what comes, which is not for it. */
+	for (unsigned i = 0; i < TURNS; i++)
+		CU_ASSERT_EQUAL(rs_ready(*(int *)arg, POLLOUT), POLLOUT);
+	return NULL;
+}
+
+/* Who sleeps for a socket is woken by whoever takes in what it waits for. */
+static void by_several(void)
+{
+	pthread_t t, w;
+	struct duo d;
+
+	duo_open(&d, "10.0.0.1");
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, echo, &d.server), 0);
+	CU_ASSERT_EQUAL(pthread_create(&w, NULL, watch_room, &d.client), 0);
+	for (unsigned i = 0; i < TURNS; i++) {
+		say(d.client);
+		hear(d.client);
+	}
+	pthread_join(t, NULL);
+	pthread_join(w, NULL);
+	duo_close(&d);
+}
+
+static void *wait_in(void *arg)
+{
+	CU_ASSERT_EQUAL(rs_ready(*(int *)arg, POLLIN), POLLIN);
+	return NULL;
+}
+
+static void all_are_woken(void)
+{
+	pthread_t t[4];
+	struct duo d;
+
+	duo_open(&d, "10.0.0.1");
+	for (unsigned i = 0; i < 4; i++)
+		CU_ASSERT_EQUAL(pthread_create(&t[i], NULL, wait_in, &d.server), 0);
+	say(d.client);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	duo_close(&d);
+}
+
+URXE_TEST_MAIN("cm_rsocket_poll", T(polled), T(states), T(selected), T(repolled), T(by_several),
+	       T(all_are_woken))
