@@ -23,6 +23,7 @@ enum kind {
 	SECONDS,  /* an int from 1 on, in an int */
 	TIMEOUT,  /* a struct timeval in ns; 0: for ever */
 	LINGER,	  /* a struct linger */
+	INFO,	  /* a struct tcp_info */
 	COMPUTED, /* it is only asked for: by what is in get() */
 };
 
@@ -52,6 +53,7 @@ static const struct option options[] = {
 	{SOL_SOCKET, SO_SNDBUF, NUMBER, AT(set.sndbuf), URXE_RS_BUF_MIN, URXE_RS_BUF_MAX, true},
 	{IPPROTO_TCP, TCP_NODELAY, FLAG, AT(nodelay), 0, 0, false},
 	{IPPROTO_TCP, TCP_MAXSEG, COMPUTED, 0, 0, 0, false},
+	{IPPROTO_TCP, TCP_INFO, INFO, 0, 0, 0, false},
 	{IPPROTO_TCP, TCP_KEEPIDLE, SECONDS, AT(keep[0]), 0, 0, false},
 	{IPPROTO_TCP, TCP_KEEPINTVL, SECONDS, AT(keep[1]), 0, 0, false},
 	{IPPROTO_TCP, TCP_KEEPCNT, SECONDS, AT(keep[2]), 0, 0, false},
@@ -239,6 +241,14 @@ static int computed(struct urxe_rs *s, const struct option *o) URXE_REQUIRES(s->
 	}
 }
 
+/* TCP's name for each state, to TCP_INFO. */
+static const uint8_t states[URXE_RS_N_STATES] = {
+	[URXE_RS_OPEN] = TCP_CLOSE,	    [URXE_RS_LISTENING] = TCP_LISTEN,
+	[URXE_RS_RESOLVING] = TCP_SYN_SENT, [URXE_RS_CONNECTING] = TCP_SYN_SENT,
+	[URXE_RS_ACCEPTING] = TCP_SYN_RECV, [URXE_RS_CONNECTED] = TCP_ESTABLISHED,
+	[URXE_RS_CLOSED] = TCP_CLOSE,	    [URXE_RS_FAILED] = TCP_CLOSE,
+};
+
 static int get_int(struct urxe_rs *s, const struct option *o) URXE_REQUIRES(s->lock)
 {
 	const char *at = (const char *)s + o->at;
@@ -253,6 +263,20 @@ static int get_int(struct urxe_rs *s, const struct option *o) URXE_REQUIRES(s->l
 	default:
 		return computed(s, o);
 	}
+}
+
+/* What programs that measure TCP ask for. Losses are the adapter's, and not known here. */
+static struct tcp_info info(struct urxe_rs *s) URXE_REQUIRES(s->lock)
+{
+	const struct urxe_rs_stream *st = s->st;
+	struct tcp_info i = {.tcpi_state = states[s->state]};
+
+	if (st) {
+		i.tcpi_snd_mss = i.tcpi_rcv_mss = (uint32_t)path_mtu(s);
+		i.tcpi_unacked = s->set.sq_size - URXE_RS_CONTROLS - st->sends;
+		i.tcpi_rcv_space = 2 * st->half;
+	}
+	return i;
 }
 
 static void give(void *val, socklen_t *len, const void *from, socklen_t whole)
@@ -275,6 +299,10 @@ static int get(struct urxe_rs *s, int level, int name, void *val, socklen_t *len
 		return ENOPROTOOPT;
 	if (o->kind == LINGER) {
 		give(val, len, &s->linger, sizeof(s->linger));
+	} else if (o->kind == INFO) {
+		struct tcp_info i = info(s);
+
+		give(val, len, &i, sizeof(i));
 	} else if (o->kind == TIMEOUT) {
 		struct timeval tv = {0};
 

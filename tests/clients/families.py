@@ -32,6 +32,7 @@ ROWS = [
     Family('perftest', ('perftest',), tools.PERFTEST),
     Family('ibverbs-utils', ('ibverbs-utils',), tools.IBVERBS_UTILS),
     Family('rdmacm-utils', ('rdmacm-utils',), tools.RDMACM_UTILS),
+    Family('iperf3', ('iperf3', 'librdmacm1'), tools.IPERF3),
     Family('qperf', ('qperf',), tools.QPERF),
     Family('libfabric', ('libfabric-bin', 'libfabric-dev', *SOURCES, 'autoconf', 'automake', 'libtool'), ofi.CASES, (ofi.fabtests,)),
     Family('UCX', ('ucx-utils',), [], (ucx.run,)),

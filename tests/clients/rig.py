@@ -123,7 +123,7 @@ class World(fabric.Fabric):
 def first_program(command):
     """What is to be installed for a command."""
     words = command.split()
-    while words and (words[0] in ('exec', 'stdbuf', '-oL', 'timeout') or '=' in words[0]):
+    while words and (words[0] in ('exec', 'stdbuf', '-oL', 'timeout', 'env') or '=' in words[0]):
         words.pop(0)
     return words[0] if words else ''
 

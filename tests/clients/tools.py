@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Programs that use verbs and rdma_cm themselves: perftest, rdma-core's examples, qperf."""
+import glob
 import os
 import subprocess
 import sys
@@ -85,6 +86,22 @@ RDMACM_UTILS = [
     Case('riostream', 'riostream -s {a} -p {p} -T v -I 100 -C 100', 'riostream -p {p} -T v -I 100 -C 100', 'custom', 'rdma', how=BOTH, short=('clean',)),
 ]
 
+# A program for TCP, whose sockets become rsockets.
+PRELOAD = next(iter(glob.glob('/usr/lib/*/rsocket/librspreload.so')), 'librspreload.so')
+
+
+def iperf3(options, **more):
+    command = 'env LD_PRELOAD=' + PRELOAD + ' iperf3 -p {p} '
+    return Case('iperf3 ' + options, command + '-c {a} ' + options, command + '-s -1', 'iperf Done', 'rdma', how=BOTH, **more)
+
+
+IPERF3 = [
+    iperf3('-n 100M', short=('clean',)),
+    iperf3('-n 50M -P 4'),
+    iperf3('-n 50M -R'),
+    iperf3('-t 1 --bidir', short=('clean',)),
+    iperf3('-n 1M -l 100'),
+]
 
 LOSSLESS = ('ud', 'uc')
 

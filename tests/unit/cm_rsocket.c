@@ -273,6 +273,7 @@ static void options(void)
 	int fd = rsocket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), v = 1;
 	struct timeval tv = {1, 500000};
 	struct linger linger = {1, 2};
+	struct tcp_info info;
 	socklen_t len = sizeof(tv);
 	struct duo d;
 
@@ -305,6 +306,12 @@ static void options(void)
 	CU_ASSERT_EQUAL(get_int(d.listener, SOL_SOCKET, SO_ACCEPTCONN), 1);
 	CU_ASSERT_EQUAL(get_int(d.client, SOL_SOCKET, SO_ACCEPTCONN), 0);
 	CU_ASSERT(get_int(d.client, IPPROTO_TCP, TCP_MAXSEG) >= 1024);
+	len = sizeof(info);
+	WORKS(rgetsockopt(d.client, IPPROTO_TCP, TCP_INFO, &info, &len));
+	CU_ASSERT_EQUAL(info.tcpi_state, TCP_ESTABLISHED);
+	CU_ASSERT_EQUAL(info.tcpi_retransmits, 0);
+	CU_ASSERT(info.tcpi_snd_mss >= 1024);
+	FAILS(rsetsockopt(d.client, IPPROTO_TCP, TCP_INFO, &info, len), ENOPROTOOPT);
 	set_int(d.client, SOL_SOCKET, SO_SNDBUF, 8192); /* taken, and of no use any more */
 	CU_ASSERT_EQUAL(get_int(d.client, SOL_SOCKET, SO_SNDBUF), 128 << 10);
 	FAILS(rsetsockopt(d.client, SOL_RDMA, RDMA_SQSIZE, &v, sizeof(v)), EINVAL);
