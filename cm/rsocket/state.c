@@ -15,7 +15,7 @@ static const char *const names[URXE_RS_N_STATES] = {URXE_RS_STATES(URXE_RS_STATE
 /* poll(2)'s events that are always true in a state; of the others more is looked at. */
 static const short always[URXE_RS_N_STATES] = {
 	[URXE_RS_OPEN] = POLLOUT | POLLHUP, /* as a TCP socket's */
-	[URXE_RS_CLOSED] = POLLIN | POLLOUT | POLLHUP | POLLRDHUP,
+	[URXE_RS_CLOSED] = POLLIN | POLLOUT | POLLRDHUP,
 	[URXE_RS_FAILED] = POLLIN | POLLOUT | POLLHUP | POLLRDHUP | POLLERR,
 };
 
@@ -68,6 +68,9 @@ short urxe_rs_ready(struct urxe_rs *s)
 		ready |= POLLIN;
 	if (s->state == URXE_RS_CONNECTED)
 		ready |= connected(s);
+	/* Programs (rstream -T a) read nothing more after a POLLHUP. */
+	if (s->state == URXE_RS_CLOSED && !(s->st && s->st->unread))
+		ready |= POLLHUP;
 	if (ready & POLLIN)
 		ready |= POLLRDNORM;
 	if (ready & POLLOUT)

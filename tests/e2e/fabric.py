@@ -30,6 +30,7 @@ PAIRS = [
     ('ucmatose', 'ucmatose -c 20 -C 100', 'ucmatose -s {a} -c 20 -C 100', '4', None, r'return status 0'),
     ('udaddy', 'udaddy -c 20', 'udaddy -s {a} -c 20', '4', None, r'return status 0'),
     ('cmtime', 'timeout -k 1 -s TERM 300 cmtime', 'cmtime -s {a} -c 200', '4', None, r'disconnect'),
+    ('rstream', 'rstream -p {p} -T v -I 20 -C 50', 'rstream -s {a} -p {p} -T v -I 20 -C 50', '4', None, r'custom'),
     ('mckey', 'stdbuf -oL mckey -m 239.1.2.3', 'mckey -m 239.1.2.3 -s', 'once', r'joined dgid', r'return status 0'),
 ]
 SERVER_STAYS = ('cmtime',)

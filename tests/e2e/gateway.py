@@ -28,6 +28,7 @@ PAIRS = [
     ('ibv_rc_pingpong', 'ibv_rc_pingpong -g 0 -c -p {p}', 'ibv_rc_pingpong -g 0 -c -p {p} {a}', False, None, r'iters in'),
     ('ibv_ud_pingpong', 'ibv_ud_pingpong -g 0 -s 1000 -p {p}', 'ibv_ud_pingpong -g 0 -s 1000 -p {p} {a}', False, None,
      r'iters in'),
+    ('rstream', 'rstream -p {p} -T v -I 20 -C 50', 'rstream -s {a} -p {p} -T v -I 20 -C 50', False, None, r'custom'),
     ('udaddy', 'udaddy -c 20', 'udaddy -s {a} -c 20', False, None, r'return status 0'),
     ('mckey', 'stdbuf -oL mckey -m 239.1.2.3', 'mckey -m 239.1.2.3 -s', False, r'joined dgid', r'return status 0'),
 ]

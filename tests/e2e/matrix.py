@@ -66,6 +66,13 @@ for name, options in (('', ''), ('-100', ' -c 100'), ('-tos', ' -t 104'), ('-ipo
     CASES.append(case('udaddy' + name, 'udaddy -b {a}' + options, 'udaddy -s {a}' + options, '46',
                       client_re=r'return status 0', server_re=r'return status 0'))
 
+# rsockets: by poll, by calls that wait, by ones that do not; memory that is mapped; names that rdma_cm looks up.
+for name, options in (('a', '-T a -T v'), ('b', '-T b -T v'), ('n', '-T n -T v'), ('r', '-T r -S 65536')):
+    CASES.append(case('rstream-' + name, 'rstream -b {a} -p {p} -I 20 -C 50 ' + options,
+                      'rstream -s {a} -p {p} -I 20 -C 50 ' + options, '46', client_re=r'custom', server_re=r'custom'))
+CASES.append(case('riostream', 'riostream -b {a} -p {p} -T v -I 20 -C 50', 'riostream -s {a} -p {p} -T v -I 20 -C 50', '46',
+                  client_re=r'custom', server_re=r'custom'))
+
 for op in ('send', 'write', 'read'):
     for kind, figures in (('bw', 1), ('lat', 1)):
         prog = 'ib_%s_%s' % (op, kind)
@@ -117,7 +124,7 @@ ALL = [c.name for c in CASES]
 MORE = PINGPONG_CI + perftest.RAW_CI + ['raw_ethernet_fs_rate'] + ['perftest ' + name for name in perftest.CI]
 OTHER = ['perftest ' + name for name in perftest.CI_OTHER]
 # librdmacm's own programs.
-RDMA_CM = [n for n in ALL if n.startswith(('rping-', 'ucmatose', 'udaddy', 'mckey', 'cmtime', 'rdma_'))]
+RDMA_CM = [n for n in ALL if n.startswith(('rping-', 'ucmatose', 'udaddy', 'mckey', 'cmtime', 'rdma_', 'rstream', 'riostream'))]
 
 # Two nodes on one host's UDP are bound to an address each, and no group reaches such a socket.
 ONE_HOST = [n for n in OTHER + RDMA_CM if not n.startswith('mckey') and ' -g' not in n and n != 'rping-scope']
@@ -139,7 +146,7 @@ CI = [
 # The same in builds with sanitizers, which take several times as long.
 SANITIZED = [
     ('vhost', 1024, ['rping', 'rc_pingpong-c', 'rc_pingpong-e', 'ucmatose', 'rdma_server-client', 'cmtime',
-                     'mckey', 'rdma_xserver-xclient-XRC', 'ucmatose-gid', 'udaddy-ipoib', 'ib_send_bw',
+                     'mckey', 'rdma_xserver-xclient-XRC', 'ucmatose-gid', 'udaddy-ipoib', 'rstream-a', 'ib_send_bw',
                      'perftest ib_send_bw -c XRC -b -q 4', 'perftest ib_atomic_bw -b -q 4',
                      'perftest ib_send_bw -c UD -g -e', 'raw_ethernet_bw -b']),
     ('memif', 4096, ['rping', 'rc_pingpong-e', 'ib_write_lat']),
@@ -149,7 +156,7 @@ SANITIZED = [
 # A minute's worth, for another release's programs and libraries.
 SHORT = [
     ('vhost', 1024, ['devinfo', 'rping', 'rc_pingpong-e', 'ud_pingpong', 'srq_pingpong', 'ucmatose',
-                     'rdma_server-client', 'mckey', 'perftest ib_atomic_bw -b -q 4']),
+                     'rdma_server-client', 'mckey', 'rstream-b', 'perftest ib_atomic_bw -b -q 4']),
     ('memif', 4096, ['rping', 'ib_write_bw-R']),
 ]
 FULL = [(link, mtu, ALL + ([] if link == 'memif' else [c.name for c in EXTRA]))
