@@ -20,6 +20,7 @@
 
 #include "netio/claim.h"
 #include "netio/devargs.h"
+#include "netio/holder.h"
 #include "urxe/lock.h"
 
 #define ROOM  (sizeof(((struct urxe_devargs_socket *)0)->path) + 64)
@@ -43,19 +44,13 @@ static struct {
 
 static int taken(pid_t pid, char *err, size_t errlen)
 {
-	char path[64], name[32] = "";
-	FILE *f;
+	char name[32];
 
-	if (pid <= 0) { /* of another pid namespace */
-		snprintf(err, errlen, "a process of another container has it");
+	if (pid <= 0) { /* of another pid namespace, or another user */
+		snprintf(err, errlen, "a process has it that cannot be seen from here");
 		return EBUSY;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	f = fopen(path, "re");
-	if (f && fgets(name, sizeof(name), f))
-		name[strcspn(name, "\n")] = '\0';
-	if (f)
-		fclose(f);
+	urxe_holder_name(pid, name, sizeof(name));
 	snprintf(err, errlen, "process %d%s%s%s has it", (int)pid, name[0] ? " (" : "", name,
 		 name[0] ? ")" : "");
 	return EBUSY;
@@ -126,51 +121,100 @@ static int take_file(struct urxe_claim *c, pid_t *holder)
 
 /* ---- the socket ---- */
 
-/*
- * EBUSY: a process does (@err). ECONNREFUSED: none, or one that is dead and has left the descriptor
- * to a child. 0: that cannot be said.
- */
-static int who_listens(int fd, const struct sockaddr_un *un, socklen_t size, char *err,
-		       size_t errlen)
-{
-	socklen_t len = sizeof(struct ucred);
-	struct ucred peer = {0};
+/* Which socket is at a path: what the lock file has in it of the one that its holder has made. The
+ * time, since inodes are used again. */
+struct mark {
+	uint64_t dev, ino;
+	int64_t sec, nsec;
+};
 
-	if (connect(fd, (const struct sockaddr *)un, size)) {
-		if (errno != EAGAIN)
-			return errno == ECONNREFUSED ? ECONNREFUSED : 0;
-		snprintf(err, errlen, "a process that is busy has it");
-		return EBUSY;
-	}
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
-	if (peer.pid > 0 && kill(peer.pid, 0) && errno == ESRCH)
-		return ECONNREFUSED;
-	return taken(peer.pid, err, errlen);
+static bool mark_of(const char *path, struct mark *m)
+{
+	struct stat st;
+
+	if (lstat(path, &st) || !S_ISSOCK(st.st_mode))
+		return false;
+	*m = (struct mark){st.st_dev, st.st_ino, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+	return true;
+}
+
+/* Did who had the lock before us make what is there? It is dead, whoever has the descriptor. */
+static bool is_last_ones(const struct urxe_claim *c, const struct mark *there)
+{
+	struct mark made;
+
+	return c && pread(c->fd, &made, sizeof(made), 0) == sizeof(made) &&
+	       !memcmp(&made, there, sizeof(made));
+}
+
+void urxe_claim_made(struct urxe_claim *c, const char *path)
+{
+	struct mark made;
+
+	if (c && mark_of(path, &made))
+		(void)!pwrite(c->fd, &made, sizeof(made), 0);
 }
 
 /*
- * Who listens at our path, and has no lock? A program that is not urxe; or nobody, where a child of
- * who listened there has the descriptor still.
+ * ECONNREFUSED: nobody has a socket there. EPROTOTYPE: somebody has, and takes no notice of us: a
+ * listener gets a connection of its own type alone, which no datagram socket makes. (memif's server
+ * of DPDK ends its process when a client says nothing.) Else that cannot be said.
  */
-static int clear_path(const struct urxe_devargs_socket *s, char *err, size_t errlen)
+static int knock(const char *path)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	struct stat st;
-	int fd, ret;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
 
-	if (lstat(s->path, &st) || !S_ISSOCK(st.st_mode) || strlen(s->path) >= sizeof(un.sun_path))
-		return 0;
-	strcpy(un.sun_path, s->path);
-	fd = socket(AF_UNIX, s->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return 0;
-	ret = who_listens(fd, &un, sizeof(un), err, errlen);
-	if (ret == ECONNREFUSED) {
-		unlink(s->path);
-		ret = 0;
+	if (fd < 0 || strlen(path) >= sizeof(un.sun_path)) {
+		ret = EINVAL;
+	} else {
+		strcpy(un.sun_path, path);
+		if (connect(fd, (const struct sockaddr *)&un, sizeof(un)))
+			ret = errno;
 	}
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return ret;
+}
+
+/* Who listens at @path by the kernel's list, for a message: that has names, of which one may be
+ * another file's by now. 0: it is not known. */
+static pid_t listener(const char *path)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	unsigned long inode, found = 0;
+	char line[512], at[256];
+	unsigned flags;
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		/* Number, references, protocol, flags, type, state, inode, path. */
+		if (sscanf(line, "%*s %*s %*s %x %*s %*s %lu %255[^\n]", &flags, &inode, at) == 3 &&
+		    flags && !strcmp(at, path))
+			found = inode;
+	}
+	if (f)
+		fclose(f);
+	return found ? urxe_holder_find(found) : 0;
+}
+
+/*
+ * Who has a socket at our path, and no lock? A program that is not urxe; or nobody that serves it,
+ * where a process of ours was killed.
+ */
+static int clear_path(const struct urxe_devargs_socket *s, const struct urxe_claim *c, char *err,
+		      size_t errlen)
+{
+	struct mark there;
+	int ret;
+
+	if (!mark_of(s->path, &there))
+		return 0;
+	ret = is_last_ones(c, &there) ? ECONNREFUSED : knock(s->path);
+	if (ret == EPROTOTYPE)
+		return taken(listener(s->path), err, errlen);
+	if (ret == ECONNREFUSED)
+		unlink(s->path);
+	return 0;
 }
 
 /* ---- claims ---- */
@@ -194,12 +238,12 @@ static int claim_new(const struct urxe_devargs_socket *s, const char *path,
 	}
 	if (ret) {
 		free(c);
-		return s->listens ? clear_path(s, err, errlen) : 0;
+		return s->listens ? clear_path(s, NULL, err, errlen) : 0;
 	}
 	c->next = claims.list;
 	claims.list = c;
 	*claim = c;
-	return s->listens ? clear_path(s, err, errlen) : 0;
+	return s->listens ? clear_path(s, c, err, errlen) : 0;
 }
 
 int urxe_claim_socket(const struct urxe_devargs_socket *s, struct urxe_claim **claim, char *err,
@@ -248,6 +292,28 @@ void urxe_claim_release(struct urxe_claim *c)
 }
 
 /* ---- addresses ---- */
+
+/*
+ * EBUSY: a process does (@err). ECONNREFUSED: none, or one that is dead and has left the descriptor
+ * to a child. 0: that cannot be said.
+ */
+static int who_listens(int fd, const struct sockaddr_un *un, socklen_t size, char *err,
+		       size_t errlen)
+{
+	socklen_t len = sizeof(struct ucred);
+	struct ucred peer = {0};
+
+	if (connect(fd, (const struct sockaddr *)un, size)) {
+		if (errno != EAGAIN)
+			return errno == ECONNREFUSED ? ECONNREFUSED : 0;
+		snprintf(err, errlen, "a process that is busy has it");
+		return EBUSY;
+	}
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	if (peer.pid > 0 && kill(peer.pid, 0) && errno == ESRCH)
+		return ECONNREFUSED;
+	return taken(peer.pid, err, errlen);
+}
 
 static void put_fd(int *fd)
 {

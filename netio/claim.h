@@ -27,6 +27,14 @@ struct urxe_devargs_socket;
 int urxe_claim_socket(const struct urxe_devargs_socket *s, struct urxe_claim **claim, char *err,
 		      size_t errlen);
 
+/**
+ * urxe_claim_made - the socket at @path is ours, made after the claim; NULL: nothing
+ *
+ * Should the process be killed, and a child of its have the descriptor still, the next one that
+ * claims the socket knows by that that nobody serves it.
+ */
+void urxe_claim_made(struct urxe_claim *claim, const char *path);
+
 /** urxe_claim_release - the side is free, and its file goes; NULL: nothing. Not in a child. */
 void urxe_claim_release(struct urxe_claim *claim);
 

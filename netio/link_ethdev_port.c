@@ -482,6 +482,7 @@ static int plug(struct ethdev *e, char *err, size_t errlen)
 		ethdev_unplug(e);
 		return ret;
 	}
+	urxe_claim_made(e->claim, e->sock);
 	ethdev_hold(e, true);
 	e->present = true;
 	/* Pairs with arm(). */

@@ -3,49 +3,14 @@
  * open. */
 #include "netio/udp_holder.h"
 
-#include <glob.h>
 #include <pwd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "netio/holder.h"
 #include "urxe/owner.h"
 #include "urxe/wire.h"
-
-static void read_name(struct urxe_udp_holder *h)
-{
-	char path[32];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)h->pid);
-	f = fopen(path, "re");
-	if (!f || !fgets(h->comm, sizeof(h->comm), f))
-		h->comm[0] = '\0';
-	h->comm[strcspn(h->comm, "\n")] = '\0';
-	if (f)
-		fclose(f);
-}
-
-/* The first process that has it open, of those that we may look at. */
-static void find_process(struct urxe_udp_holder *h, unsigned long inode)
-{
-	char want[40], link[64];
-	glob_t all = {0};
-
-	snprintf(want, sizeof(want), "socket:[%lu]", inode);
-	glob("/proc/[0-9]*/fd/*", GLOB_NOSORT, NULL, &all);
-	for (size_t i = 0; i < all.gl_pathc && !h->pid; i++) {
-		ssize_t n = readlink(all.gl_pathv[i], link, sizeof(link) - 1);
-
-		link[n > 0 ? n : 0] = '\0';
-		if (!strcmp(link, want))
-			h->pid = (pid_t)strtol(all.gl_pathv[i] + strlen("/proc/"), NULL, 10);
-	}
-	globfree(&all);
-	if (h->pid)
-		read_name(h);
-}
 
 /* Has anybody a socket at the port? Its inode is 0 if it is the kernel's. */
 static bool find_socket(const char *path, struct urxe_udp_holder *h, unsigned long *inode)
@@ -77,7 +42,9 @@ bool urxe_udp_holder(struct urxe_udp_holder *h)
 	if (!find_socket("/proc/net/udp", h, &inode) && !find_socket("/proc/net/udp6", h, &inode))
 		return false;
 	if (inode)
-		find_process(h, inode);
+		h->pid = urxe_holder_find(inode);
+	if (h->pid)
+		urxe_holder_name(h->pid, h->comm, sizeof(h->comm));
 	/* Its socket looks like one of root's whom nobody has open. */
 	h->kernel = !inode || (!h->pid && !h->uid && !access("/sys/module/rdma_rxe", F_OK));
 	if (!urxe_owner_known(h->uid))
