@@ -225,7 +225,9 @@ static int eal_init(struct eal_args *a)
 		fclose(sink);
 	}
 	urxe_fds_cloexec(&fds);
-	if (ret >= 0)
+	/* There may be one after a failure as well; unless it is the program's, which has just been
+	 * faster. */
+	if (ret >= 0 || rte_errno != EALREADY)
 		rmdir(rte_eal_get_runtime_dir());
 	if (detour) {
 		snprintf(path, sizeof(path), "%s/dpdk", detour);
