@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "forge.h"
+#include "rc_rig.h"
 
 #define MS 1000000ull
 
@@ -16,85 +16,6 @@ static const uint32_t rnr_us[32] = {
 	480,	640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
 	20480,	30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 };
-
-struct rig {
-	struct pair p;
-	struct raw_log log;
-	uint32_t psn; /* first of a's */
-};
-
-static void rig_open(struct rig *r, const struct pair_params *params)
-{
-	struct pair_params pp = *params;
-
-	memset(r, 0, sizeof(*r));
-	pp.seed = 9;
-	pp.link.latency = 1000;
-	pair_open(&r->p, &pp, IBV_QPT_RC);
-	pair_meet(&r->p);
-	raw_log_start(&r->log, &r->p);
-	r->psn = 0xffffe0;
-}
-
-static void rig_close(struct rig *r)
-{
-	raw_log_stop(&r->log);
-	pair_close(&r->p);
-}
-
-/* Nothing that b sends arrives any more. */
-static void silence(struct rig *r)
-{
-	struct urxe_sim_params deaf = {.latency = 1000, .loss = 1};
-
-	urxe_sim_end_params(r->p.b.end, &deaf);
-}
-
-/* b as a mere dummy, that neither answers by itself nor executes. */
-static void no_peer(struct rig *r)
-{
-	silence(r);
-	pair_modify(r->p.b.qp, IBV_QPS_RESET);
-}
-
-static void answer(struct rig *r, uint8_t opcode, uint32_t psn, uint8_t syndrome, uint32_t len)
-{
-	struct raw_pkt k = {.opcode = opcode, .psn = psn, .syndrome = syndrome, .len = len};
-
-	raw_send(&r->p.b, &r->p.a, &k);
-}
-
-static int post(struct rig *r, enum ibv_wr_opcode op, uint64_t id, uint32_t len)
-{
-	return pair_post(&r->p.a, op, id, 0x1000 * (uint32_t)id, len, &r->p.b,
-			 0x1000 * (uint32_t)id, IBV_SEND_SIGNALED);
-}
-
-static bool wc_is(struct rig *r, uint64_t id, enum ibv_wc_status status)
-{
-	struct ibv_wc wc;
-	bool got = pair_wait(&r->p, r->p.a.cq, &wc);
-
-	if (got && (wc.wr_id != id || wc.status != status))
-		printf("\n    wr %llu: %s, expected %llu: %s\n", (unsigned long long)wc.wr_id,
-		       ibv_wc_status_str(wc.status), (unsigned long long)id,
-		       ibv_wc_status_str(status));
-	return got && wc.wr_id == id && wc.status == status;
-}
-
-static bool wc_now(struct rig *r, uint64_t id, enum ibv_wc_status status)
-{
-	struct ibv_wc wc;
-
-	return ibv_poll_cq(r->p.a.cq, 1, &wc) == 1 && wc.wr_id == id && wc.status == status;
-}
-
-static bool no_wc(struct rig *r)
-{
-	struct ibv_wc wc;
-
-	return ibv_poll_cq(r->p.a.cq, 1, &wc) == 0;
-}
 
 /* ---- time-outs ---- */
 
@@ -105,84 +26,89 @@ static void test_silent_peer(void)
 			struct pair_params pp = {
 				.set_retries = true, .retry_cnt = retries, .timeout = timeout};
 			uint64_t t = 4096ull << timeout, start, took;
-			struct rig r;
+			struct rc_rig r;
 
-			rig_open(&r, &pp);
-			silence(&r);
+			rc_open(&r, &pp);
+			rc_silence(&r);
 			start = urxe_sim_now(r.p.sim);
-			post(&r, IBV_WR_RDMA_WRITE, 1, 100);
-			post(&r, IBV_WR_RDMA_WRITE, 2, 100);
-			CU_ASSERT(wc_is(&r, 1, IBV_WC_RETRY_EXC_ERR));
+			rc_post(&r, IBV_WR_RDMA_WRITE, 1, 100);
+			rc_post(&r, IBV_WR_RDMA_WRITE, 2, 100);
+			CU_ASSERT(rc_wc_is(&r, 1, IBV_WC_RETRY_EXC_ERR));
 			took = urxe_sim_now(r.p.sim) - start;
 			/* IBTA 9.7.6.1.3: between T and 4T each. */
 			CU_ASSERT(took >= (retries + 1) * t && took <= (retries + 1) * t * 4);
-			CU_ASSERT(wc_now(&r, 2, IBV_WC_WR_FLUSH_ERR));
+			CU_ASSERT(rc_wc_now(&r, 2, IBV_WC_WR_FLUSH_ERR));
 			CU_ASSERT_EQUAL(raw_log_count(&r.log, &r.p.a, RC(WRITE_ONLY), -1),
 					2u * (retries + 1));
 			CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_ERR);
-			rig_close(&r);
+			rc_close(&r);
 		}
 	}
 }
 
-/* Whatever comes in between begins the count anew. */
+/* When the next WRITE of the record went out; 0: there is none. */
+static uint64_t next_write(const struct rc_rig *r, unsigned *at)
+{
+	const struct raw_seen *s = raw_log_find(&r->log, &r->p.a, RC(WRITE_ONLY), at);
+
+	return s ? s->when : 0;
+}
+
 /* A silent peer is given up to four times as long, as the standard allows; never less. */
 static void test_patience(void)
 {
 	struct pair_params pp = {.set_retries = true, .retry_cnt = 5, .timeout = 14};
 	static const unsigned times[] = {1, 2, 4, 4, 4};
-	uint64_t t = 4096ull << pp.timeout, last;
-	const struct raw_seen *s;
+	uint64_t t = 4096ull << pp.timeout, last, when;
 	struct ibv_wc wc;
 	unsigned at = 0;
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	silence(&r);
-	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 1, 8), 0);
+	rc_open(&r, &pp);
+	rc_silence(&r);
+	CU_ASSERT_EQUAL(rc_post(&r, IBV_WR_RDMA_WRITE, 1, 8), 0);
 	CU_ASSERT(pair_wait(&r.p, r.p.a.cq, &wc) && wc.status == IBV_WC_RETRY_EXC_ERR);
-	s = raw_log_find(&r.log, &r.p.a, RC(WRITE_ONLY), &at);
-	CU_ASSERT_FATAL(s != NULL);
-	last = s->when;
+	last = next_write(&r, &at);
+	CU_ASSERT(last);
 	for (unsigned i = 0; i < 5; i++) {
-		s = raw_log_find(&r.log, &r.p.a, RC(WRITE_ONLY), &at);
-		CU_ASSERT_FATAL(s != NULL);
-		CU_ASSERT(s->when - last >= times[i] * t && s->when - last < times[i] * t + t / 2);
-		last = s->when;
+		when = next_write(&r, &at);
+		CU_ASSERT(when - last >= times[i] * t && when - last < times[i] * t + t / 2);
+		last = when;
 	}
-	CU_ASSERT(raw_log_find(&r.log, &r.p.a, RC(WRITE_ONLY), &at) == NULL);
-	rig_close(&r);
+	CU_ASSERT(!next_write(&r, &at));
+	rc_close(&r);
 }
 
+/* Whatever comes in between begins the count anew. */
 static void test_retries_begin_anew(void)
 {
 	struct pair_params pp = {.set_retries = true, .retry_cnt = 1, .timeout = 12};
 	struct urxe_sim_params ok = {.latency = 1000};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
+	rc_open(&r, &pp);
 	for (unsigned i = 1; i < 5; i++) {
-		silence(&r);
-		post(&r, IBV_WR_RDMA_WRITE, i, 100);
+		rc_silence(&r);
+		rc_post(&r, IBV_WR_RDMA_WRITE, i, 100);
 		pair_settle(&r.p, 10 * MS);
 		urxe_sim_end_params(r.p.b.end, &ok);
-		CU_ASSERT(wc_is(&r, i, IBV_WC_SUCCESS));
+		CU_ASSERT(rc_wc_is(&r, i, IBV_WC_SUCCESS));
 	}
-	rig_close(&r);
+	rc_close(&r);
 }
 
 static void test_no_timeout(void)
 {
 	struct pair_params pp = {.set_retries = true, .timeout = 14};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
+	rc_open(&r, &pp);
 	to_urxe_qp(r.p.a.qp)->attr.timeout = 0; /* as by ibv_modify_qp: none at all */
-	silence(&r);
-	post(&r, IBV_WR_RDMA_WRITE, 1, 100);
+	rc_silence(&r);
+	rc_post(&r, IBV_WR_RDMA_WRITE, 1, 100);
 	CU_ASSERT(pair_no_wc(&r.p, &r.p.a, 100000 * MS));
 	CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_RTS);
-	rig_close(&r);
+	rc_close(&r);
 }
 
 /* ---- RNR ---- */
@@ -192,21 +118,21 @@ static void test_rnr_timer_codes(void)
 	for (uint8_t code = 0; code < 32; code++) {
 		struct pair_params pp = {.timeout = 20};
 		uint64_t when;
-		struct rig r;
+		struct rc_rig r;
 		unsigned n;
 
-		rig_open(&r, &pp);
-		no_peer(&r);
-		post(&r, IBV_WR_SEND, 1, 8);
+		rc_open(&r, &pp);
+		rc_no_peer(&r);
+		rc_post(&r, IBV_WR_SEND, 1, 8);
 		when = urxe_sim_now(r.p.sim);
-		answer(&r, ACK, r.psn, RNR(code), 0);
+		rc_answer(&r, ACK, r.psn, RNR(code), 0);
 		n = r.log.n;
 		while (r.log.n == n && pair_step(&r.p))
 			;
 		when = urxe_sim_now(r.p.sim) - when;
 		CU_ASSERT(when >= rnr_us[code] * 1000ull);
 		CU_ASSERT(when <= rnr_us[code] * 1000ull + 100000);
-		rig_close(&r);
+		rc_close(&r);
 	}
 }
 
@@ -214,58 +140,48 @@ static void test_rnr_exhausted(void)
 {
 	for (uint8_t retry = 0; retry < 7; retry += 3) {
 		struct pair_params pp = {.set_retries = true, .retry_cnt = 2, .rnr_retry = retry};
-		struct rig r;
+		struct rc_rig r;
 
-		rig_open(&r, &pp);
-		post(&r, IBV_WR_SEND, 1, 8);
-		post(&r, IBV_WR_SEND, 2, 8);
-		CU_ASSERT(wc_is(&r, 1, IBV_WC_RNR_RETRY_EXC_ERR));
-		CU_ASSERT(wc_now(&r, 2, IBV_WC_WR_FLUSH_ERR));
+		rc_open(&r, &pp);
+		rc_post(&r, IBV_WR_SEND, 1, 8);
+		rc_post(&r, IBV_WR_SEND, 2, 8);
+		CU_ASSERT(rc_wc_is(&r, 1, IBV_WC_RNR_RETRY_EXC_ERR));
+		CU_ASSERT(rc_wc_now(&r, 2, IBV_WC_WR_FLUSH_ERR));
 		CU_ASSERT_EQUAL(raw_log_count(&r.log, &r.p.b, ACK, RNR(12)), retry + 1u);
-		rig_close(&r);
+		rc_close(&r);
 	}
 }
 
 static void test_rnr_for_ever(void)
 {
 	struct pair_params pp = {.set_retries = true, .retry_cnt = 0, .rnr_retry = 7};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	post(&r, IBV_WR_SEND, 1, 8);
+	rc_open(&r, &pp);
+	rc_post(&r, IBV_WR_SEND, 1, 8);
 	CU_ASSERT(pair_no_wc(&r.p, &r.p.a, 100 * MS));
 	CU_ASSERT(raw_log_count(&r.log, &r.p.b, ACK, RNR(12)) > 50);
 	pair_recv(&r.p.b, 1, 0, 8);
-	CU_ASSERT(wc_is(&r, 1, IBV_WC_SUCCESS));
-	rig_close(&r);
+	CU_ASSERT(rc_wc_is(&r, 1, IBV_WC_SUCCESS));
+	rc_close(&r);
 }
 
 /* The network doubles an RNR NAK: that is one, not two. */
 static void test_rnr_twice(void)
 {
 	struct pair_params pp = {.set_retries = true, .retry_cnt = 7, .rnr_retry = 1};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_SEND, 1, 8);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, IBV_WR_SEND, 1, 8);
 	for (int i = 0; i < 5; i++)
-		answer(&r, ACK, r.psn, RNR(20), 0);
-	CU_ASSERT(no_wc(&r));
+		rc_answer(&r, ACK, r.psn, RNR(20), 0);
+	CU_ASSERT(rc_no_wc(&r));
 	pair_settle(&r.p, 11 * MS);
-	answer(&r, ACK, r.psn, RNR(20), 0);
-	CU_ASSERT(wc_now(&r, 1, IBV_WC_RNR_RETRY_EXC_ERR));
-	rig_close(&r);
-}
-
-/* Response @i of eight to the READ whose PSNs begin at @first. */
-static void answer_part(struct rig *r, uint32_t first, uint32_t i)
-{
-	answer(r,
-	       i == 0	? RC(READ_RESPONSE_FIRST)
-	       : i == 7 ? RC(READ_RESPONSE_LAST)
-			: RC(READ_RESPONSE_MIDDLE),
-	       r->psn + first + i, OK_AETH, 1024);
+	rc_answer(&r, ACK, r.psn, RNR(20), 0);
+	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_RNR_RETRY_EXC_ERR));
+	rc_close(&r);
 }
 
 /* ---- NAKs ---- */
@@ -279,36 +195,36 @@ static void test_naks(void)
 		 {NAK(REMOTE_ACCESS), IBV_WC_REM_ACCESS_ERR},
 		 {NAK(REMOTE_OP), IBV_WC_REM_OP_ERR}};
 	struct pair_params pp = {0};
-	struct rig r;
+	struct rc_rig r;
 
 	for (unsigned i = 0; i < 3; i++) {
-		rig_open(&r, &pp);
-		no_peer(&r);
+		rc_open(&r, &pp);
+		rc_no_peer(&r);
 		for (unsigned id = 1; id <= 3; id++)
-			post(&r, IBV_WR_RDMA_WRITE, id, 8);
+			rc_post(&r, IBV_WR_RDMA_WRITE, id, 8);
 		/* It acknowledges what was before it. */
-		answer(&r, ACK, r.psn + 1, k[i].code, 0);
-		CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
-		CU_ASSERT(wc_now(&r, 2, k[i].status));
-		CU_ASSERT(wc_now(&r, 3, IBV_WC_WR_FLUSH_ERR));
-		CU_ASSERT(no_wc(&r));
+		rc_answer(&r, ACK, r.psn + 1, k[i].code, 0);
+		CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_SUCCESS));
+		CU_ASSERT(rc_wc_now(&r, 2, k[i].status));
+		CU_ASSERT(rc_wc_now(&r, 3, IBV_WC_WR_FLUSH_ERR));
+		CU_ASSERT(rc_no_wc(&r));
 		CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_ERR);
 		CU_ASSERT_EQUAL(pair_event(&r.p.a), -1);
-		rig_close(&r);
+		rc_close(&r);
 	}
 }
 
 static void test_sequence_nak(void)
 {
 	struct pair_params pp = {.set_retries = true, .retry_cnt = 2, .timeout = 20};
-	struct rig r;
+	struct rc_rig r;
 	unsigned n;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_RDMA_WRITE, 1, 5000);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, IBV_WR_RDMA_WRITE, 1, 5000);
 	CU_ASSERT_EQUAL(r.log.n, 5);
-	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	rc_answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
 	/* The third packet and the last, at once. */
 	CU_ASSERT_EQUAL(r.log.n, 7);
 	CU_ASSERT_EQUAL(r.log.v[5].psn, urxe_psn_add(r.psn, 2));
@@ -317,33 +233,17 @@ static void test_sequence_nak(void)
 	CU_ASSERT_EQUAL(r.log.v[6].payload, 5000 - 4096);
 	/* The same again without progress counts, but for a few that may be lost again. */
 	for (unsigned i = 0; i < 16; i++)
-		answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+		rc_answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
 	CU_ASSERT_EQUAL(r.log.n, 7 + 16 * 2);
-	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
-	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
-	CU_ASSERT(no_wc(&r));
-	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
-	CU_ASSERT(wc_now(&r, 1, IBV_WC_RETRY_EXC_ERR));
+	rc_answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	rc_answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	CU_ASSERT(rc_no_wc(&r));
+	rc_answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_RETRY_EXC_ERR));
 	n = r.log.n;
-	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	rc_answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
 	CU_ASSERT_EQUAL(r.log.n, n);
-	rig_close(&r);
-}
-
-/* What a sent since @from: so many packets, the first and the last of them. */
-static bool sent(struct rig *r, unsigned from, unsigned n, uint32_t first, uint32_t last)
-{
-	bool ok = r->log.n - from == n &&
-		  (!n || (r->log.v[from].psn == urxe_psn_add(r->psn, first) &&
-			  r->log.v[r->log.n - 1].psn == urxe_psn_add(r->psn, last)));
-
-	if (!ok)
-		printf("\n    sent %u packets, from %d to %d; expected %u, from %u to %u",
-		       r->log.n - from,
-		       r->log.n > from ? urxe_psn_diff(r->log.v[from].psn, r->psn) : -1,
-		       r->log.n ? urxe_psn_diff(r->log.v[r->log.n - 1].psn, r->psn) : -1, n, first,
-		       last);
-	return ok;
+	rc_close(&r);
 }
 
 /*
@@ -353,45 +253,45 @@ static bool sent(struct rig *r, unsigned from, unsigned n, uint32_t first, uint3
 static void test_goes_back_n(void)
 {
 	struct pair_params pp = {.timeout = 20};
-	struct rig r;
+	struct rc_rig r;
 	unsigned n;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_RDMA_WRITE, 1, 20 << 10);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, IBV_WR_RDMA_WRITE, 1, 20 << 10);
 	for (uint32_t gap = 2; gap <= 8; gap += 6) {
 		n = r.log.n;
-		answer(&r, ACK, r.psn + gap, NAK(PSN_SEQ), 0);
-		CU_ASSERT(sent(&r, n, 2, gap, 19));
+		rc_answer(&r, ACK, r.psn + gap, NAK(PSN_SEQ), 0);
+		CU_ASSERT(rc_sent(&r, n, 2, gap, 19));
 		n = r.log.n;
-		answer(&r, ACK, r.psn + gap + 1, NAK(PSN_SEQ), 0);
-		CU_ASSERT(sent(&r, n, 19 - gap, gap + 1, 19));
+		rc_answer(&r, ACK, r.psn + gap + 1, NAK(PSN_SEQ), 0);
+		CU_ASSERT(rc_sent(&r, n, 19 - gap, gap + 1, 19));
 	}
 	CU_ASSERT_EQUAL(to_urxe_qp(r.p.a.qp)->peer->way, URXE_PEER_DROPS);
 	atomic_store(&to_urxe_qp(r.p.a.qp)->req.rtt.srtt, MS);
 	n = r.log.n;
-	answer(&r, ACK, r.psn + 14, NAK(PSN_SEQ), 0);
-	CU_ASSERT(sent(&r, n, 6, 14, 19));
+	rc_answer(&r, ACK, r.psn + 14, NAK(PSN_SEQ), 0);
+	CU_ASSERT(rc_sent(&r, n, 6, 14, 19));
 	/* Others that were on their way: neither sent again, nor a retry each. */
 	n = r.log.n;
 	for (unsigned i = 0; i < 20; i++)
-		answer(&r, ACK, r.psn + 14, NAK(PSN_SEQ), 0);
-	CU_ASSERT(sent(&r, n, 0, 0, 0));
-	CU_ASSERT(no_wc(&r));
-	answer(&r, ACK, r.psn + 19, OK_AETH, 0);
-	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
+		rc_answer(&r, ACK, r.psn + 14, NAK(PSN_SEQ), 0);
+	CU_ASSERT(rc_sent(&r, n, 0, 0, 0));
+	CU_ASSERT(rc_no_wc(&r));
+	rc_answer(&r, ACK, r.psn + 19, OK_AETH, 0);
+	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_SUCCESS));
 	/* Holes in what a READ brings say nothing of that. */
-	post(&r, IBV_WR_RDMA_READ, 2, 8 << 10);
-	answer_part(&r, 20, 0);
-	answer_part(&r, 20, 2);
+	rc_post(&r, IBV_WR_RDMA_READ, 2, 8 << 10);
+	rc_answer_part(&r, 20, 0);
+	rc_answer_part(&r, 20, 2);
 	for (uint32_t i = 4; i < 7; i++)
-		answer_part(&r, 20, i);
-	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 21, OK_AETH, 1024);
+		rc_answer_part(&r, 20, i);
+	rc_answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 21, OK_AETH, 1024);
 	CU_ASSERT_EQUAL(to_urxe_qp(r.p.a.qp)->peer->way, URXE_PEER_DROPS);
-	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 23, OK_AETH, 1024);
-	answer_part(&r, 20, 7);
-	CU_ASSERT(wc_now(&r, 2, IBV_WC_SUCCESS));
-	rig_close(&r);
+	rc_answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 23, OK_AETH, 1024);
+	rc_answer_part(&r, 20, 7);
+	CU_ASSERT(rc_wc_now(&r, 2, IBV_WC_SUCCESS));
+	rc_close(&r);
 }
 
 /* One that keeps it shows that by what it acknowledges; a burst that was lost is found by doubling.
@@ -399,189 +299,76 @@ static void test_goes_back_n(void)
 static void test_keeps(void)
 {
 	struct pair_params pp = {.timeout = 20};
-	struct rig r;
+	struct rc_rig r;
 	unsigned n;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_RDMA_WRITE, 1, 40 << 10);
-	answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
-	answer(&r, ACK, r.psn + 9, OK_AETH, 0);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, IBV_WR_RDMA_WRITE, 1, 40 << 10);
+	rc_answer(&r, ACK, r.psn + 2, NAK(PSN_SEQ), 0);
+	rc_answer(&r, ACK, r.psn + 9, OK_AETH, 0);
 	CU_ASSERT_EQUAL(to_urxe_qp(r.p.a.qp)->peer->way, URXE_PEER_KEEPS);
 	n = r.log.n;
-	answer(&r, ACK, r.psn + 12, NAK(PSN_SEQ), 0);
-	CU_ASSERT(sent(&r, n, 2, 12, 39));
+	rc_answer(&r, ACK, r.psn + 12, NAK(PSN_SEQ), 0);
+	CU_ASSERT(rc_sent(&r, n, 2, 12, 39));
 	n = r.log.n;
-	answer(&r, ACK, r.psn + 13, NAK(PSN_SEQ), 0);
-	CU_ASSERT(sent(&r, n, 3, 13, 39));
+	rc_answer(&r, ACK, r.psn + 13, NAK(PSN_SEQ), 0);
+	CU_ASSERT(rc_sent(&r, n, 3, 13, 39));
 	n = r.log.n;
-	answer(&r, ACK, r.psn + 15, NAK(PSN_SEQ), 0);
-	CU_ASSERT(sent(&r, n, 5, 15, 39));
+	rc_answer(&r, ACK, r.psn + 15, NAK(PSN_SEQ), 0);
+	CU_ASSERT(rc_sent(&r, n, 5, 15, 39));
 	n = r.log.n;
 	/* Not right behind it: another gap. */
-	answer(&r, ACK, r.psn + 30, NAK(PSN_SEQ), 0);
-	CU_ASSERT(sent(&r, n, 2, 30, 39));
-	answer(&r, ACK, r.psn + 39, OK_AETH, 0);
-	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
-	rig_close(&r);
-}
-
-/* READ responses that come early are put in place; the rest of them alone is asked for again. */
-static void test_early_responses(void)
-{
-	struct pair_params pp = {.timeout = 20};
-	struct rig r;
-	unsigned n;
-
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_RDMA_READ, 1, 8 << 10);
-	post(&r, IBV_WR_RDMA_WRITE, 2, 8);
-	post(&r, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 8);
-	n = r.log.n;
-	answer(&r, RC(READ_RESPONSE_FIRST), r.psn, OK_AETH, 1024);
-	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 3, 0, 1024);
-	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 4, 0, 1024);
-	CU_ASSERT_EQUAL(r.log.n, n);
-	/* The wrong length, which the last one may not have; it is not taken. */
-	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 5, 0, 1000);
-	CU_ASSERT(sent(&r, n, 1, 1, 1));
-	CU_ASSERT_EQUAL(r.log.v[n].opcode, RC(READ_REQUEST));
-	CU_ASSERT_EQUAL(r.log.v[n].dmalen, 2048);
-	n = r.log.n;
-	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 7, OK_AETH, 1024);
-	answer(&r, RC(ATOMIC_ACKNOWLEDGE), r.psn + 9, OK_AETH, 0);
-	answer(&r, RC(READ_RESPONSE_FIRST), r.psn + 1, OK_AETH, 1024);
-	CU_ASSERT(no_wc(&r) && r.log.n == n);
-	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 2, OK_AETH, 1024);
-	CU_ASSERT_EQUAL(urxe_psn_diff(to_urxe_qp(r.p.a.qp)->req.una, r.psn), 5);
-	CU_ASSERT(no_wc(&r));
-	answer(&r, RC(READ_RESPONSE_MIDDLE), r.psn + 5, 0, 1024);
-	answer(&r, RC(READ_RESPONSE_LAST), r.psn + 6, OK_AETH, 1024);
-	for (unsigned id = 1; id <= 3; id++)
-		CU_ASSERT(wc_now(&r, id, IBV_WC_SUCCESS));
-	for (uint32_t i = 0; i < 8 << 10; i++) {
-		if (r.p.a.buf[0x1000 + i] != 0x5a) {
-			CU_FAIL("bytes are missing");
-			break;
-		}
-	}
-	rig_close(&r);
-}
-
-/*
- * Holes in several READs: each is asked for when three responses have passed it, of each READ one
- * at a time (quirks.md: read-from); the oldest once more, when one that was asked for later is
- * closed.
- */
-static void test_holes(void)
-{
-	struct pair_params pp = {.timeout = 20, .rd_atomic = 4};
-	struct rig r;
-	unsigned n;
-
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_RDMA_READ, 1, 2 << 10);
-	post(&r, IBV_WR_RDMA_READ, 2, 8 << 10);
-	answer(&r, RC(READ_RESPONSE_FIRST), r.psn, OK_AETH, 1024);
-	n = r.log.n;
-	answer_part(&r, 2, 0);
-	answer_part(&r, 2, 2);
-	CU_ASSERT(sent(&r, n, 0, 0, 0));
-	answer_part(&r, 2, 4);
-	CU_ASSERT(sent(&r, n, 1, 1, 1));
-	n = r.log.n;
-	answer_part(&r, 2, 5);
-	CU_ASSERT(sent(&r, n, 1, 3, 3));
-	CU_ASSERT_EQUAL(r.log.v[n].dmalen, 1024);
-	n = r.log.n;
-	answer_part(&r, 2, 6);
-	answer_part(&r, 2, 7);
-	CU_ASSERT(sent(&r, n, 0, 0, 0));
-	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 3, OK_AETH, 1024);
-	CU_ASSERT(sent(&r, n, 2, 1, 5));
-	n = r.log.n;
-	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 1, OK_AETH, 1024);
-	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
-	CU_ASSERT(no_wc(&r));
-	answer(&r, RC(READ_RESPONSE_ONLY), r.psn + 5, OK_AETH, 1024);
-	CU_ASSERT(wc_now(&r, 2, IBV_WC_SUCCESS));
-	CU_ASSERT(sent(&r, n, 0, 0, 0));
-	rig_close(&r);
-}
-
-/* A response that was asked for again was late after all: the next one is waited for longer. */
-static void test_late_response(void)
-{
-	struct pair_params pp = {.timeout = 20, .rd_atomic = 4};
-	struct rig r;
-	unsigned n;
-
-	rig_open(&r, &pp);
-	no_peer(&r);
-	for (uint32_t read = 0; read < 2; read++) {
-		uint32_t first = 8 * read, enough = read ? 6 : 3;
-
-		post(&r, IBV_WR_RDMA_READ, read, 8 << 10);
-		answer_part(&r, first, 0);
-		n = r.log.n;
-		for (uint32_t i = 2; i < 2 + enough; i++) {
-			CU_ASSERT(sent(&r, n, 0, 0, 0));
-			answer_part(&r, first, i);
-		}
-		CU_ASSERT(sent(&r, n, 1, first + 1, first + 1));
-		answer_part(&r, first, 1);
-		for (uint32_t i = 2 + enough; i < 8; i++)
-			answer_part(&r, first, i);
-		CU_ASSERT(wc_now(&r, read, IBV_WC_SUCCESS));
-	}
-	rig_close(&r);
+	rc_answer(&r, ACK, r.psn + 30, NAK(PSN_SEQ), 0);
+	CU_ASSERT(rc_sent(&r, n, 2, 30, 39));
+	rc_answer(&r, ACK, r.psn + 39, OK_AETH, 0);
+	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_SUCCESS));
+	rc_close(&r);
 }
 
 /* A NAK that ends the QP is no copy of the one that told of a gap at the same PSN. */
 static void test_fatal_nak_after_gap(void)
 {
 	struct pair_params pp = {.timeout = 14, .set_retries = true, .retry_cnt = 2};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
 	/* The round trip has been long. */
-	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 1, 8), 0);
+	CU_ASSERT_EQUAL(rc_post(&r, IBV_WR_RDMA_WRITE, 1, 8), 0);
 	urxe_sim_advance(r.p.sim, urxe_sim_now(r.p.sim) + 8 * MS);
-	answer(&r, ACK, r.psn, OK_AETH, 0);
-	CU_ASSERT(wc_is(&r, 1, IBV_WC_SUCCESS));
+	rc_answer(&r, ACK, r.psn, OK_AETH, 0);
+	CU_ASSERT(rc_wc_is(&r, 1, IBV_WC_SUCCESS));
 	/* Now it is short. */
-	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 2, 8), 0);
-	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 3, 8), 0);
+	CU_ASSERT_EQUAL(rc_post(&r, IBV_WR_RDMA_WRITE, 2, 8), 0);
+	CU_ASSERT_EQUAL(rc_post(&r, IBV_WR_RDMA_WRITE, 3, 8), 0);
 	urxe_sim_advance(r.p.sim, urxe_sim_now(r.p.sim) + 10000);
-	answer(&r, ACK, urxe_psn_add(r.psn, 1), NAK(PSN_SEQ), 0);
+	rc_answer(&r, ACK, urxe_psn_add(r.psn, 1), NAK(PSN_SEQ), 0);
 	urxe_sim_advance(r.p.sim, urxe_sim_now(r.p.sim) + 100000);
-	answer(&r, ACK, urxe_psn_add(r.psn, 1), NAK(REMOTE_ACCESS), 0);
-	CU_ASSERT(wc_is(&r, 2, IBV_WC_REM_ACCESS_ERR));
-	CU_ASSERT(wc_is(&r, 3, IBV_WC_WR_FLUSH_ERR));
-	rig_close(&r);
+	rc_answer(&r, ACK, urxe_psn_add(r.psn, 1), NAK(REMOTE_ACCESS), 0);
+	CU_ASSERT(rc_wc_is(&r, 2, IBV_WC_REM_ACCESS_ERR));
+	CU_ASSERT(rc_wc_is(&r, 3, IBV_WC_WR_FLUSH_ERR));
+	rc_close(&r);
 }
 
 static void test_reserved_syndromes(void)
 {
 	struct pair_params pp = {0};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_RDMA_WRITE, 1, 8);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, IBV_WR_RDMA_WRITE, 1, 8);
 	for (unsigned v = 5; v < 32; v++)
-		answer(&r, ACK, r.psn, (uint8_t)(URXE_AETH_NAK | v), 0);
-	answer(&r, ACK, r.psn, 0x40, 0);
-	answer(&r, ACK, r.psn, 0x5f, 0);
-	CU_ASSERT(no_wc(&r));
+		rc_answer(&r, ACK, r.psn, (uint8_t)(URXE_AETH_NAK | v), 0);
+	rc_answer(&r, ACK, r.psn, 0x40, 0);
+	rc_answer(&r, ACK, r.psn, 0x5f, 0);
+	CU_ASSERT(rc_no_wc(&r));
 	/* The top bit is reserved: ignored when it comes. */
 	CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_RTS);
-	answer(&r, ACK, r.psn, OK_AETH, 0);
-	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
-	rig_close(&r);
+	rc_answer(&r, ACK, r.psn, OK_AETH, 0);
+	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_SUCCESS));
+	rc_close(&r);
 }
 
 /* ---- acknowledgements ---- */
@@ -589,24 +376,24 @@ static void test_reserved_syndromes(void)
 static void test_ack_covers_all(void)
 {
 	struct pair_params pp = {0};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
 	for (unsigned id = 1; id <= 10; id++)
-		post(&r, IBV_WR_RDMA_WRITE, id, 8);
-	answer(&r, ACK, r.psn + 8, OK_AETH, 0);
+		rc_post(&r, IBV_WR_RDMA_WRITE, id, 8);
+	rc_answer(&r, ACK, r.psn + 8, OK_AETH, 0);
 	for (unsigned id = 1; id <= 9; id++)
-		CU_ASSERT(wc_now(&r, id, IBV_WC_SUCCESS));
-	CU_ASSERT(no_wc(&r));
+		CU_ASSERT(rc_wc_now(&r, id, IBV_WC_SUCCESS));
+	CU_ASSERT(rc_no_wc(&r));
 	/* an older one, that was overtaken */
-	answer(&r, ACK, r.psn + 3, OK_AETH, 0);
-	answer(&r, ACK, r.psn + 3, NAK(REMOTE_ACCESS), 0);
-	answer(&r, ACK, r.psn + 3, RNR(5), 0);
-	CU_ASSERT(no_wc(&r));
-	answer(&r, ACK, r.psn + 9, OK_AETH, 0);
-	CU_ASSERT(wc_now(&r, 10, IBV_WC_SUCCESS));
-	rig_close(&r);
+	rc_answer(&r, ACK, r.psn + 3, OK_AETH, 0);
+	rc_answer(&r, ACK, r.psn + 3, NAK(REMOTE_ACCESS), 0);
+	rc_answer(&r, ACK, r.psn + 3, RNR(5), 0);
+	CU_ASSERT(rc_no_wc(&r));
+	rc_answer(&r, ACK, r.psn + 9, OK_AETH, 0);
+	CU_ASSERT(rc_wc_now(&r, 10, IBV_WC_SUCCESS));
+	rc_close(&r);
 }
 
 /* An ACK for a PSN never sent. */
@@ -615,25 +402,25 @@ static void test_ghost_ack(void)
 	static const uint8_t ops[] = {ACK, RC(READ_RESPONSE_ONLY), RC(ATOMIC_ACKNOWLEDGE)};
 	static const uint8_t syndromes[] = {OK_AETH, NAK(PSN_SEQ), NAK(REMOTE_ACCESS), RNR(1)};
 	struct pair_params pp = {0};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
 	/* nothing out at all, then one */
 	for (unsigned out = 0; out < 2; out++) {
 		if (out)
-			post(&r, IBV_WR_RDMA_WRITE, 1, 8);
+			rc_post(&r, IBV_WR_RDMA_WRITE, 1, 8);
 		for (unsigned o = 0; o < 3; o++)
 			for (unsigned s = 0; s < 4; s++)
 				for (uint32_t d = out; d < 0x800000; d = d * 7 + 1)
-					answer(&r, ops[o], r.psn + d, syndromes[s], 0);
-		CU_ASSERT(no_wc(&r));
+					rc_answer(&r, ops[o], r.psn + d, syndromes[s], 0);
+		CU_ASSERT(rc_no_wc(&r));
 		CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_RTS);
 	}
 	CU_ASSERT_EQUAL(r.log.n, 1);
-	answer(&r, ACK, r.psn, OK_AETH, 0);
-	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
-	rig_close(&r);
+	rc_answer(&r, ACK, r.psn, OK_AETH, 0);
+	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_SUCCESS));
+	rc_close(&r);
 }
 
 /* A response of the wrong kind, or of the wrong length. */
@@ -641,20 +428,20 @@ static void bad_response(enum ibv_wr_opcode op, uint32_t len, uint8_t opcode, ui
 			 enum ibv_wc_status status)
 {
 	struct pair_params pp = {.timeout = 20};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, op, 1, len);
-	answer(&r, opcode, r.psn, OK_AETH, payload);
-	CU_ASSERT(status == IBV_WC_SUCCESS ? no_wc(&r) : wc_now(&r, 1, status));
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, op, 1, len);
+	rc_answer(&r, opcode, r.psn, OK_AETH, payload);
+	CU_ASSERT(status == IBV_WC_SUCCESS ? rc_no_wc(&r) : rc_wc_now(&r, 1, status));
 	for (uint32_t i = 0; i < PAIR_BUF; i++) {
 		if (r.p.a.buf[i]) {
 			CU_FAIL("bytes were written");
 			break;
 		}
 	}
-	rig_close(&r);
+	rc_close(&r);
 }
 
 static void test_bad_responses(void)
@@ -675,45 +462,21 @@ static void test_bad_responses(void)
 	bad_response(IBV_WR_RDMA_READ, 8, ACK, 0, IBV_WC_SUCCESS);
 }
 
-/* An ACK behind a READ tells that its answer was lost: asked for again, once. */
-static void test_implied_nak(void)
-{
-	struct pair_params pp = {.timeout = 20};
-	struct rig r;
-
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_RDMA_READ, 1, 8);
-	post(&r, IBV_WR_RDMA_WRITE, 2, 8);
-	CU_ASSERT_EQUAL(r.log.n, 2);
-	answer(&r, ACK, r.psn + 1, OK_AETH, 0);
-	CU_ASSERT_EQUAL(r.log.n, 3);
-	CU_ASSERT_EQUAL(r.log.v[2].opcode, RC(READ_REQUEST));
-	answer(&r, ACK, r.psn + 1, OK_AETH, 0);
-	CU_ASSERT_EQUAL(r.log.n, 3);
-	CU_ASSERT(no_wc(&r));
-	answer(&r, RC(READ_RESPONSE_ONLY), r.psn, OK_AETH, 8);
-	CU_ASSERT(wc_now(&r, 1, IBV_WC_SUCCESS));
-	answer(&r, ACK, r.psn + 1, OK_AETH, 0);
-	CU_ASSERT(wc_now(&r, 2, IBV_WC_SUCCESS));
-	rig_close(&r);
-}
-
 /* A response acknowledges all requests before it. */
 static void test_response_acks_before(void)
 {
 	struct pair_params pp = {.timeout = 20};
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
-	no_peer(&r);
-	post(&r, IBV_WR_RDMA_WRITE, 1, 8);
-	post(&r, IBV_WR_SEND, 2, 3000);
-	post(&r, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 8);
-	answer(&r, RC(ATOMIC_ACKNOWLEDGE), r.psn + 4, OK_AETH, 0);
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, IBV_WR_RDMA_WRITE, 1, 8);
+	rc_post(&r, IBV_WR_SEND, 2, 3000);
+	rc_post(&r, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 8);
+	rc_answer(&r, RC(ATOMIC_ACKNOWLEDGE), r.psn + 4, OK_AETH, 0);
 	for (unsigned id = 1; id <= 3; id++)
-		CU_ASSERT(wc_now(&r, id, IBV_WC_SUCCESS));
-	rig_close(&r);
+		CU_ASSERT(rc_wc_now(&r, id, IBV_WC_SUCCESS));
+	rc_close(&r);
 }
 
 /* ---- losses at every place ---- */
@@ -725,12 +488,12 @@ static void lose_nth(enum ibv_wr_opcode op, uint32_t len, bool back, unsigned nt
 	struct urxe_sim_params ok = {.latency = 1000}, lossy = {.latency = 1000, .loss = 1};
 	struct side *from;
 	struct ibv_wc wc;
-	struct rig r;
+	struct rc_rig r;
 	bool done = false;
 	unsigned n = 0, got = 0;
 	uint8_t *src, *dst;
 
-	rig_open(&r, &pp);
+	rc_open(&r, &pp);
 	from = back ? &r.p.b : &r.p.a;
 	/* One frame a burst, so that the loss can be switched between two. */
 	ok.tx_room = lossy.tx_room = 1;
@@ -740,7 +503,7 @@ static void lose_nth(enum ibv_wr_opcode op, uint32_t len, bool back, unsigned nt
 	for (uint32_t i = 0; i < len; i++)
 		src[0x1000 + i] = (uint8_t)(i * 7 + 1);
 	pair_recv(&r.p.b, 1, 0x1000, 0x4000);
-	post(&r, op, 1, len);
+	rc_post(&r, op, 1, len);
 	while (!done && pair_step(&r.p)) {
 		for (; got < r.log.n; got++)
 			n += r.log.v[got].from == from;
@@ -752,7 +515,7 @@ static void lose_nth(enum ibv_wr_opcode op, uint32_t len, bool back, unsigned nt
 	if (op != IBV_WR_ATOMIC_FETCH_AND_ADD)
 		CU_ASSERT(!memcmp(dst + 0x1000, src + 0x1000, len));
 	urxe_sim_end_params(from->end, &pp.link);
-	rig_close(&r);
+	rc_close(&r);
 }
 
 static void test_loss_everywhere(void)
@@ -777,9 +540,9 @@ static void test_long_read_with_loss(void)
 	uint8_t *src = calloc(1, len), *dst = calloc(1, len);
 	struct ibv_mr *ms, *md;
 	struct ibv_wc wc;
-	struct rig r;
+	struct rc_rig r;
 
-	rig_open(&r, &pp);
+	rc_open(&r, &pp);
 	for (uint32_t i = 0; i < len; i++)
 		src[i] = (uint8_t)(i >> 8 ^ i);
 	ms = ibv_reg_mr(r.p.b.pd, src, len, IBV_ACCESS_REMOTE_READ);
@@ -804,7 +567,7 @@ static void test_long_read_with_loss(void)
 	ibv_dereg_mr(md);
 	free(src);
 	free(dst);
-	rig_close(&r);
+	rc_close(&r);
 }
 
 /* Parts of a long READ are under way together, if the peer has the resources for both. */
@@ -814,9 +577,9 @@ static void test_long_read_parts(void)
 		struct pair_params pp = {.mtu = 256, .rd_atomic = limit};
 		uint32_t out, most = 0, taken = 0;
 		struct urxe_requester *q;
-		struct rig r;
+		struct rc_rig r;
 
-		rig_open(&r, &pp);
+		rc_open(&r, &pp);
 		q = &to_urxe_qp(r.p.a.qp)->req;
 		for (uint32_t i = 0; i < PAIR_BUF; i++)
 			r.p.b.buf[i] = (uint8_t)(i >> 8 ^ i * 3);
@@ -833,12 +596,12 @@ static void test_long_read_parts(void)
 		}
 		CU_ASSERT_EQUAL(most, limit); /* three: the last part of the first is short */
 		CU_ASSERT_EQUAL(taken, limit);
-		CU_ASSERT(wc_is(&r, 1, IBV_WC_SUCCESS) && wc_is(&r, 2, IBV_WC_SUCCESS));
+		CU_ASSERT(rc_wc_is(&r, 1, IBV_WC_SUCCESS) && rc_wc_is(&r, 2, IBV_WC_SUCCESS));
 		CU_ASSERT(!memcmp(r.p.a.buf, r.p.b.buf, 512 * 1024 + 7));
 		CU_ASSERT(!memcmp(r.p.a.buf + 600000, r.p.b.buf + 600000, 300000));
 		CU_ASSERT_EQUAL(q->rd_out, 0);
 		CU_ASSERT_EQUAL(pair_stat(&r.p.a, URXE_STAT_RETRANSMITS), 0);
-		rig_close(&r);
+		rc_close(&r);
 	}
 }
 
@@ -846,7 +609,6 @@ URXE_TEST_MAIN("rc_requester", T(test_silent_peer), T(test_patience), T(test_ret
 	       T(test_no_timeout), T(test_rnr_timer_codes), T(test_rnr_exhausted),
 	       T(test_rnr_for_ever), T(test_rnr_twice), T(test_naks), T(test_sequence_nak),
 	       T(test_fatal_nak_after_gap), T(test_reserved_syndromes), T(test_ack_covers_all),
-	       T(test_ghost_ack), T(test_bad_responses), T(test_implied_nak), T(test_goes_back_n),
-	       T(test_keeps), T(test_early_responses), T(test_holes), T(test_late_response),
+	       T(test_ghost_ack), T(test_bad_responses), T(test_goes_back_n), T(test_keeps),
 	       T(test_response_acks_before), T(test_loss_everywhere), T(test_long_read_with_loss),
 	       T(test_long_read_parts))
