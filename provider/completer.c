@@ -69,6 +69,13 @@ static void implied_nak(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock
 	urxe_requester_go_back(qp, r->una);
 }
 
+static void fail(struct urxe_qp *qp, enum ibv_wc_status status) URXE_REQUIRES(qp->lock)
+{
+	if (oldest(qp))
+		urxe_requester_complete(qp, status);
+	urxe_qp_error(qp);
+}
+
 /* What has come early, and is due now, is done with; and with it what is before it. */
 static void take_early(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 {
@@ -78,7 +85,12 @@ static void take_early(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 	r->overtaken = r->nearly;
 	while (r->nearly && (wqe = oldest(qp))) {
 		uint32_t end = urxe_psn_add(wqe->psn, wqe->npsn), una = urxe_psn_add(r->una, 1);
+		enum ibv_wc_status refused = urxe_early_status(qp, wqe);
 
+		if (refused != IBV_WC_SUCCESS) {
+			fail(qp, refused);
+			return;
+		}
 		if (!urxe_requester_answered(wqe))
 			una = end;
 		else if (!urxe_early_take(qp))
@@ -127,13 +139,6 @@ static bool ack_before(struct urxe_qp *qp, uint32_t psn, uint64_t now) URXE_REQU
 	return clear;
 }
 
-static void fail(struct urxe_qp *qp, enum ibv_wc_status status) URXE_REQUIRES(qp->lock)
-{
-	if (oldest(qp))
-		urxe_requester_complete(qp, status);
-	urxe_qp_error(qp);
-}
-
 static void rnr_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 	URXE_REQUIRES(qp->lock)
 {
@@ -158,44 +163,59 @@ static void rnr_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now
 	urxe_progress_timer(qp, r->deadline);
 }
 
+/* As what a request fails, by the NAK's code; SUCCESS: it does not. */
+static enum ibv_wc_status refusal(uint8_t code)
+{
+	switch (code) {
+	case URXE_NAK_INVALID_REQ:
+		return IBV_WC_REM_INV_REQ_ERR;
+	case URXE_NAK_REMOTE_ACCESS:
+		return IBV_WC_REM_ACCESS_ERR;
+	case URXE_NAK_REMOTE_OP:
+		return IBV_WC_REM_OP_ERR;
+	default:
+		return IBV_WC_SUCCESS;
+	}
+}
+
+/* It has overtaken a response. One that ends the peer's QP does not come again (IBTA 9.9.3). */
+static void early_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code) URXE_REQUIRES(qp->lock)
+{
+	enum ibv_wc_status status = refusal(code);
+
+	if (code == URXE_NAK_PSN_SEQ)
+		urxe_recover_also(qp, psn);
+	else if (status != IBV_WC_SUCCESS && urxe_early_refuse(qp, psn, status))
+		urxe_trace_nak_rx(qp, psn, code);
+}
+
 static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_requester *r = &qp->req;
+	enum ibv_wc_status status = refusal(code);
 	uint32_t una = r->una;
 
 	/* Another of a gap. What ends the QP is told but once, and is no copy of that. */
 	if (code == URXE_NAK_PSN_SEQ && urxe_recover_answered(qp, psn, now))
 		return;
 	if (!ack_before(qp, psn, now)) {
-		if (code == URXE_NAK_PSN_SEQ)
-			urxe_recover_also(qp, psn);
+		early_nak(qp, psn, code);
 		return;
 	}
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	urxe_trace_nak_rx(qp, psn, code);
-	switch (code) {
-	case URXE_NAK_PSN_SEQ:
-		if (r->una == una && !urxe_recover_free(qp, psn)) {
-			if (!urxe_requester_retry(qp)) {
-				fail(qp, IBV_WC_RETRY_EXC_ERR);
-				return;
-			}
+	if (status != IBV_WC_SUCCESS) {
+		fail(qp, status);
+	} else if (code == URXE_NAK_PSN_SEQ) {
+		if (r->una == una && !urxe_recover_free(qp, psn) && !urxe_requester_retry(qp)) {
+			fail(qp, IBV_WC_RETRY_EXC_ERR);
+			return;
 		}
 		urxe_recover_gap(qp, psn, now);
 		urxe_requester_arm(qp, now);
-		return;
-	case URXE_NAK_INVALID_REQ:
-		fail(qp, IBV_WC_REM_INV_REQ_ERR);
-		return;
-	case URXE_NAK_REMOTE_ACCESS:
-		fail(qp, IBV_WC_REM_ACCESS_ERR);
-		return;
-	case URXE_NAK_REMOTE_OP:
-		fail(qp, IBV_WC_REM_OP_ERR);
-		return;
-	default:
+	} else {
 		/* A reserved code: the timer decides. */
 		urxe_qp_drop(qp, psn, URXE_STAT_RX_GHOST_ACK);
 	}
@@ -344,8 +364,8 @@ void urxe_completer_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 		urxe_qp_drop(qp, psn, URXE_STAT_RX_DUPLICATE);
 		return;
 	}
-	/* For a PSN never sent (IBTA 9.7.5.1.2: a ghost): nobody we know. */
-	if (urxe_psn_diff(psn, qp->req.max_psn) >= 0) {
+	/* For a PSN never sent (IBTA 9.7.5.1.2: a ghost): nobody we know. Nor for one refused. */
+	if (urxe_psn_diff(psn, qp->req.max_psn) >= 0 || urxe_early_beyond(qp, psn)) {
 		urxe_qp_drop(qp, psn, URXE_STAT_RX_GHOST_ACK);
 		return;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Responses that come early. Each says by its PSN where its bytes belong, so nothing is kept but
- * the fact that it has come: a bit for each PSN behind the oldest one. Requests complete in their
- * order all the same.
+ * Responses that come early, and the NAK that ends the QP. Each response says by its PSN where its
+ * bytes belong, so nothing is kept but the fact that it has come: a bit for each PSN behind the
+ * oldest one. Requests complete in their order all the same.
  *
  * Between them are holes. What is missing there is asked for again, each hole once, as soon as a
  * few responses have passed it: to wait until it is the oldest would take a round trip for each. It
@@ -35,9 +35,11 @@ struct urxe_early {
 	uint64_t bits[EARLY_PSNS / 64];
 	struct hole holes[HOLES]; /* by PSN; of more is known when they are the oldest */
 	unsigned nholes;
-	uint32_t high;	   /* one past the newest that has come; while there is one */
-	uint32_t number;   /* of the last hole that was asked for, */
-	uint32_t answered; /* and the highest of which something has come */
+	uint32_t high;		   /* one past the newest that has come; while there is one */
+	uint32_t number;	   /* of the last hole that was asked for, */
+	uint32_t answered;	   /* and the highest of which something has come */
+	uint32_t refused;	   /* PSN of a request that fails when all before it is there, */
+	enum ibv_wc_status status; /* with this; SUCCESS: there is none */
 };
 
 static uint64_t *word_of(const struct urxe_early *e, uint32_t psn)
@@ -291,6 +293,13 @@ bool urxe_early_passed(const struct urxe_qp *qp, uint32_t *psn, uint32_t *n)
 
 /* ---- responses ---- */
 
+static void note(struct urxe_requester *r, uint32_t psn)
+{
+	holes_note(r, psn);
+	*word_of(r->early, psn) |= 1ull << (psn % 64);
+	r->nearly++;
+}
+
 void urxe_early_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 {
 	struct urxe_requester *r = &qp->req;
@@ -307,15 +316,46 @@ void urxe_early_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint
 	r->overtaken++;
 	if (place(qp, wqe, pkt)) {
 		urxe_early_late(qp, pkt);
-		holes_note(r, pkt->psn);
-		*word_of(r->early, pkt->psn) |= 1ull << (pkt->psn % 64);
-		r->nearly++;
+		note(r, pkt->psn);
 		urxe_stat_inc(qp->dev, URXE_STAT_RX_EARLY);
 	} else {
 		urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_OUT_OF_SEQUENCE);
 	}
 	if (r->overtaken >= r->patience && r->psn == r->max_psn)
 		urxe_recover_hole(qp, now);
+}
+
+bool urxe_early_refused(const struct urxe_qp *qp)
+{
+	return qp->req.nearly && qp->req.early->status != IBV_WC_SUCCESS;
+}
+
+bool urxe_early_refuse(struct urxe_qp *qp, uint32_t psn, enum ibv_wc_status status)
+{
+	struct urxe_requester *r = &qp->req;
+
+	if (urxe_early_refused(qp) || !early_of(r) ||
+	    urxe_psn_diff(psn, r->una) >= (int32_t)EARLY_PSNS || is_noted(r->early, psn))
+		return false;
+	note(r, psn);
+	r->early->refused = psn;
+	r->early->status = status;
+	return true;
+}
+
+bool urxe_early_passes(const struct urxe_qp *qp, uint32_t psn)
+{
+	return urxe_early_refused(qp) && urxe_psn_diff(psn, qp->req.early->refused) >= 0;
+}
+
+enum ibv_wc_status urxe_early_status(const struct urxe_qp *qp, const struct urxe_swqe *oldest)
+{
+	const struct urxe_early *e = qp->req.early;
+	bool here = urxe_requester_answered(oldest)
+			    ? e->refused == qp->req.una
+			    : ((e->refused - oldest->psn) & URXE_PSN_MASK) < oldest->npsn;
+
+	return here ? e->status : IBV_WC_SUCCESS;
 }
 
 bool urxe_early_take(struct urxe_qp *qp)

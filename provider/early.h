@@ -17,6 +17,28 @@
  */
 void urxe_early_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 	URXE_REQUIRES(qp->lock);
+/**
+ * urxe_early_refuse - the peer has refused the request at PSN @psn for good, and what is to come
+ * before that is missing
+ * @status: with which the request fails when its turn comes
+ *
+ * False: that is known of another one, or there is no memory to note it.
+ */
+bool urxe_early_refuse(struct urxe_qp *qp, uint32_t psn, enum ibv_wc_status status)
+	URXE_REQUIRES(qp->lock);
+/** urxe_early_refused - is there such a request? The peer is in error, and answers nothing more. */
+bool urxe_early_refused(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+/** urxe_early_passes - urxe_early_beyond() of a QP that has noted something. */
+bool urxe_early_passes(const struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
+/** urxe_early_beyond - is PSN @psn that of such a request, or behind it? */
+static inline bool urxe_early_beyond(const struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock)
+{
+	return __builtin_expect(qp->req.nearly, 0) && urxe_early_passes(qp, psn);
+}
+/** urxe_early_status - with which @oldest fails now, for it is that; SUCCESS: it is not. While
+ * something is noted. */
+enum ibv_wc_status urxe_early_status(const struct urxe_qp *qp, const struct urxe_swqe *oldest)
+	URXE_REQUIRES(qp->lock);
 /** urxe_early_take - did the response to the oldest PSN come early? Then it is noted no more. */
 bool urxe_early_take(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_early_missing - how many PSNs from the oldest on are to be asked for: of one request. */

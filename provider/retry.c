@@ -17,6 +17,7 @@
  */
 #include "provider.h"
 #include "apm.h"
+#include "early.h"
 #include "pending.h"
 #include "progress.h"
 #include "quirks.h"
@@ -260,6 +261,9 @@ void urxe_requester_check_peer(struct urxe_qp *qp)
 
 bool urxe_requester_retry(struct urxe_qp *qp)
 {
+	/* A peer in error does not answer what is asked again. */
+	if (urxe_early_refused(qp))
+		return false;
 	if (!qp->req.retries)
 		return urxe_apm_migrate(qp);
 	qp->req.retries--;

@@ -142,5 +142,89 @@ static void test_implied_nak(void)
 	rc_close(&r);
 }
 
+/*
+ * A NAK that ends the QP acknowledges what is before it (IBTA 9.7.5.1.2), and is told once: the
+ * peer is in error. It waits for the responses that it has overtaken.
+ */
+static void test_refused(void)
+{
+	struct pair_params pp = {.timeout = 20};
+	struct rc_rig r;
+
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, IBV_WR_RDMA_READ, 1, 8);
+	rc_post(&r, IBV_WR_RDMA_WRITE, 2, 8);
+	rc_post(&r, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 8);
+	rc_post(&r, IBV_WR_SEND, 4, 3000);
+	rc_post(&r, IBV_WR_RDMA_WRITE, 5, 8);
+	rc_answer(&r, ACK, r.psn + 4, NAK(REMOTE_ACCESS), 0);
+	CU_ASSERT(rc_no_wc(&r));
+	/* It was refused, whatever else is said of it, or of what is behind it. */
+	rc_answer(&r, ACK, r.psn + 4, OK_AETH, 0);
+	rc_answer(&r, ACK, r.psn + 6, NAK(REMOTE_OP), 0);
+	rc_answer(&r, ACK, r.psn + 3, NAK(REMOTE_OP), 0);
+	rc_answer(&r, RC(READ_RESPONSE_ONLY), r.psn, OK_AETH, 8);
+	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_SUCCESS));
+	CU_ASSERT(rc_wc_now(&r, 2, IBV_WC_SUCCESS));
+	CU_ASSERT(rc_no_wc(&r));
+	CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_RTS);
+	rc_answer(&r, RC(ATOMIC_ACKNOWLEDGE), r.psn + 2, OK_AETH, 0);
+	CU_ASSERT(rc_wc_now(&r, 3, IBV_WC_SUCCESS));
+	CU_ASSERT(rc_wc_now(&r, 4, IBV_WC_REM_ACCESS_ERR));
+	CU_ASSERT(rc_wc_now(&r, 5, IBV_WC_WR_FLUSH_ERR));
+	CU_ASSERT(rc_no_wc(&r));
+	CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_ERR);
+	rc_close(&r);
+}
+
+/* The end of a READ is refused, when its memory has gone, and a response before that comes late. */
+static void test_refused_within(void)
+{
+	struct pair_params pp = {.timeout = 20};
+	struct rc_rig r;
+
+	rc_open(&r, &pp);
+	rc_no_peer(&r);
+	rc_post(&r, IBV_WR_RDMA_READ, 1, 8 << 10);
+	rc_answer_part(&r, 0, 0);
+	rc_answer_part(&r, 0, 2);
+	rc_answer(&r, ACK, r.psn + 3, NAK(REMOTE_OP), 0);
+	CU_ASSERT(rc_no_wc(&r));
+	rc_answer_part(&r, 0, 1);
+	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_REM_OP_ERR));
+	CU_ASSERT_EQUAL(pair_state(r.p.a.qp), IBV_QPS_ERR);
+	rc_close(&r);
+}
+
+static bool no_response(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len)
+{
+	(void)arg;
+	(void)from;
+	return len < 60 || raw_bth((uint8_t *)(uintptr_t)data)[0] != RC(READ_RESPONSE_ONLY);
+}
+
+/* The response is lost. The peer is in error and never answers again: one time-out is enough. */
+static void test_refused_and_lost(void)
+{
+	struct pair_params pp = {.timeout = 14};
+	struct rc_rig r;
+	uint64_t start;
+
+	rc_open(&r, &pp);
+	urxe_sim_filter(r.p.sim, no_response, NULL);
+	start = urxe_sim_now(r.p.sim);
+	rc_post(&r, IBV_WR_RDMA_READ, 1, 8);
+	pair_post(&r.p.a, IBV_WR_RDMA_WRITE, 2, 0, 8, &r.p.b, PAIR_BUF, IBV_SEND_SIGNALED);
+	CU_ASSERT(rc_wc_is(&r, 1, IBV_WC_RETRY_EXC_ERR));
+	CU_ASSERT_EQUAL(pair_state(r.p.b.qp), IBV_QPS_ERR);
+	CU_ASSERT_EQUAL(raw_log_count(&r.log, &r.p.b, ACK, NAK(REMOTE_ACCESS)), 1);
+	CU_ASSERT(urxe_sim_now(r.p.sim) - start < 2 * (4096ull << pp.timeout));
+	CU_ASSERT(rc_wc_now(&r, 2, IBV_WC_WR_FLUSH_ERR));
+	urxe_sim_filter(r.p.sim, NULL, NULL);
+	rc_close(&r);
+}
+
 URXE_TEST_MAIN("rc_early", T(test_early_responses), T(test_holes), T(test_late_response),
-	       T(test_implied_nak))
+	       T(test_implied_nak), T(test_refused), T(test_refused_within),
+	       T(test_refused_and_lost))
