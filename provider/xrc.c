@@ -8,9 +8,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "netio/identity.h"
 #include "provider.h"
@@ -24,7 +26,7 @@
 
 struct urxe_xrcd_domain {
 	struct cds_list_head node; /* on dev->xrcds */
-	bool has_inode;
+	int file;		   /* while it is open no other one gets its inode; -1: of none */
 	dev_t st_dev;
 	ino_t st_ino;
 	unsigned opens;
@@ -51,34 +53,84 @@ static struct urxe_xrcd_domain *domain_find(struct urxe_device *dev, const struc
 	struct urxe_xrcd_domain *d;
 
 	cds_list_for_each_entry (d, &dev->xrcds, node)
-		if (d->has_inode && d->st_dev == st->st_dev && d->st_ino == st->st_ino)
+		if (d->file >= 0 && d->st_dev == st->st_dev && d->st_ino == st->st_ino)
 			return d;
 	return NULL;
 }
 
-static int domain_get(struct urxe_device *dev, const struct stat *st, int oflags,
-		      struct urxe_xrcd_domain **out) URXE_REQUIRES(dev->mutex)
+/*
+ * By O_PATH: a close(2) of such a descriptor takes no lock of the program's away (fcntl(2)), and
+ * nobody waits for the end of a pipe that it holds. Without /proc there is but dup(2).
+ */
+static int file_hold(int fd)
 {
-	struct urxe_xrcd_domain *d = st ? domain_find(dev, st) : NULL;
+	char path[48];
+	int held;
 
-	if (d && oflags & O_EXCL)
-		return EINVAL;
-	if (st && !d && !(oflags & O_CREAT))
-		return EAGAIN;
-	if (!d) {
-		d = calloc(1, sizeof(*d));
-		if (!d)
-			return ENOMEM;
-		if (st) {
-			d->has_inode = true;
-			d->st_dev = st->st_dev;
-			d->st_ino = st->st_ino;
-		}
-		cds_list_add_tail(&d->node, &dev->xrcds);
+	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
+	held = open(path, O_PATH | O_CLOEXEC);
+	return held < 0 && errno == ENOENT ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : held;
+}
+
+/* A program that closes all descriptors may have another file under the number. */
+static void file_release(const struct urxe_xrcd_domain *d)
+{
+	struct stat st;
+
+	if (d->file >= 0 && !fstat(d->file, &st) && st.st_dev == d->st_dev &&
+	    st.st_ino == d->st_ino)
+		close(d->file);
+}
+
+/* Of the file @fd, which is @st; -1: of none. */
+static int domain_make(struct urxe_device *dev, int fd, const struct stat *st,
+		       struct urxe_xrcd_domain **out) URXE_REQUIRES(dev->mutex)
+{
+	struct urxe_xrcd_domain *d = calloc(1, sizeof(*d));
+	int err;
+
+	if (!d)
+		return ENOMEM;
+	d->file = fd < 0 ? -1 : file_hold(fd);
+	if (fd >= 0 && d->file < 0) {
+		err = errno;
+		free(d);
+		return err;
 	}
+	d->st_dev = st->st_dev;
+	d->st_ino = st->st_ino;
+	cds_list_add_tail(&d->node, &dev->xrcds);
+	*out = d;
+	return 0;
+}
+
+static int domain_get(struct urxe_device *dev, const struct ibv_xrcd_init_attr *attr,
+		      const struct stat *st, struct urxe_xrcd_domain **out)
+	URXE_REQUIRES(dev->mutex)
+{
+	struct urxe_xrcd_domain *d = attr->fd == -1 ? NULL : domain_find(dev, st);
+	int err = 0;
+
+	if (d && attr->oflags & O_EXCL)
+		return EINVAL;
+	if (!d && attr->fd != -1 && !(attr->oflags & O_CREAT))
+		return EAGAIN;
+	if (!d)
+		err = domain_make(dev, attr->fd, st, &d);
+	if (err)
+		return err;
 	d->opens++;
 	*out = d;
 	return 0;
+}
+
+static void domain_put(struct urxe_xrcd_domain *d)
+{
+	if (--d->opens)
+		return;
+	cds_list_del(&d->node);
+	file_release(d);
+	free(d);
 }
 
 uint64_t urxe_xrc_domain_id(const struct urxe_xrcd_domain *d)
@@ -86,7 +138,7 @@ uint64_t urxe_xrc_domain_id(const struct urxe_xrcd_domain *d)
 	/* Multiplied by odd numbers: each bit of both counts. */
 	uint64_t id = (d->st_dev * 0x9e3779b97f4a7c15 + d->st_ino) * 0xbf58476d1ce4e5b9;
 
-	return d->has_inode ? (id ^ id >> 32) >> 8 | 1 : 0;
+	return d->file >= 0 ? (id ^ id >> 32) >> 8 | 1 : 0;
 }
 
 struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr)
@@ -94,7 +146,7 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 	const uint32_t need = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct urxe_device *dev = to_urxe_dev(ctx);
 	struct urxe_xrcd *x = NULL;
-	struct stat st;
+	struct stat st = {0};
 	int err;
 
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
@@ -111,7 +163,7 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 	}
 	if (!err) {
 		urxe_mutex_lock(&dev->mutex);
-		err = domain_get(dev, attr->fd == -1 ? NULL : &st, attr->oflags, &x->domain);
+		err = domain_get(dev, attr, &st, &x->domain);
 		urxe_mutex_unlock(&dev->mutex);
 	}
 	if (err) {
@@ -132,10 +184,7 @@ int urxe_close_xrcd(struct ibv_xrcd *xrcd)
 	if (atomic_load(&x->users))
 		return EBUSY;
 	urxe_mutex_lock(&x->dev->mutex);
-	if (!--x->domain->opens) {
-		cds_list_del(&x->domain->node);
-		free(x->domain);
-	}
+	domain_put(x->domain);
 	urxe_mutex_unlock(&x->dev->mutex);
 	urxe_context_put(xrcd->context);
 	free(x);

@@ -151,6 +151,19 @@ static int make_dmabuf_mr(void)
 	return err;
 }
 
+static int make_xrcd(void)
+{
+	struct ibv_xrcd_init_attr attr = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = memfd_create("create_fail", MFD_CLOEXEC),
+					  .oflags = O_CREAT};
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(p.a.ctx, &attr);
+	int err = xrcd ? ibv_close_xrcd(xrcd) : errno;
+
+	close(attr.fd);
+	return err;
+}
+
 static int make_context(void)
 {
 	struct ibv_context *ctx = ibv_open_device(&p.a.dev->vdev.device);
@@ -227,6 +240,16 @@ static int make_qp(void)
 	return 0;
 }
 
+/* In what a transition to RTR sets. */
+static bool same(const struct ibv_qp_attr *a, const struct ibv_qp_attr *b)
+{
+	return a->qp_state == b->qp_state && a->path_mtu == b->path_mtu &&
+	       a->dest_qp_num == b->dest_qp_num && a->rq_psn == b->rq_psn &&
+	       a->max_dest_rd_atomic == b->max_dest_rd_atomic &&
+	       a->min_rnr_timer == b->min_rnr_timer &&
+	       !memcmp(&a->ah_attr.grh.dgid, &b->ah_attr.grh.dgid, sizeof(union ibv_gid));
+}
+
 /* The QP itself is made in peace. */
 static int bring_up(void)
 {
@@ -255,7 +278,7 @@ static int bring_up(void)
 	fail_at = -1;
 	ibv_query_qp(qp, &after, 0xffff, &init);
 	if (err)
-		CU_ASSERT(!memcmp(&before, &after, sizeof(before)));
+		CU_ASSERT(same(&before, &after));
 	ibv_destroy_qp(qp);
 	return err;
 }
@@ -288,6 +311,10 @@ static void test_mr(void)
 static void test_dmabuf_mr(void)
 {
 	each_allocation(make_dmabuf_mr);
+}
+static void test_xrcd(void)
+{
+	each_allocation(make_xrcd);
 }
 static void test_context(void)
 {
@@ -490,6 +517,6 @@ __attribute__((constructor)) static void set_up(void)
 }
 
 URXE_TEST_MAIN("create_fail", T(test_threads), T(test_pd), T(test_mr), T(test_dmabuf_mr),
-	       T(test_context), T(test_channel), T(test_cq), T(test_srq), T(test_ah), T(test_qp),
-	       T(test_modify), T(test_growth), T(test_post), T(test_resources), T(test_device),
-	       T(test_config))
+	       T(test_xrcd), T(test_context), T(test_channel), T(test_cq), T(test_srq), T(test_ah),
+	       T(test_qp), T(test_modify), T(test_growth), T(test_post), T(test_resources),
+	       T(test_device), T(test_config))

@@ -5,9 +5,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -257,6 +259,36 @@ static void test_domains(void)
 	pair_close(&p);
 }
 
+/* While a domain is open its file's inode is no other file's: it stays though the file is removed.
+ */
+static void test_file_stays(void)
+{
+	char name[] = "/tmp/urxe-xrc-XXXXXX", event[sizeof(struct inotify_event) + NAME_MAX + 1];
+	int fd = mkstemp(name), gone = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	struct flock lock = {.l_type = F_WRLCK};
+	struct ibv_xrcd *xrcd;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_RC);
+	CU_ASSERT(inotify_add_watch(gone, name, IN_DELETE_SELF) >= 0);
+	CU_ASSERT_EQUAL(fcntl(fd, F_SETLK, &lock), 0);
+	xrcd = xrc_open_xrcd(p.b.ctx, fd, O_CREAT);
+	CU_ASSERT_FATAL(xrcd != NULL);
+	CU_ASSERT_EQUAL(ibv_close_xrcd(xrcd), 0);
+	/* The program's lock, which it would lose by any close(2) of the file, is still there. */
+	CU_ASSERT_EQUAL(fcntl(fd, F_OFD_GETLK, &lock), 0);
+	CU_ASSERT_EQUAL(lock.l_type, F_WRLCK);
+	xrcd = xrc_open_xrcd(p.b.ctx, fd, O_CREAT);
+	CU_ASSERT_FATAL(xrcd != NULL);
+	close(fd);
+	unlink(name);
+	CU_ASSERT(read(gone, event, sizeof(event)) < 0);
+	CU_ASSERT_EQUAL(ibv_close_xrcd(xrcd), 0);
+	CU_ASSERT(read(gone, event, sizeof(event)) > 0);
+	close(gone);
+	pair_close(&p);
+}
+
 static bool event_waits(struct ibv_context *ctx)
 {
 	struct pollfd pfd = {.fd = ctx->async_fd, .events = POLLIN};
@@ -366,4 +398,4 @@ static void test_refused(void)
 }
 
 URXE_TEST_MAIN("xrc", T(test_operations), T(test_bad_srqn), T(test_srq_goes), T(test_domains),
-	       T(test_open_qp), T(test_refused))
+	       T(test_file_stays), T(test_open_qp), T(test_refused))
