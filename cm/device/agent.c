@@ -95,6 +95,7 @@ void urxe_agent_readdress(struct urxe_agent *a)
 
 		p->sgid_index = (uint8_t)cm_own_gid(a, &p->sgid);
 	}
+	urxe_agent_recv_readdress(a);
 	urxe_cm_readdress(a->cm);
 }
 

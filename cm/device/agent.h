@@ -100,6 +100,9 @@ int urxe_agent_post(struct urxe_agent *a, const uint64_t *slots, unsigned n)
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_recv - take what QP1 has received. */
 void urxe_agent_recv(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock);
+/** urxe_agent_recv_readdress - own addresses have come or gone: those that wait are for the same
+ * ones as before, or are dropped. */
+void urxe_agent_recv_readdress(struct urxe_agent *a) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_recv_held - MADs whose sender is known by now. When the first is to be given up. */
 uint64_t urxe_agent_recv_held(struct urxe_agent *a, uint64_t now) URXE_REQUIRES(urxe_cma_lock);
 

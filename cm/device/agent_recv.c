@@ -154,12 +154,34 @@ uint64_t urxe_agent_recv_held(struct urxe_agent *a, uint64_t now)
 	return a->held_until;
 }
 
+/* To which of our addresses a MAD came. False: to none, and it is dropped. */
+static bool find_own(struct urxe_agent *a, struct urxe_cm_source *src) URXE_REQUIRES(urxe_cma_lock)
+{
+	int own = urxe_agent_own_gid(a->dev, &src->dgid);
+
+	if (own < 0)
+		a->drop_recv++;
+	else
+		src->dgid_index = (uint8_t)own;
+	return own >= 0;
+}
+
+void urxe_agent_recv_readdress(struct urxe_agent *a)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < a->n_held; i++) {
+		if (find_own(a, &a->held[i].src))
+			a->held[left++] = a->held[i];
+	}
+	a->n_held = left;
+}
+
 static void receive(struct urxe_agent *a, const struct ibv_wc *wc) URXE_REQUIRES(urxe_cma_lock)
 {
 	const uint8_t *buf = a->buf + wc->wr_id * URXE_AGENT_ROOM;
 	struct urxe_cm_source src;
 	uint32_t len;
-	int own;
 
 	if (wc->status != IBV_WC_SUCCESS)
 		return;
@@ -167,12 +189,8 @@ static void receive(struct urxe_agent *a, const struct ibv_wc *wc) URXE_REQUIRES
 		a->drop_recv++;
 		return;
 	}
-	own = urxe_agent_own_gid(a->dev, &src.dgid);
-	if (own < 0) {
-		a->drop_recv++;
+	if (!find_own(a, &src))
 		return;
-	}
-	src.dgid_index = (uint8_t)own;
 	src.port_num = 1;
 	src.qpn = wc->src_qp;
 	len = wc->byte_len - GRH_LEN;

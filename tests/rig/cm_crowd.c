@@ -250,7 +250,8 @@ static void hear(struct crowd *c, const uint8_t *f, uint32_t len)
 		p = find(c, gid);
 		if (p && p->lives)
 			put_arp(c, gid, 2);
-	} else if (urxe_get16(f + 12) == ETHERTYPE_IPV4 && ip[9] == PROTO_UDP) {
+	} else if (urxe_get16(f + 12) == ETHERTYPE_IPV4 && ip[9] == PROTO_UDP &&
+		   !memcmp(ip + 12, own4, sizeof(own4))) {
 		urxe_gid_from_v4(gid, ip + 16);
 		hear_mad(c, gid, f, ip + IPV4_LEN + UDP_LEN + MAD);
 	} else if (urxe_get16(f + 12) == ETHERTYPE_IPV6 && ip[6] == PROTO_UDP) {
