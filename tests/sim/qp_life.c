@@ -413,6 +413,12 @@ static void test_drain(void)
 	CU_ASSERT_EQUAL(to_sqd(p.a.qp, false), 0);
 	CU_ASSERT_EQUAL(pair_event(&p.a), -1);
 	CU_ASSERT_EQUAL(ibv_poll_cq(p.a.cq, 1, &wc), 0);
+	/* Nor when it had something to finish. */
+	CU_ASSERT_EQUAL(pair_modify(p.a.qp, IBV_QPS_RTS), 0);
+	write_to(&p, 4, 9000, IBV_SEND_SIGNALED);
+	CU_ASSERT_EQUAL(to_sqd(p.a.qp, false), 0);
+	CU_ASSERT(wc_is(&p, &p.a, 4, IBV_WC_SUCCESS));
+	CU_ASSERT_EQUAL(pair_event(&p.a), -1);
 	/* The responder goes on meanwhile. */
 	CU_ASSERT_EQUAL(pair_post(&p.b, IBV_WR_RDMA_READ, 5, 0, 5000, &p.a, 0, IBV_SEND_SIGNALED),
 			0);

@@ -212,6 +212,47 @@ static void test_srq_goes(void)
 	xrc_close(&x);
 }
 
+/* While it is read from by: no more is read, for its PD may be gone with it. */
+static void test_srq_goes_under_read(void)
+{
+	struct pair_params pp = plain;
+	struct xrc x;
+
+	pp.link.bandwidth = 1000000000;
+	xrc_open(&x, &pp);
+	CU_ASSERT_EQUAL(post(&x, IBV_WR_RDMA_READ, x.srqn[0], 1, 0, 0x80000, 0), 0);
+	while (!to_urxe_qp(x.rcv)->resp.res_pending)
+		CU_ASSERT_FATAL(pair_step(&x.p));
+	CU_ASSERT_EQUAL(ibv_destroy_srq(x.srq[0]), 0);
+	x.srq[0] = NULL;
+	CU_ASSERT_EQUAL(outcome(&x), IBV_WC_REM_ACCESS_ERR);
+	xrc_close(&x);
+}
+
+/* The packets of a message name one SRQ: a peer that changes it meanwhile is refused (A14). */
+static void test_srq_changes(void)
+{
+	struct pair_params pp = plain;
+	struct ibv_wc wc;
+	struct urxe_sq *sq;
+	struct xrc x;
+
+	pp.link.bandwidth = 1000000000;
+	xrc_open(&x, &pp);
+	post_recv(&x, 0, 1, 0, 0x40000);
+	post_recv(&x, 1, 2, 0x40000, 0x40000);
+	CU_ASSERT_EQUAL(post(&x, IBV_WR_SEND, x.srqn[0], 1, 0, 0x40000, 0), 0);
+	while (!to_urxe_qp(x.rcv)->resp.in_recv)
+		CU_ASSERT_FATAL(pair_step(&x.p));
+	sq = &to_urxe_qp(x.snd)->sq;
+	urxe_sq_at(sq, sq->done)->remote_qpn = x.srqn[1];
+	CU_ASSERT_EQUAL(outcome(&x), IBV_WC_REM_INV_REQ_ERR);
+	CU_ASSERT_EQUAL(ibv_poll_cq(x.srq_cq[0], 1, &wc), 1);
+	CU_ASSERT(wc.wr_id == 1 && wc.status != IBV_WC_SUCCESS);
+	CU_ASSERT_EQUAL(ibv_poll_cq(x.srq_cq[1], 1, &wc), 0);
+	xrc_close(&x);
+}
+
 static void test_domains(void)
 {
 	char name[] = "/tmp/urxe-xrc-XXXXXX";
@@ -397,5 +438,6 @@ static void test_refused(void)
 	xrc_close(&x);
 }
 
-URXE_TEST_MAIN("xrc", T(test_operations), T(test_bad_srqn), T(test_srq_goes), T(test_domains),
+URXE_TEST_MAIN("xrc", T(test_operations), T(test_bad_srqn), T(test_srq_goes),
+	       T(test_srq_goes_under_read), T(test_srq_changes), T(test_domains),
 	       T(test_file_stays), T(test_open_qp), T(test_refused))

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Rules of RC that are easily broken unnoticed, with one end made by hand: which packet says what,
+ * and what is no answer. rc_responder.c and rc_requester.c have the others.
+ */
+#include <string.h>
+
+#include "harness.h"
+#include "forge.h"
+#include "progress.h"
+
+#define PSN 0xffffe0u /* the first one of either side */
+
+struct rig {
+	struct pair p;
+	struct raw_log log;
+};
+
+static void rig_open(struct rig *r, unsigned tx_room)
+{
+	struct pair_params pp = {
+		.seed = 5, .timeout = 20, .link = {.latency = 1000, .tx_room = tx_room}};
+
+	memset(r, 0, sizeof(*r));
+	pair_open(&r->p, &pp, IBV_QPT_RC);
+	pair_meet(&r->p);
+	raw_log_start(&r->log, &r->p);
+}
+
+static void rig_close(struct rig *r)
+{
+	raw_log_stop(&r->log);
+	pair_close(&r->p);
+}
+
+static struct raw_pkt rdma(struct rig *r, uint8_t opcode, uint32_t psn, uint32_t dmalen,
+			   uint32_t len)
+{
+	return (struct raw_pkt){.opcode = opcode,
+				.psn = psn & URXE_PSN_MASK,
+				.ackreq = true,
+				.va = (uintptr_t)r->p.b.buf,
+				.rkey = r->p.b.mr->rkey,
+				.dmalen = dmalen,
+				.len = len};
+}
+
+/* ---- b responds ---- */
+
+/* The missing packet comes before the NAK of its gap is out: there is nothing to complain of. */
+static void test_nak_taken_back(void)
+{
+	static const uint32_t order[] = {1, 2, 3, 4, 0};
+	uint8_t f[256];
+	struct rig r;
+
+	rig_open(&r, 0);
+	for (unsigned i = 0; i < 5; i++) {
+		struct raw_pkt k = rdma(&r, RC(WRITE_ONLY), PSN + order[i], 8, 8);
+
+		urxe_sim_put(r.p.b.end, f, raw_frame(&r.p.a, &r.p.b, &k, f));
+	}
+	for (unsigned i = 0; i < 5; i++)
+		urxe_progress_turn(r.p.b.dev);
+	CU_ASSERT_EQUAL(raw_log_count(&r.log, &r.p.b, ACK, NAK(PSN_SEQ)), 0);
+	CU_ASSERT_EQUAL(r.log.v[r.log.n - 1].syndrome, OK_AETH);
+	CU_ASSERT_EQUAL(r.log.v[r.log.n - 1].psn, PSN + 4);
+	CU_ASSERT_EQUAL(r.log.v[r.log.n - 1].msn, 5);
+	rig_close(&r);
+}
+
+/* A READ of bytes that comes again and asks for none is no duplicate of it. */
+static void test_duplicate_of_nothing(void)
+{
+	struct raw_pkt k;
+	struct rig r;
+
+	rig_open(&r, 0);
+	k = rdma(&r, RC(READ_REQUEST), PSN, 100, 0);
+	raw_send(&r.p.a, &r.p.b, &k);
+	CU_ASSERT_EQUAL(r.log.n, 1);
+	k.dmalen = 0;
+	raw_send(&r.p.a, &r.p.b, &k);
+	CU_ASSERT_EQUAL(r.log.n, 1);
+	CU_ASSERT_EQUAL(pair_stat(&r.p.b, URXE_STAT_RX_BAD_LENGTH), 1);
+	rig_close(&r);
+}
+
+/* A READ that ends half way says so at the PSN where it does (IBTA 9.7.5.2.4). */
+static void test_nak_in_read(void)
+{
+	const struct raw_seen *s;
+	struct ibv_mr *mr;
+	struct raw_pkt k;
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r, 1);
+	mr = ibv_reg_mr(r.p.b.pd, r.p.b.buf, PAIR_BUF, IBV_ACCESS_REMOTE_READ);
+	k = rdma(&r, RC(READ_REQUEST), PSN, 900 * 1024, 0);
+	k.rkey = mr->rkey;
+	raw_send(&r.p.a, &r.p.b, &k);
+	CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+	for (int i = 0; i < 2000; i++)
+		urxe_progress_turn(r.p.b.dev);
+	n = raw_log_count(&r.log, &r.p.b, RC(READ_RESPONSE_FIRST), -1) +
+	    raw_log_count(&r.log, &r.p.b, RC(READ_RESPONSE_MIDDLE), -1);
+	s = &r.log.v[r.log.n - 1];
+	CU_ASSERT(n > 1 && n < 900);
+	CU_ASSERT(s->opcode == ACK && s->syndrome == NAK(REMOTE_ACCESS));
+	CU_ASSERT_EQUAL(s->psn, (PSN + n) & URXE_PSN_MASK);
+	rig_close(&r);
+}
+
+/* ---- a requests ---- */
+
+/* An ATOMIC WRITE is answered as a READ of nothing (A19): bytes are no answer. */
+static void test_atomic_write_answer(void)
+{
+	for (uint32_t len = 0; len <= 4; len += 4) {
+		struct raw_pkt k = {
+			.opcode = RC(READ_RESPONSE_ONLY), .psn = PSN, .syndrome = OK_AETH};
+		struct urxe_sim_params deaf = {.latency = 1000, .loss = 1};
+		struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+		struct rig r;
+
+		rig_open(&r, 0);
+		urxe_sim_end_params(r.p.b.end, &deaf);
+		pair_modify(r.p.b.qp, IBV_QPS_RESET);
+		CU_ASSERT_EQUAL(pair_post(&r.p.a, IBV_WR_ATOMIC_WRITE, 1, 0, 8, &r.p.b, 0,
+					  IBV_SEND_SIGNALED),
+				0);
+		k.len = len;
+		raw_send(&r.p.b, &r.p.a, &k);
+		CU_ASSERT_EQUAL(ibv_poll_cq(r.p.a.cq, 1, &wc), 1);
+		CU_ASSERT_EQUAL(wc.status, len ? IBV_WC_BAD_RESP_ERR : IBV_WC_SUCCESS);
+		rig_close(&r);
+	}
+}
+
+/* How many packets of a message of three say "solicited", and where the last one of these is. */
+static unsigned solicited(enum ibv_wr_opcode op, unsigned flags, unsigned *at)
+{
+	unsigned n = 0;
+	struct rig r;
+
+	rig_open(&r, 0);
+	CU_ASSERT_EQUAL(pair_recv(&r.p.b, 1, 0, 4096), 0);
+	CU_ASSERT_EQUAL(pair_post(&r.p.a, op, 1, 0, 3000, &r.p.b, 0, flags), 0);
+	pair_settle(&r.p, 1000000);
+	for (unsigned i = 0; i < r.log.n; i++) {
+		if (r.log.v[i].from != &r.p.a || !r.log.v[i].se)
+			continue;
+		n++;
+		*at = (r.log.v[i].psn - PSN) & URXE_PSN_MASK;
+	}
+	rig_close(&r);
+	return n;
+}
+
+/* The last packet says it, of what takes a receive (IBTA 9.2.3). */
+static void test_solicited(void)
+{
+	unsigned at = 0;
+
+	CU_ASSERT_EQUAL(solicited(IBV_WR_SEND, IBV_SEND_SOLICITED, &at), 1);
+	CU_ASSERT_EQUAL(at, 2);
+	CU_ASSERT_EQUAL(solicited(IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SOLICITED, &at), 1);
+	CU_ASSERT_EQUAL(at, 2);
+	CU_ASSERT_EQUAL(solicited(IBV_WR_SEND, 0, &at), 0);
+	CU_ASSERT_EQUAL(solicited(IBV_WR_RDMA_WRITE, IBV_SEND_SOLICITED, &at), 0);
+}
+
+URXE_TEST_MAIN("rc_rules", T(test_nak_taken_back), T(test_duplicate_of_nothing),
+	       T(test_nak_in_read), T(test_atomic_write_answer), T(test_solicited))
