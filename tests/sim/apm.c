@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "harness.h"
-#include "pair.h"
+#include "forge.h"
+#include "retry.h"
 
 static const struct pair_params params = {
 	.seed = 9, .link = {.latency = 5000}, .two_nets = true, .timeout = 8};
@@ -38,7 +39,9 @@ static struct ibv_ah_attr on_net(struct side *from, struct side *to, unsigned ne
 
 static int load(struct side *s, struct side *to, unsigned net, int more, enum ibv_mig_state state)
 {
-	struct ibv_qp_attr a = {.alt_port_num = 1, .alt_timeout = 8, .path_mig_state = state};
+	/* The paths' time-outs: 8 of the first, 9 of the second. */
+	struct ibv_qp_attr a = {
+		.alt_port_num = 1, .alt_timeout = (uint8_t)(8 + net), .path_mig_state = state};
 
 	a.alt_ah_attr = on_net(s, to, net);
 	return ibv_modify_qp(s->qp, &a, IBV_QP_ALT_PATH | more);
@@ -104,6 +107,11 @@ static void expect_migrated(struct side *s, unsigned net)
 	CU_ASSERT_EQUAL(a.path_mig_state, IBV_MIG_MIGRATED);
 	CU_ASSERT_EQUAL(a.ah_attr.grh.sgid_index, net);
 	CU_ASSERT_EQUAL(a.ah_attr.grh.dgid.raw[14], net);
+	CU_ASSERT_EQUAL(a.alt_ah_attr.grh.dgid.raw[14], !net);
+	CU_ASSERT_EQUAL(a.timeout, 8 + net);
+	CU_ASSERT_EQUAL(a.alt_timeout, 8 + !net);
+	/* What is known of the way to the peer is that of this one. */
+	CU_ASSERT_PTR_EQUAL(to_urxe_qp(s->qp)->peer, urxe_peer_of(s->dev, a.ah_attr.grh.dgid.raw));
 	CU_ASSERT_EQUAL(events(s, IBV_EVENT_PATH_MIG), 1);
 }
 
@@ -180,6 +188,49 @@ static void test_no_retries(void)
 	pair_close(&p);
 }
 
+/* The path that is tried next has as many retries as the first. */
+static void test_retries_begin_anew(void)
+{
+	struct pair_params pp = params;
+	struct pair p;
+
+	pp.set_retries = true;
+	pp.retry_cnt = 1;
+	pair_open(&p, &pp, IBV_QPT_RC);
+	pair_meet(&p);
+	urxe_sim_filter(p.sim, nothing_alive, NULL);
+	armed(&p, IBV_QPT_RC, 1);
+	dead_net = 2;
+	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_RETRY_EXC_ERR);
+	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 4);
+	CU_ASSERT_EQUAL(events(&p.a, IBV_EVENT_PATH_MIG), 1);
+	dead_net = -1;
+	pair_close(&p);
+}
+
+/* A packet that says "migrated" from the peer's other address, but to our first one. */
+static void test_crossed_path(void)
+{
+	struct raw_pkt k = {.opcode = RC(WRITE_ONLY)};
+	struct pair p = {0};
+	uint8_t f[256];
+	uint32_t len;
+
+	armed(&p, IBV_QPT_RC, 1);
+	k.psn = to_urxe_qp(p.b.qp)->resp.epsn;
+	memcpy(&k.src_ip, to_urxe_qp(p.b.qp)->alt_dgid + 12, 4);
+	k.src_ip = be32toh(k.src_ip);
+	len = raw_frame(&p.a, &p.b, &k, f);
+	raw_bth(f)[1] |= 0x40;
+	raw_reseal(f, len);
+	urxe_sim_put(p.b.end, f, len);
+	pair_settle(&p, 1000000);
+	CU_ASSERT_EQUAL(pair_stat(&p.b, URXE_STAT_RX_WRONG_PEER), 1);
+	CU_ASSERT_EQUAL(state_of(&p.b).path_mig_state, IBV_MIG_ARMED);
+	CU_ASSERT_EQUAL(events(&p.b, IBV_EVENT_PATH_MIG), 0);
+	pair_close(&p);
+}
+
 /* The peer says it has migrated, but is where it was. */
 static void test_refused(void)
 {
@@ -190,6 +241,12 @@ static void test_refused(void)
 	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(state_of(&p.b).path_mig_state, IBV_MIG_ARMED);
+	CU_ASSERT_EQUAL(events(&p.b, IBV_EVENT_PATH_MIG_ERR), 1);
+	/* Armed anew it is told anew. */
+	to_urxe_qp(p.b.qp)->mig_state = IBV_MIG_MIGRATED;
+	armed(&p, IBV_QPT_RC, 1);
+	to_urxe_qp(p.a.qp)->mig_state = IBV_MIG_MIGRATED;
+	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(events(&p.b, IBV_EVENT_PATH_MIG_ERR), 1);
 	pair_close(&p);
 }
@@ -206,12 +263,16 @@ static void test_attributes(void)
 	CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &a, IBV_QP_PATH_MIG_STATE), EINVAL);
 	CU_ASSERT_EQUAL(load(&p.a, &p.b, 1, 0, 0), 0);
 	CU_ASSERT_EQUAL(state_of(&p.a).alt_ah_attr.grh.sgid_index, 1);
-	CU_ASSERT_EQUAL(state_of(&p.a).alt_timeout, 8);
+	CU_ASSERT_EQUAL(state_of(&p.a).alt_timeout, 9);
 	CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &a, IBV_QP_PATH_MIG_STATE), EINVAL);
 	a = (struct ibv_qp_attr){.alt_port_num = 2};
 	a.alt_ah_attr = on_net(&p.a, &p.b, 1);
 	CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &a, IBV_QP_ALT_PATH), EINVAL);
 	a.alt_port_num = 1;
+	a.alt_timeout = 32;
+	CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &a, IBV_QP_ALT_PATH), EINVAL);
+	a.alt_timeout = 31;
+	CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &a, IBV_QP_ALT_PATH), 0);
 	a.alt_ah_attr.is_global = 0;
 	CU_ASSERT_EQUAL(ibv_modify_qp(p.a.qp, &a, IBV_QP_ALT_PATH), EINVAL);
 	a.qp_state = IBV_QPS_RESET;
@@ -220,5 +281,6 @@ static void test_attributes(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("apm", T(test_software), T(test_failure), T(test_no_retries), T(test_refused),
+URXE_TEST_MAIN("apm", T(test_software), T(test_failure), T(test_no_retries),
+	       T(test_retries_begin_anew), T(test_crossed_path), T(test_refused),
 	       T(test_attributes))
