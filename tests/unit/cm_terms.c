@@ -192,7 +192,95 @@ static void loser_has_own_times(void)
 	rig_close(&r);
 }
 
+/* We did not run for 5 s, which is more than the peer may be silent: that is none of its doing. */
+static void short_stop(void)
+{
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	bring_to(&r, URXE_CM_ESTABLISHED);
+	pass(&r, 1500);
+	r.now += 5000 * MS;
+	urxe_cm_run(r.cm);
+	CU_ASSERT_EQUAL(row(r.id), URXE_CM_ESTABLISHED);
+	pass(&r, 3500);
+	CU_ASSERT_EQUAL(row(r.id), URXE_CM_ESTABLISHED);
+	rig_close(&r);
+}
+
+/* A peer that took 3 s once is not given so long ever after: a second and a half, at the most. */
+static void slow_once(void)
+{
+	const struct urxe_cm_counters *c;
+	struct urxe_cm_id *first;
+	uint64_t sent;
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	c = urxe_cm_get_counters(r.cm);
+	bring_to(&r, URXE_CM_REQ_SENT);
+	first = r.id;
+	pass(&r, 3000);
+	peer_says(&r, URXE_CM_IN_REP);
+	bring_to(&r, URXE_CM_REQ_SENT);
+	sent = c->sent[URXE_MAD_REQ - URXE_MAD_REQ];
+	for (unsigned i = 1; i <= 16; i++) {
+		struct urxe_cm_id *second = r.id;
+
+		pass(&r, 100);
+		r.id = first;
+		peer_says(&r, URXE_CM_IN_REP); /* it is there */
+		r.id = second;
+		if (i == 14)
+			CU_ASSERT_EQUAL(c->sent[URXE_MAD_REQ - URXE_MAD_REQ], sent);
+	}
+	CU_ASSERT_EQUAL(c->sent[URXE_MAD_REQ - URXE_MAD_REQ], sent + 1);
+	rig_close(&r);
+}
+
 /* ---- who comes late ---- */
+
+/* A REJ that names the GUID of who gave up has all of it. */
+static void half_a_guid(void)
+{
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	bring_to(&r, URXE_CM_REQ_RCVD);
+	peer_mad(&r, URXE_CM_IN_REJ, m);
+	urxe_mad_put(m, URXE_REJ_REMOTE_COMM_ID, 0);
+	urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_TIMEOUT);
+	urxe_mad_put(m, URXE_REJ_REJECTED_INFO_LENGTH, 7);
+	urxe_put64(urxe_mad_bytes(m, URXE_REJ_ARI), PEER_GUID);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	CU_ASSERT_EQUAL(row(r.id), URXE_CM_REQ_RCVD);
+	CU_ASSERT_EQUAL(urxe_cm_get_counters(r.cm)->drop_unknown_id, 1);
+	rig_close(&r);
+}
+
+/* A listener for a range that is gone hears nothing, and its range is free again. */
+static void range_is_free(void)
+{
+	struct urxe_cm_id *id;
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	rig_open(&r, OWN_GUID);
+	for (unsigned i = 0; i < 2; i++) {
+		id = urxe_cm_new_id(r.cm, rig_handler, &r);
+		CU_ASSERT_EQUAL(urxe_cm_listen(id, SERVICE ^ 0xff00, ~0xffull), 0);
+		urxe_cm_destroy(id);
+	}
+	peer_mad(&r, URXE_CM_IN_REQ, m);
+	urxe_mad_put(m, URXE_REQ_SERVICE_ID, (SERVICE ^ 0xff00) + 1);
+	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+	pass(&r, 200);
+	CU_ASSERT_EQUAL(r.n_events, 0);
+	CU_ASSERT_EQUAL(sent_attr(&r), URXE_MAD_REJ);
+	CU_ASSERT_EQUAL(urxe_mad_get(r.sent, URXE_REJ_REASON), URXE_CM_REJ_INVALID_SERVICE_ID);
+	rig_close(&r);
+}
 
 /* No RTU came: the peer is told that its REP's time is over, and by whom (table 109). */
 static void rep_unanswered(void)
@@ -461,7 +549,8 @@ static void no_path_left(void)
 }
 
 URXE_TEST_MAIN("cm_terms", T(depths), T(ack_timeout), T(wrong_failover), T(asked_for_time),
-	       T(lap_begins_anew), T(no_ack_timeout), T(asks_and_lives), T(loser_has_own_times),
-	       T(rep_unanswered), T(req_unanswered), T(nameless), T(late_rep), T(late_rtu),
+	       T(lap_begins_anew), T(no_ack_timeout), T(asks_and_lives), T(short_stop),
+	       T(slow_once), T(loser_has_own_times), T(rep_unanswered), T(req_unanswered),
+	       T(nameless), T(half_a_guid), T(range_is_free), T(late_rep), T(late_rtu),
 	       T(refused_later), T(long_information), T(refused_path), T(second_lap), T(back_again),
 	       T(lap_ends_too), T(no_path_left))
