@@ -455,6 +455,65 @@ static void gateway(void)
 	tear_down();
 }
 
+/* A stranger's address is asked for once; if that is in vain nothing is kept of it. */
+static void brief(void)
+{
+	uint32_t count;
+
+	set_up("10.9.0.2");
+	count = n.port->neigh.count;
+	gid_of("10.9.0.3", peer);
+	urxe_port_ask(n.port, 0, peer);
+	CU_ASSERT_EQUAL(state(), NEIGH_INCOMPLETE);
+	asked(NULL);
+	CU_ASSERT_EQUAL(n.port->neigh.count, count + 1);
+	at(100);
+	CU_ASSERT_EQUAL(state(), NEIGH_NONE);
+	CU_ASSERT_EQUAL(n.port->neigh.count, count);
+	silent();
+	CU_ASSERT_EQUAL(counter(n.port, "neigh_failed"), 1);
+	tear_down();
+	/* Who wants to send there meanwhile has all its tries. */
+	set_up("10.9.0.2");
+	urxe_port_ask(n.port, 0, peer);
+	asked(NULL);
+	CU_ASSERT_EQUAL(try_send(), EINPROGRESS);
+	CU_ASSERT_EQUAL(next_timer(), 100);
+	CU_ASSERT_EQUAL(state(), NEIGH_INCOMPLETE);
+	asked(NULL);
+	tear_down();
+}
+
+static void suspect(void)
+{
+	urxe_lane_lock(n.lane);
+	urxe_path_suspect(n.lane, path);
+	urxe_lane_unlock(n.lane);
+}
+
+/* A neighbour that is suspected is asked for, by all, every 10 ms at the most; it is used on. */
+static void suspected(void)
+{
+	set_up("10.9.0.2");
+	CU_ASSERT_EQUAL(try_send(), EINPROGRESS);
+	asked(NULL);
+	suspect(); /* one that is not known is asked for already */
+	silent();
+	peer_says(mac2, true, false);
+	for (unsigned i = 0; i < 3; i++) {
+		suspect();
+		asked(NULL);
+		suspect();
+		silent();
+		at(10 * i + 9);
+		suspect();
+		silent();
+		at(10 * i + 10);
+	}
+	CU_ASSERT_EQUAL(state(), NEIGH_REACHABLE);
+	tear_down();
+}
+
 /* A timer that a sender starts ends the sleep of whoever serves timers. */
 static void wakes_sleeper(void)
 {
@@ -467,4 +526,4 @@ static void wakes_sleeper(void)
 
 URXE_TEST_MAIN("netio_neigh", T(names), T(no_answer), T(answered), T(moved), T(impostor),
 	       T(other_machine), T(learned), T(bad_macs), T(full_table), T(resolve), T(gateway),
-	       T(link_comes), T(wakes_sleeper))
+	       T(link_comes), T(brief), T(suspected), T(wakes_sleeper))
