@@ -259,6 +259,7 @@ static void test_on_demand(void)
 	struct ibv_mr *mr, *all;
 	struct ibv_sge sge;
 	uint8_t *mem;
+	struct ibv_pd *pd2;
 	struct pair p;
 
 	pair_of(&p, 1);
@@ -282,6 +283,9 @@ static void test_on_demand(void)
 			0);
 	CU_ASSERT_EQUAL(ibv_advise_mr(p.b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1), EINVAL);
 	CU_ASSERT_EQUAL(ibv_advise_mr(p.b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 0), EINVAL);
+	pd2 = ibv_alloc_pd(p.b.ctx);
+	CU_ASSERT_EQUAL(ibv_advise_mr(pd2, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EPERM);
+	CU_ASSERT_EQUAL(ibv_dealloc_pd(pd2), 0);
 	sge.length = (1 << 20) + 1;
 	CU_ASSERT_EQUAL(ibv_advise_mr(p.b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EFAULT);
 	sge = (struct ibv_sge){(uintptr_t)p.b.buf, 1, p.b.mr->lkey};

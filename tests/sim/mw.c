@@ -18,6 +18,7 @@ struct rig {
 	struct pair_params pp;
 	struct ibv_mr *mr; /* of b, for local use and windows only */
 	struct ibv_mw *mw;
+	uint32_t mrs; /* that b has without the one */
 };
 
 static void rig_open(struct rig *r, enum ibv_mw_type type, uint64_t seed)
@@ -26,6 +27,7 @@ static void rig_open(struct rig *r, enum ibv_mw_type type, uint64_t seed)
 	r->pp.seed = seed;
 	r->pp.link.latency = 5000;
 	pair_open(&r->p, &r->pp, IBV_QPT_RC);
+	r->mrs = r->p.b.dev->mr_count;
 	r->mr = ibv_reg_mr(r->p.b.pd, r->p.b.buf, PAIR_BUF,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	CU_ASSERT_FATAL(r->mr != NULL);
@@ -37,7 +39,10 @@ static void rig_close(struct rig *r)
 {
 	if (r->mw)
 		CU_ASSERT_EQUAL(ibv_dealloc_mw(r->mw), 0);
+	CU_ASSERT_EQUAL(r->p.b.dev->mw_count, 0);
+	CU_ASSERT_EQUAL(r->p.b.dev->mr_count, r->mrs + 1);
 	CU_ASSERT_EQUAL(ibv_dereg_mr(r->mr), 0);
+	CU_ASSERT_EQUAL(r->p.b.dev->mr_count, r->mrs);
 	pair_close(&r->p);
 }
 

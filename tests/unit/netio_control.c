@@ -328,6 +328,14 @@ static void ping6(void)
 	       "fd000000000000000000000000000001fd000000000000000000000000000002"
 	       "8100bfe50007000161626364");
 	CU_ASSERT_EQUAL(counter(n.port, "echo_answered"), 1);
+	/* Nobody is there to answer to (RFC 4443 2.2). */
+	put("52540a09000152540a09000286dd60000000000c3a40"
+	    "00000000000000000000000000000000fd000000000000000000000000000001"
+	    "8000bde80007000161626364");
+	expect("");
+	CU_ASSERT_EQUAL(counter(n.port, "echo_answered"), 1);
+	CU_ASSERT_EQUAL(counter(n.port, "rx_icmp_bad"), 0);
+	CU_ASSERT_EQUAL(counter(n.port, "rx_icmp_ignored"), 1);
 	tear_down();
 }
 
