@@ -373,5 +373,65 @@ static void test_query(void)
 	pair_close(&pair);
 }
 
+static void settle_and_forget_events(void)
+{
+	pair_settle(&pair, 1000000);
+	while (pair_event(&pair.a) >= 0)
+		;
+}
+
+/* A QP that was draining, and has been reset, is in no drain, and tells of none. */
+static void test_reset_in_drain(void)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct ibv_qp_init_attr init;
+	struct ibv_wc wc;
+
+	pair_open(&pair, &params, IBV_QPT_RC);
+	pair_meet(&pair);
+	pair_post(&pair.a, IBV_WR_RDMA_WRITE, 1, 0, 9000, &pair.b, 0, IBV_SEND_SIGNALED);
+	CU_ASSERT_EQUAL(ibv_modify_qp(pair.a.qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	CU_ASSERT_EQUAL(ibv_query_qp(pair.a.qp, &a, IBV_QP_STATE, &init), 0);
+	CU_ASSERT(a.sq_draining);
+	pair_modify(pair.a.qp, IBV_QPS_RESET);
+	CU_ASSERT_EQUAL(ibv_query_qp(pair.a.qp, &a, IBV_QP_STATE, &init), 0);
+	CU_ASSERT(!a.sq_draining);
+	pair_modify(pair.b.qp, IBV_QPS_RESET);
+	settle_and_forget_events();
+	pair_connect(&pair, &pair.a, pair.a.qp, &pair.b, pair.b.qp, &params);
+	CU_ASSERT_EQUAL(ibv_query_qp(pair.a.qp, &a, IBV_QP_STATE, &init), 0);
+	CU_ASSERT(!a.sq_draining);
+	pair_post(&pair.a, IBV_WR_RDMA_WRITE, 2, 0, 8, &pair.b, 0, IBV_SEND_SIGNALED);
+	CU_ASSERT(pair_wait(&pair, pair.a.cq, &wc) && wc.wr_id == 2);
+	CU_ASSERT_EQUAL(pair_event(&pair.a), -1);
+	pair_close(&pair);
+}
+
+/* Each life of a QP on a SRQ has its last WQE. */
+static void test_last_wqe_again(void)
+{
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 8, .max_sge = 1}};
+	struct ibv_qp_init_attr ia = {.cap = {.max_send_wr = 1, .max_send_sge = 1},
+				      .qp_type = IBV_QPT_RC};
+	struct ibv_qp *qp;
+
+	pair_open(&pair, &params, IBV_QPT_RC);
+	ia.send_cq = ia.recv_cq = pair.a.cq;
+	ia.srq = ibv_create_srq(pair.a.pd, &sa);
+	qp = ibv_create_qp(pair.a.pd, &ia);
+	CU_ASSERT_FATAL(qp != NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		pair_modify(pair.b.qp, IBV_QPS_RESET);
+		pair_connect(&pair, &pair.a, qp, &pair.b, pair.b.qp, &params);
+		CU_ASSERT_EQUAL(pair_modify(qp, IBV_QPS_ERR), 0);
+		CU_ASSERT_EQUAL(pair_event(&pair.a), IBV_EVENT_QP_LAST_WQE_REACHED);
+		CU_ASSERT_EQUAL(pair_event(&pair.a), -1);
+		CU_ASSERT_EQUAL(pair_modify(qp, IBV_QPS_RESET), 0);
+	}
+	CU_ASSERT_EQUAL(ibv_destroy_qp(qp), 0);
+	CU_ASSERT_EQUAL(ibv_destroy_srq(ia.srq), 0);
+	pair_close(&pair);
+}
+
 URXE_TEST_MAIN("qp_modify", T(test_rc), T(test_uc), T(test_ud), T(test_values), T(test_told_gid),
-	       T(test_no_state), T(test_query))
+	       T(test_no_state), T(test_query), T(test_reset_in_drain), T(test_last_wqe_again))

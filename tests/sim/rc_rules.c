@@ -112,6 +112,39 @@ static void test_nak_in_read(void)
 	rig_close(&r);
 }
 
+static void dest_rd_atomic(struct rig *r, uint8_t n)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .max_dest_rd_atomic = n};
+
+	CU_ASSERT_EQUAL(ibv_modify_qp(r->p.b.qp, &a, IBV_QP_STATE), 0);
+	CU_ASSERT_EQUAL(ibv_modify_qp(r->p.b.qp, &a, IBV_QP_STATE | IBV_QP_MAX_DEST_RD_ATOMIC), 0);
+	CU_ASSERT_EQUAL(pair_modify(r->p.b.qp, IBV_QPS_RTS), 0);
+}
+
+/* With more resources the old ones are kept as long as there are new ones: for their duplicates. */
+static void test_more_resources(void)
+{
+	struct raw_pkt k;
+	struct rig r;
+
+	rig_open(&r, 0);
+	dest_rd_atomic(&r, 2);
+	for (unsigned i = 0; i < 4; i++) {
+		if (i == 2)
+			dest_rd_atomic(&r, 4);
+		k = rdma(&r, RC(READ_REQUEST), PSN + i, 8, 0);
+		raw_send(&r.p.a, &r.p.b, &k);
+		CU_ASSERT_EQUAL(r.log.n, i + 1);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		k = rdma(&r, RC(READ_REQUEST), PSN + i, 8, 0);
+		raw_send(&r.p.a, &r.p.b, &k);
+		CU_ASSERT_EQUAL(r.log.n, 5 + i);
+		CU_ASSERT_EQUAL(r.log.v[r.log.n - 1].psn, PSN + i);
+	}
+	rig_close(&r);
+}
+
 /* ---- a requests ---- */
 
 /* An ATOMIC WRITE is answered as a READ of nothing (A19): bytes are no answer. */
@@ -172,4 +205,5 @@ static void test_solicited(void)
 }
 
 URXE_TEST_MAIN("rc_rules", T(test_nak_taken_back), T(test_duplicate_of_nothing),
-	       T(test_nak_in_read), T(test_atomic_write_answer), T(test_solicited))
+	       T(test_nak_in_read), T(test_more_resources), T(test_atomic_write_answer),
+	       T(test_solicited))
