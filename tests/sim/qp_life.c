@@ -450,33 +450,42 @@ static void test_change_dest_rd_atomic(void)
 
 /* ---- events ---- */
 
-static void test_comm_est(void)
+/* b back to RTR, as it is between REP and RTU; a's next PSN is @psn. */
+static void back_to_rtr(struct pair *p, uint32_t psn)
 {
-	struct pair_params pp = plain;
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
-	struct pair p;
 
-	pair_open(&p, &pp, IBV_QPT_RC);
-	/* b back to RTR, as it is between REP and RTU */
-	ibv_query_qp(p.b.qp, &attr, 0xffff, &init);
-	pair_modify(p.b.qp, IBV_QPS_RESET);
+	ibv_query_qp(p->b.qp, &attr, 0xffff, &init);
+	pair_modify(p->b.qp, IBV_QPS_RESET);
 	attr.qp_state = IBV_QPS_INIT;
-	ibv_modify_qp(p.b.qp, &attr,
+	ibv_modify_qp(p->b.qp, &attr,
 		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	attr.qp_state = IBV_QPS_RTR;
-	CU_ASSERT_EQUAL(ibv_modify_qp(p.b.qp, &attr,
+	attr.rq_psn = psn;
+	CU_ASSERT_EQUAL(ibv_modify_qp(p->b.qp, &attr,
 				      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 					      IBV_QP_MIN_RNR_TIMER),
 			0);
-	CU_ASSERT_EQUAL(pair_event(&p.b), -1);
-	write_to(&p, 1, 8, IBV_SEND_SIGNALED);
-	write_to(&p, 2, 8, IBV_SEND_SIGNALED);
-	CU_ASSERT(wc_is(&p, &p.a, 1, IBV_WC_SUCCESS));
-	CU_ASSERT(wc_is(&p, &p.a, 2, IBV_WC_SUCCESS));
-	CU_ASSERT_EQUAL(pair_event(&p.b), IBV_EVENT_COMM_EST);
-	CU_ASSERT_EQUAL(pair_event(&p.b), -1);
+}
+
+/* Once in each life of the QP. */
+static void test_comm_est(void)
+{
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_RC);
+	for (unsigned i = 0; i < 2; i++) {
+		back_to_rtr(&p, to_urxe_qp(p.a.qp)->req.next_psn);
+		CU_ASSERT_EQUAL(pair_event(&p.b), -1);
+		write_to(&p, 1, 8, IBV_SEND_SIGNALED);
+		write_to(&p, 2, 8, IBV_SEND_SIGNALED);
+		CU_ASSERT(wc_is(&p, &p.a, 1, IBV_WC_SUCCESS));
+		CU_ASSERT(wc_is(&p, &p.a, 2, IBV_WC_SUCCESS));
+		CU_ASSERT_EQUAL(pair_event(&p.b), IBV_EVENT_COMM_EST);
+		CU_ASSERT_EQUAL(pair_event(&p.b), -1);
+	}
 	pair_close(&p);
 }
 
