@@ -450,6 +450,107 @@ static void datagrams(void)
 	b_unlisten();
 }
 
+/* a's id, with a QP, connected to b's. */
+static struct rdma_cm_id *connected_with_qp(uint16_t port)
+{
+	struct ibv_qp_init_attr ia = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC};
+	struct rdma_cm_id *id = resolved(NULL, port, RDMA_PS_TCP);
+
+	ia.send_cq = ia.recv_cq = ibv_create_cq(id->verbs, 4, NULL, NULL, 0);
+	CU_ASSERT_EQUAL_FATAL(rdma_create_qp(id, ibv_alloc_pd(id->verbs), &ia), 0);
+	a_connect(id);
+	settle();
+	CU_ASSERT_EQUAL_FATAL(b.event, URXE_CM_EV_REQ_RECEIVED);
+	b_rep();
+	expect(10, RDMA_CM_EVENT_ESTABLISHED, 0);
+	settle();
+	return id;
+}
+
+static void drop_with_qp(struct rdma_cm_id *id)
+{
+	struct ibv_cq *cq = id->qp->send_cq;
+	struct ibv_pd *pd = id->qp->pd;
+
+	rdma_destroy_qp(id);
+	CU_ASSERT_EQUAL(ibv_destroy_cq(cq), 0);
+	CU_ASSERT_EQUAL(ibv_dealloc_pd(pd), 0);
+	CU_ASSERT_EQUAL(rdma_destroy_id(id), 0);
+}
+
+/* A DREQ that tells of a death ends what waits on the QP; any other leaves it to the program. */
+static void obituary(void)
+{
+	static const char gone[] = URXE_MAD_DREQ_GONE;
+	struct rdma_cm_id *id;
+
+	for (unsigned dead = 0; dead < 2; dead++) {
+		set_up();
+		b_listen(URXE_IDENT_TCP, 7010, 0x06);
+		id = connected_with_qp(7010);
+		CU_ASSERT_EQUAL(pair_state(id->qp), IBV_QPS_RTS);
+		urxe_cma_hold();
+		CU_ASSERT_EQUAL(urxe_cm_send_dreq(b.id, gone, dead ? sizeof(gone) : 0), 0);
+		urxe_agent_kick(b.dev.agent);
+		urxe_cma_release();
+		expect(10, RDMA_CM_EVENT_DISCONNECTED, 0);
+		CU_ASSERT_EQUAL(pair_state(id->qp), dead ? IBV_QPS_ERR : IBV_QPS_RTS);
+		drop_with_qp(id);
+		b_end();
+		b_unlisten();
+	}
+}
+
+/* Nobody answers our DREQ: the event that ends the connection says so. */
+static void unanswered_end(void)
+{
+	struct rdma_cm_id *id;
+
+	set_up();
+	b_listen(URXE_IDENT_TCP, 7011, 0x06);
+	id = connected_with_qp(7011);
+	CU_ASSERT_EQUAL(rdma_disconnect(id), 0);
+	settle();
+	CU_ASSERT_EQUAL(b.event, URXE_CM_EV_DREQ_RECEIVED);
+	expect(10000, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
+	drop_with_qp(id);
+	b_end();
+	b_unlisten();
+}
+
+/* A smaller MTU is taken; who names one that was no smaller would be asked for ever. */
+static void other_mtu(void)
+{
+	struct rdma_cm_id *id;
+	uint8_t mtu;
+
+	set_up();
+	b_listen(URXE_IDENT_TCP, 7012, 0x06);
+	id = resolved(NULL, 7012, RDMA_PS_TCP);
+	a_connect(id);
+	settle();
+	mtu = urxe_cm_get_path(b.id)->mtu;
+	CU_ASSERT_FATAL(mtu > IBV_MTU_256);
+	for (mtu--;; b.events = 0) {
+		urxe_cma_hold();
+		CU_ASSERT_EQUAL(urxe_cm_send_rej(b.id, URXE_CM_REJ_INVALID_MTU, &mtu, 1, NULL, 0),
+				0);
+		urxe_cm_destroy(b.id);
+		urxe_agent_kick(b.dev.agent);
+		urxe_cma_release();
+		if (!b.events)
+			break;
+		settle();
+		CU_ASSERT_EQUAL_FATAL(urxe_cm_get_path(b.id)->mtu, mtu);
+	}
+	expect(10, RDMA_CM_EVENT_REJECTED, URXE_CM_REJ_INVALID_MTU);
+	CU_ASSERT_EQUAL(b.events, 0);
+	CU_ASSERT_EQUAL(rdma_destroy_id(id), 0);
+	b_unlisten();
+}
+
 /*
  * The other process dies with a connection, a request of its own that waits for an answer, one
  * that waits for its answer, and one that it has just rejected. Last, as it stays dead.
@@ -518,4 +619,5 @@ static void death(void)
 }
 
 URXE_TEST_MAIN("cm_shared", T(to_the_other), T(from_the_other), T(to_itself), T(for_nobody),
-	       T(late_listener), T(ports), T(datagrams), T(death))
+	       T(late_listener), T(ports), T(datagrams), T(obituary), T(unanswered_end),
+	       T(other_mtu), T(death))
