@@ -8,6 +8,7 @@
 #include "harness.h"
 #include "forge.h"
 #include "progress.h"
+#include "rcu.h"
 
 #define PSN 0xffffe0u /* the first one of either side */
 
@@ -204,6 +205,128 @@ static void test_solicited(void)
 	CU_ASSERT_EQUAL(solicited(IBV_WR_RDMA_WRITE, IBV_SEND_SOLICITED, &at), 0);
 }
 
+/* b answers nothing by itself any more. */
+static void no_peer(struct rig *r)
+{
+	struct urxe_sim_params deaf = {.latency = 1000, .loss = 1};
+
+	urxe_sim_end_params(r->p.b.end, &deaf);
+	pair_modify(r->p.b.qp, IBV_QPS_RESET);
+}
+
+static int post(struct rig *r, enum ibv_wr_opcode op, uint64_t id, unsigned flags)
+{
+	return pair_post(&r->p.a, op, id, 0, 8, &r->p.b, 0, IBV_SEND_SIGNALED | flags);
+}
+
+static void respond(struct rig *r, uint8_t opcode, uint32_t psn, uint32_t len)
+{
+	struct raw_pkt k = {.opcode = opcode, .psn = psn, .syndrome = OK_AETH, .len = len};
+
+	raw_send(&r->p.b, &r->p.a, &k);
+}
+
+/* What is fenced waits for READs and ATOMICs, and for nothing else (IBTA 10.8.3.3). */
+static void test_fence(void)
+{
+	struct rig r;
+
+	rig_open(&r, 0);
+	no_peer(&r);
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 1, 0), 0);
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 2, IBV_SEND_FENCE), 0);
+	CU_ASSERT_EQUAL(r.log.n, 2);
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_READ, 3, 0), 0);
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 4, IBV_SEND_FENCE), 0);
+	CU_ASSERT_EQUAL(r.log.n, 3);
+	CU_ASSERT_EQUAL(r.log.v[2].opcode, RC(READ_REQUEST));
+	respond(&r, ACK, PSN + 1, 0);
+	CU_ASSERT_EQUAL(r.log.n, 3);
+	respond(&r, RC(READ_RESPONSE_ONLY), PSN + 2, 8);
+	CU_ASSERT_EQUAL(r.log.n, 4);
+	CU_ASSERT_EQUAL(r.log.v[3].opcode, RC(WRITE_ONLY));
+	rig_close(&r);
+}
+
+/* A window's key, as its posted bind makes it. */
+static uint32_t post_bind(struct rig *r, struct ibv_mr *mr, struct ibv_mw *mw, unsigned flags)
+{
+	struct ibv_send_wr wr = {.wr_id = 9,
+				 .opcode = IBV_WR_BIND_MW,
+				 .send_flags = IBV_SEND_SIGNALED | flags,
+				 .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey)}},
+			   *bad;
+
+	wr.bind_mw.bind_info =
+		(struct ibv_mw_bind_info){mr, (uintptr_t)r->p.a.buf, 64, IBV_ACCESS_REMOTE_WRITE};
+	CU_ASSERT_EQUAL(ibv_post_send(r->p.a.qp, &wr, &bad), 0);
+	return wr.bind_mw.rkey;
+}
+
+static bool is_bound(struct rig *r, uint32_t key)
+{
+	struct urxe_mkey *mk;
+	bool bound;
+
+	urxe_rcu_read_lock();
+	mk = urxe_mkey_get(r->p.a.dev, key);
+	bound = mk && mk->length;
+	urxe_rcu_read_unlock();
+	return bound;
+}
+
+/* A bind takes no packet, and waits all the same: for its fence, and for the end of a drain. */
+static void test_bind_waits(void)
+{
+	for (unsigned drained = 0; drained < 2; drained++) {
+		struct ibv_mr *mr;
+		struct ibv_mw *mw;
+		uint32_t key;
+		struct rig r;
+
+		rig_open(&r, 0);
+		no_peer(&r);
+		mr = ibv_reg_mr(r.p.a.pd, r.p.a.buf, 64,
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+		mw = ibv_alloc_mw(r.p.a.pd, IBV_MW_TYPE_2);
+		CU_ASSERT_FATAL(mr && mw);
+		CU_ASSERT_EQUAL(drained ? pair_modify(r.p.a.qp, IBV_QPS_SQD)
+					: post(&r, IBV_WR_RDMA_READ, 1, 0),
+				0);
+		key = post_bind(&r, mr, mw, drained ? 0 : IBV_SEND_FENCE);
+		CU_ASSERT(!is_bound(&r, key));
+		if (drained)
+			pair_modify(r.p.a.qp, IBV_QPS_RTS);
+		else
+			respond(&r, RC(READ_RESPONSE_ONLY), PSN, 8);
+		urxe_progress_turn(r.p.a.dev);
+		CU_ASSERT(is_bound(&r, key));
+		CU_ASSERT_EQUAL(ibv_dealloc_mw(mw), 0);
+		CU_ASSERT_EQUAL(ibv_dereg_mr(mr), 0);
+		rig_close(&r);
+	}
+}
+
+/* Of what nobody polled, successes outlive the QP, and errors go with it. */
+static void test_destroyed_unpolled(void)
+{
+	struct ibv_wc wc;
+	struct rig r;
+
+	rig_open(&r, 0);
+	no_peer(&r);
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 1, 0), 0);
+	CU_ASSERT_EQUAL(post(&r, IBV_WR_RDMA_WRITE, 2, 0), 0);
+	respond(&r, ACK, PSN, 0);
+	CU_ASSERT_EQUAL(pair_modify(r.p.a.qp, IBV_QPS_ERR), 0);
+	CU_ASSERT_EQUAL(ibv_destroy_qp(r.p.a.qp), 0);
+	r.p.a.qp = NULL;
+	CU_ASSERT_EQUAL(ibv_poll_cq(r.p.a.cq, 1, &wc), 1);
+	CU_ASSERT(wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS);
+	CU_ASSERT_EQUAL(ibv_poll_cq(r.p.a.cq, 1, &wc), 0);
+	rig_close(&r);
+}
+
 URXE_TEST_MAIN("rc_rules", T(test_nak_taken_back), T(test_duplicate_of_nothing),
 	       T(test_nak_in_read), T(test_more_resources), T(test_atomic_write_answer),
-	       T(test_solicited))
+	       T(test_solicited), T(test_fence), T(test_bind_waits), T(test_destroyed_unpolled))
