@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "pair.h"
+#include "rcu.h"
 
 #define RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define OFF    0x4000 /* where windows begin */
@@ -551,7 +552,24 @@ static void test_order_under_loss(void)
 	}
 }
 
-URXE_TEST_MAIN("mw", T(test_opens), T(test_refuses), T(test_zero_based), T(test_rebind_type1),
-	       T(test_invalidate), T(test_invalidate_errors), T(test_imm_refused), T(test_other_qp),
-	       T(test_bind_errors), T(test_owner_bits), T(test_post_errors),
-	       T(test_order_under_loss))
+/* A window has no right that its region has not: to FLUSH, for one (A19). */
+static void test_no_flush(void)
+{
+	const unsigned flush = URXEDV_ACCESS_FLUSH_GLOBAL;
+	const struct urxe_mkey *mk;
+	struct rig r;
+	uint32_t key;
+
+	rig_open(&r, IBV_MW_TYPE_2, 1);
+	CU_ASSERT_EQUAL(bind(&r, LEN, RIGHTS | flush, &key), IBV_WC_SUCCESS);
+	urxe_rcu_read_lock();
+	mk = urxe_mkey_get(r.p.b.dev, key);
+	CU_ASSERT(mk && (mk->access & RIGHTS) == RIGHTS && !(mk->access & flush));
+	urxe_rcu_read_unlock();
+	rig_close(&r);
+}
+
+URXE_TEST_MAIN("mw", T(test_opens), T(test_no_flush), T(test_refuses), T(test_zero_based),
+	       T(test_rebind_type1), T(test_invalidate), T(test_invalidate_errors),
+	       T(test_imm_refused), T(test_other_qp), T(test_bind_errors), T(test_owner_bits),
+	       T(test_post_errors), T(test_order_under_loss))

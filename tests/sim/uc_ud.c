@@ -151,6 +151,7 @@ static void test_uc_drops(void)
 	put(&p, psn++, uc(&p, UC(SEND_LAST), 0, 0));
 	put(&p, psn++, uc(&p, UC(WRITE_ONLY), 8, 4));
 	put(&p, psn++, uc(&p, UC(WRITE_FIRST), 1024, 1024));
+	put(&p, psn++, uc(&p, UC(WRITE_FIRST), 0x80000001u, 1024));
 	/* rights */
 	k = uc(&p, UC(WRITE_ONLY), 8, 8);
 	k.rkey ^= 1;
@@ -164,6 +165,40 @@ static void test_uc_drops(void)
 	CU_ASSERT_EQUAL(pair_event(&p.b), -1);
 	put(&p, psn++, uc(&p, UC(SEND_ONLY), 0, 5));
 	CU_ASSERT(got(&p.b, 1, IBV_WC_SUCCESS, 5));
+	pair_close(&p);
+}
+
+/* Of a SRQ, too, the receive of a message that was lost is the next one's. */
+static void test_uc_srq(void)
+{
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_qp_init_attr ia = {.cap = {.max_send_wr = 1, .max_send_sge = 1},
+				      .qp_type = IBV_QPT_UC};
+	struct ibv_recv_wr wr = {.num_sge = 1}, *bad;
+	struct ibv_sge sge;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_UC);
+	ia.send_cq = ia.recv_cq = p.b.cq;
+	ia.srq = ibv_create_srq(p.b.pd, &sa);
+	ibv_destroy_qp(p.b.qp);
+	p.b.qp = ibv_create_qp(p.b.pd, &ia);
+	CU_ASSERT_FATAL(p.b.qp != NULL);
+	pair_modify(p.a.qp, IBV_QPS_RESET);
+	pair_connect(&p, &p.a, p.a.qp, &p.b, p.b.qp, &plain);
+	pair_meet(&p);
+	sge = (struct ibv_sge){(uintptr_t)p.b.buf, 4096, p.b.mr->lkey};
+	wr.sg_list = &sge;
+	for (wr.wr_id = 1; wr.wr_id <= 2; wr.wr_id++)
+		CU_ASSERT_EQUAL(ibv_post_srq_recv(ia.srq, &wr, &bad), 0);
+	put(&p, PSN, uc(&p, UC(SEND_FIRST), 0, 1024));
+	put(&p, PSN + 2, uc(&p, UC(SEND_ONLY), 0, 5));
+	CU_ASSERT(got(&p.b, 1, IBV_WC_SUCCESS, 5));
+	put(&p, PSN + 3, uc(&p, UC(SEND_ONLY), 0, 6));
+	CU_ASSERT(got(&p.b, 2, IBV_WC_SUCCESS, 6));
+	ibv_destroy_qp(p.b.qp);
+	p.b.qp = NULL;
+	CU_ASSERT_EQUAL(ibv_destroy_srq(ia.srq), 0);
 	pair_close(&p);
 }
 
@@ -456,6 +491,6 @@ static void test_ud_late_link(void)
 }
 
 URXE_TEST_MAIN("uc_ud", T(test_uc_data), T(test_uc_gap), T(test_uc_send_error), T(test_uc_drops),
-	       T(test_uc_recv_errors), T(test_ud_data), T(test_ud_drops), T(test_ud_too_long),
-	       T(test_ud_send_errors), T(test_ud_goes), T(test_ud_unreachable),
+	       T(test_uc_srq), T(test_uc_recv_errors), T(test_ud_data), T(test_ud_drops),
+	       T(test_ud_too_long), T(test_ud_send_errors), T(test_ud_goes), T(test_ud_unreachable),
 	       T(test_ud_late_link))
