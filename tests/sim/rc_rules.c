@@ -113,6 +113,26 @@ static void test_nak_in_read(void)
 	rig_close(&r);
 }
 
+/* A repeated answer is the one of then (9.7.5.1.2): its MSN, too. */
+static void test_msn_of_then(void)
+{
+	struct raw_pkt k;
+	struct rig r;
+
+	rig_open(&r, 0);
+	k = rdma(&r, RC(FETCH_ADD), PSN, 0, 0);
+	raw_send(&r.p.a, &r.p.b, &k);
+	k = rdma(&r, RC(WRITE_ONLY), PSN + 1, 8, 8);
+	raw_send(&r.p.a, &r.p.b, &k);
+	CU_ASSERT_EQUAL(r.log.v[r.log.n - 1].msn, 2);
+	k = rdma(&r, RC(FETCH_ADD), PSN, 0, 0);
+	raw_send(&r.p.a, &r.p.b, &k);
+	CU_ASSERT_EQUAL(r.log.n, 3);
+	CU_ASSERT_EQUAL(r.log.v[2].opcode, RC(ATOMIC_ACKNOWLEDGE));
+	CU_ASSERT_EQUAL(r.log.v[2].msn, 1);
+	rig_close(&r);
+}
+
 static void dest_rd_atomic(struct rig *r, uint8_t n)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .max_dest_rd_atomic = n};
@@ -328,5 +348,6 @@ static void test_destroyed_unpolled(void)
 }
 
 URXE_TEST_MAIN("rc_rules", T(test_nak_taken_back), T(test_duplicate_of_nothing),
-	       T(test_nak_in_read), T(test_more_resources), T(test_atomic_write_answer),
-	       T(test_solicited), T(test_fence), T(test_bind_waits), T(test_destroyed_unpolled))
+	       T(test_nak_in_read), T(test_msn_of_then), T(test_more_resources),
+	       T(test_atomic_write_answer), T(test_solicited), T(test_fence), T(test_bind_waits),
+	       T(test_destroyed_unpolled))
