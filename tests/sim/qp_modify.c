@@ -407,6 +407,22 @@ static void test_reset_in_drain(void)
 	pair_close(&pair);
 }
 
+/* Who goes on before the queue is drained is not told that it is. */
+static void test_drain_broken_off(void)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct ibv_wc wc;
+
+	pair_open(&pair, &params, IBV_QPT_RC);
+	pair_meet(&pair);
+	pair_post(&pair.a, IBV_WR_RDMA_WRITE, 1, 0, 9000, &pair.b, 0, IBV_SEND_SIGNALED);
+	CU_ASSERT_EQUAL(ibv_modify_qp(pair.a.qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	CU_ASSERT_EQUAL(pair_modify(pair.a.qp, IBV_QPS_RTS), 0);
+	CU_ASSERT(pair_wait(&pair, pair.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	CU_ASSERT_EQUAL(pair_event(&pair.a), -1);
+	pair_close(&pair);
+}
+
 /* Each life of a QP on a SRQ has its last WQE. */
 static void test_last_wqe_again(void)
 {
@@ -434,4 +450,5 @@ static void test_last_wqe_again(void)
 }
 
 URXE_TEST_MAIN("qp_modify", T(test_rc), T(test_uc), T(test_ud), T(test_values), T(test_told_gid),
-	       T(test_no_state), T(test_query), T(test_reset_in_drain), T(test_last_wqe_again))
+	       T(test_no_state), T(test_query), T(test_reset_in_drain), T(test_drain_broken_off),
+	       T(test_last_wqe_again))
