@@ -8,7 +8,6 @@
 
 #include "cm/rsocket/stream.h"
 
-#include "urxe/cancel.h"
 #include "urxe/free.h"
 #include "urxe/log.h"
 
@@ -127,6 +126,7 @@ static bool queue_request(struct urxe_rs *s, struct rdma_cm_event *e) URXE_REQUI
 		return false;
 	r->event = e;
 	cds_list_add_tail(&r->entry, &s->requests);
+	s->n_requests++;
 	urxe_rs_changed(s);
 	return true;
 }
@@ -135,7 +135,8 @@ void urxe_rs_cm_events(struct urxe_rs *s)
 {
 	struct rdma_cm_event *e;
 
-	while (!rdma_get_cm_event(s->channel, &e)) {
+	/* More requests than its backlog stay with rdma_cm, which knows what to do about them. */
+	while ((!s->backlog || s->n_requests < s->backlog) && !rdma_get_cm_event(s->channel, &e)) {
 		if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			struct rdma_cm_id *id = e->id;
 
@@ -152,34 +153,38 @@ void urxe_rs_cm_events(struct urxe_rs *s)
 
 /* ---- listening ---- */
 
-URXE_RS_API int rlisten(int fd, int backlog)
+static int listen_with(struct urxe_rs *s, int backlog) URXE_REQUIRES(s->lock)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
-	int err = EINVAL;
-
-	if (!s)
-		return -1;
 	if (backlog < 1)
 		backlog = 1;
 	if (backlog > BACKLOG_MOST)
 		backlog = BACKLOG_MOST;
-	urxe_mutex_lock(&s->lock);
-	if (s->state == URXE_RS_LISTENING)
-		err = 0;
-	if (s->state == URXE_RS_OPEN) {
-		err = rdma_listen(s->id, backlog) ? errno : 0;
-		if (!err)
-			urxe_rs_set_state(s, URXE_RS_LISTENING);
-	}
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	if (rdma_listen(s->id, backlog))
+		return errno;
+	s->backlog = (unsigned)backlog;
+	urxe_rs_set_state(s, URXE_RS_LISTENING);
+	return 0;
+}
+
+URXE_RS_API int rlisten(int fd, int backlog)
+{
+	struct urxe_rs_call c;
+	int err;
+
+	if (!urxe_rs_begin(&c, fd))
+		return -1;
+	if (c.s->state == URXE_RS_OPEN)
+		err = listen_with(c.s, backlog);
+	else
+		err = c.s->state == URXE_RS_LISTENING ? 0 : EINVAL;
+	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
 }
 
 /* Of the oldest request: a socket that nobody knows yet. */
-static int take_request(struct urxe_rs *s, struct rdma_cm_event **e) URXE_REQUIRES(s->lock)
+static int take_request(struct urxe_rs *s, const struct urxe_rs_call *c, struct rdma_cm_event **e)
+	URXE_REQUIRES(s->lock)
 {
-	uint64_t deadline = urxe_rs_patience(s, 0, s->rcvtimeo);
 	struct urxe_rs_request *r;
 	int err;
 
@@ -189,13 +194,14 @@ static int take_request(struct urxe_rs *s, struct rdma_cm_event **e) URXE_REQUIR
 		urxe_rs_look(s, true);
 		if (!cds_list_empty(&s->requests))
 			break;
-		err = urxe_rs_await(s, deadline);
+		err = urxe_rs_await(s, c);
 		if (err)
 			return err;
 	}
 	r = cds_list_first_entry(&s->requests, struct urxe_rs_request, entry);
 	*e = r->event;
 	cds_list_del(&r->entry);
+	s->n_requests--;
 	free(r);
 	return 0;
 }
@@ -261,16 +267,15 @@ static struct urxe_rs *accepted(const struct urxe_rs *listener, struct rdma_cm_e
 	return NULL;
 }
 
-static int accept_one(struct urxe_rs *s, struct sockaddr *addr, socklen_t *len)
+static int accept_one(struct urxe_rs *s, const struct urxe_rs_call *c, struct sockaddr *addr,
+		      socklen_t *len) URXE_REQUIRES(s->lock)
 {
-	struct rdma_cm_event *e;
 	struct urxe_rs *new = NULL;
+	struct rdma_cm_event *e;
 	int err;
 
 	do {
-		urxe_mutex_lock(&s->lock);
-		err = take_request(s, &e);
-		urxe_mutex_unlock(&s->lock);
+		err = take_request(s, c, &e);
 		if (err)
 			return urxe_rs_ret(err);
 		new = accepted(s, e);
@@ -285,15 +290,14 @@ static int accept_one(struct urxe_rs *s, struct sockaddr *addr, socklen_t *len)
 
 URXE_RS_API int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
-	int cancel, ret;
+	struct urxe_rs_call c;
+	int ret;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	cancel = urxe_cancel_off();
-	ret = accept_one(s, addr, len);
-	urxe_cancel_back(cancel);
-	urxe_rs_put(s);
+	urxe_rs_patience(c.s, &c, 0, c.s->rcvtimeo);
+	ret = accept_one(c.s, &c, addr, len);
+	urxe_rs_end(&c);
 	return ret;
 }
 
@@ -318,10 +322,9 @@ static bool is_under_way(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
 	return s->state == URXE_RS_RESOLVING || s->state == URXE_RS_CONNECTING;
 }
 
-static int connect_socket(struct urxe_rs *s, const struct sockaddr *addr, socklen_t len)
-	URXE_REQUIRES(s->lock)
+static int connect_socket(struct urxe_rs *s, const struct urxe_rs_call *c,
+			  const struct sockaddr *addr, socklen_t len) URXE_REQUIRES(s->lock)
 {
-	uint64_t deadline = urxe_rs_patience(s, 0, s->sndtimeo);
 	bool again = s->state != URXE_RS_OPEN;
 	int err = again ? 0 : begin(s, addr, len);
 
@@ -331,9 +334,9 @@ static int connect_socket(struct urxe_rs *s, const struct sockaddr *addr, sockle
 		return EISCONN;
 	urxe_rs_look(s, true);
 	while (is_under_way(s)) {
-		if (!deadline)
+		if (!c->deadline)
 			return again ? EALREADY : EINPROGRESS;
-		err = urxe_rs_await(s, deadline);
+		err = urxe_rs_await(s, c);
 		if (err)
 			return err == EAGAIN ? EINPROGRESS : err;
 	}
@@ -345,14 +348,13 @@ static int connect_socket(struct urxe_rs *s, const struct sockaddr *addr, sockle
 
 URXE_RS_API int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	int err;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	urxe_mutex_lock(&s->lock);
-	err = connect_socket(s, addr, len);
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	urxe_rs_patience(c.s, &c, 0, c.s->sndtimeo);
+	err = connect_socket(c.s, &c, addr, len);
+	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
 }

@@ -60,17 +60,19 @@ static int fit(struct urxe_rs *s)
 
 	if (err)
 		return err;
-	most = (uint32_t)attr.max_qp_wr;
-	if (s->set.sq_size > most)
-		s->set.sq_size = most;
-	if (s->set.rq_size > most)
-		s->set.rq_size = most;
-	most = (uint32_t)attr.max_cqe / 2;
+	most = (uint32_t)(attr.max_qp_wr < attr.max_cqe / 2 ? attr.max_qp_wr : attr.max_cqe / 2) -
+	       URXE_RS_CONTROLS;
 	if (s->set.sq_size > most)
 		s->set.sq_size = most;
 	if (s->set.rq_size > most)
 		s->set.rq_size = most;
 	return 0;
+}
+
+/* Besides those that there are credits for: the peer's last word shall not wait for a call here. */
+static uint32_t receives(const struct urxe_rs *s)
+{
+	return s->set.rq_size + URXE_RS_CONTROLS;
 }
 
 static int make_cq(struct urxe_rs *s)
@@ -84,8 +86,8 @@ static int make_cq(struct urxe_rs *s)
 	flags = fcntl(st->events->fd, F_GETFL);
 	if (flags < 0 || fcntl(st->events->fd, F_SETFL, flags | O_NONBLOCK))
 		return errno;
-	st->cq = ibv_create_cq(s->id->verbs, (int)(s->set.sq_size + s->set.rq_size), NULL,
-			       st->events, 0);
+	st->cq = ibv_create_cq(s->id->verbs, (int)(s->set.sq_size + receives(s)), NULL, st->events,
+			       0);
 	return st->cq ? 0 : errno;
 }
 
@@ -98,7 +100,7 @@ static int make_qp(struct urxe_rs *s)
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 		.cap = {.max_send_wr = s->set.sq_size,
-			.max_recv_wr = s->set.rq_size,
+			.max_recv_wr = receives(s),
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
 			.max_inline_data = s->set.inline_size},
@@ -116,7 +118,7 @@ static int post_receives(struct urxe_rs *s)
 	struct ibv_recv_wr wr = {.wr_id = urxe_rs_wr_id(URXE_RS_RECEIVE, 0)}, *bad;
 	int err = 0;
 
-	for (uint32_t i = 0; i < s->set.rq_size && !err; i++)
+	for (uint32_t i = 0; i < receives(s) && !err; i++)
 		err = ibv_post_recv(s->id->qp, &wr, &bad);
 	return err;
 }

@@ -129,18 +129,15 @@ static int map(struct urxe_rs *s, void *buf, size_t len, int prot, off_t *offset
 
 URXE_RS_API off_t riomap(int fd, void *buf, size_t len, int prot, int flags, off_t offset)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	int err = EINVAL;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	if (buf && len && len <= UINT32_MAX && !(prot & ~PROT_WRITE) && offset >= -1) {
-		urxe_mutex_lock(&s->lock);
-		urxe_rs_look(s, false);
-		err = map(s, buf, len, prot, &offset);
-		urxe_mutex_unlock(&s->lock);
-	}
-	urxe_rs_put(s);
+	urxe_rs_look(c.s, false);
+	if (buf && len && len <= UINT32_MAX && !(prot & ~PROT_WRITE) && offset >= -1)
+		err = map(c.s, buf, len, prot, &offset);
+	urxe_rs_end(&c);
 	return err ? urxe_rs_ret(err) : offset;
 }
 
@@ -168,15 +165,13 @@ static int unmap(struct urxe_rs *s, const void *buf, size_t len) URXE_REQUIRES(s
 
 URXE_RS_API int riounmap(int fd, void *buf, size_t len)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	int err;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	urxe_mutex_lock(&s->lock);
-	err = unmap(s, buf, len);
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	err = unmap(c.s, buf, len);
+	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
 }
 
@@ -224,21 +219,20 @@ static int write_some(struct urxe_rs *s, struct urxe_rs_cursor *c, uint64_t offs
 	return 0;
 }
 
-static size_t write_all(struct urxe_rs *s, const void *buf, size_t len, uint64_t offset, int flags)
-	URXE_REQUIRES(s->lock)
+static size_t write_all(struct urxe_rs *s, const struct urxe_rs_call *c, const void *buf,
+			size_t len, uint64_t offset) URXE_REQUIRES(s->lock)
 {
 	const struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct urxe_rs_cursor c = {&iov, 1, 0};
-	uint64_t deadline = urxe_rs_patience(s, flags, s->sndtimeo);
+	struct urxe_rs_cursor from = {&iov, 1, 0};
 	size_t done = 0;
 	int err = 0;
 
 	while (done < len && !err) {
 		uint32_t part = 0;
 
-		err = urxe_rs_await_room(s, deadline);
+		err = urxe_rs_await_room(s, c);
 		if (!err)
-			err = write_some(s, &c, offset + done, len - done, &part);
+			err = write_some(s, &from, offset + done, len - done, &part);
 		done += part;
 	}
 	return done || !err ? done : (size_t)urxe_rs_ret(err);
@@ -246,18 +240,16 @@ static size_t write_all(struct urxe_rs *s, const void *buf, size_t len, uint64_t
 
 URXE_RS_API size_t riowrite(int fd, const void *buf, size_t len, off_t offset, int flags)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	size_t ret;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return (size_t)-1;
-	if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL) || offset < 0 || len > SSIZE_MAX) {
-		urxe_rs_put(s);
-		return (size_t)urxe_rs_ret(EINVAL);
-	}
-	urxe_mutex_lock(&s->lock);
-	ret = write_all(s, buf, len, (uint64_t)offset, flags);
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	urxe_rs_patience(c.s, &c, flags, c.s->sndtimeo);
+	if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL) || offset < 0 || len > SSIZE_MAX)
+		ret = (size_t)urxe_rs_ret(EINVAL);
+	else
+		ret = write_all(c.s, &c, buf, len, (uint64_t)offset);
+	urxe_rs_end(&c);
 	return ret;
 }

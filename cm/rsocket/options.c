@@ -195,15 +195,13 @@ static int set(struct urxe_rs *s, int level, int name, const void *val, socklen_
 
 URXE_RS_API int rsetsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	int err;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	urxe_mutex_lock(&s->lock);
-	err = set(s, level, name, val, len);
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	err = set(c.s, level, name, val, len);
+	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
 }
 
@@ -319,15 +317,13 @@ static int get(struct urxe_rs *s, int level, int name, void *val, socklen_t *len
 
 URXE_RS_API int rgetsockopt(int fd, int level, int name, void *val, socklen_t *len)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	int err;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	urxe_mutex_lock(&s->lock);
-	err = get(s, level, name, val, len);
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	err = get(c.s, level, name, val, len);
+	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
 }
 
@@ -335,23 +331,22 @@ URXE_RS_API int rgetsockopt(int fd, int level, int name, void *val, socklen_t *l
 
 URXE_RS_API int rfcntl(int fd, int cmd, ...)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	int ret = 0;
 	long arg;
 	va_list args;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
 	va_start(args, cmd);
 	arg = va_arg(args, long);
 	va_end(args);
-	urxe_mutex_lock(&s->lock);
 	switch (cmd) {
 	case F_GETFL:
-		ret = O_RDWR | s->flags;
+		ret = O_RDWR | c.s->flags;
 		break;
 	case F_SETFL:
-		s->flags = (int)arg & O_NONBLOCK;
+		c.s->flags = (int)arg & O_NONBLOCK;
 		break;
 	case F_GETFD:
 		ret = fcntl(fd, F_GETFD);
@@ -363,7 +358,6 @@ URXE_RS_API int rfcntl(int fd, int cmd, ...)
 		ret = urxe_rs_ret(EINVAL);
 		break;
 	}
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	urxe_rs_end(&c);
 	return ret;
 }

@@ -8,9 +8,11 @@
 
 #include "cm/rsocket/rsocket.h"
 
+#include "urxe/cancel.h"
 #include "urxe/free.h"
 
-#define MSEC 1000000ull
+#define MSEC	 1000000ull
+#define FDS_MOST (1u << 20)
 
 /* What a call waits for, apart. */
 struct set {
@@ -55,45 +57,69 @@ static void set_fill(struct set *t, const struct pollfd *fds, unsigned n)
 	}
 }
 
+static void set_drop(void *arg)
+{
+	set_fini(arg);
+}
+
+static int set_poll(struct set *t, struct pollfd *fds, unsigned n, uint64_t deadline, int cancel)
+{
+	struct urxe_rs_wait w = {
+		.deadline = deadline,
+		.cancel = cancel,
+		.drop = set_drop,
+		.arg = t,
+	};
+	int ret;
+
+	set_fill(t, fds, n);
+	w.sockets = t->p;
+	w.n = t->n;
+	w.others = t->others;
+	w.m = t->m;
+	ret = urxe_rs_wait(&w);
+	for (unsigned i = 0; ret >= 0 && i < n; i++)
+		fds[i].revents = 0;
+	for (unsigned i = 0; ret > 0 && i < t->n; i++)
+		fds[t->at_p[i]].revents = t->p[i].revents;
+	for (unsigned i = 0; ret > 0 && i < t->m; i++)
+		fds[t->at_others[i]].revents = t->others[i].revents;
+	return ret;
+}
+
 static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
 {
+	int ret, err, cancel = urxe_cancel_off();
 	struct set t;
-	int ret, err;
 
-	if (set_init(&t, n)) {
-		set_fini(&t);
-		return urxe_rs_ret(ENOMEM);
-	}
-	set_fill(&t, fds, (unsigned)n);
-	ret = urxe_rs_wait(t.p, t.n, t.others, t.m, deadline);
+	ret = set_init(&t, n) ? urxe_rs_ret(ENOMEM)
+			      : set_poll(&t, fds, (unsigned)n, deadline, cancel);
 	err = errno;
-	for (nfds_t i = 0; ret >= 0 && i < n; i++)
-		fds[i].revents = 0;
-	for (unsigned i = 0; ret > 0 && i < t.n; i++)
-		fds[t.at_p[i]].revents = t.p[i].revents;
-	for (unsigned i = 0; ret > 0 && i < t.m; i++)
-		fds[t.at_others[i]].revents = t.others[i].revents;
 	set_fini(&t);
 	errno = err;
+	urxe_cancel_back(cancel);
 	return ret;
+}
+
+static bool any_socket(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		struct urxe_rs *s = fds[i].fd < 0 ? NULL : urxe_rs_get(fds[i].fd);
+
+		if (s) {
+			urxe_rs_put(s);
+			return true;
+		}
+	}
+	return false;
 }
 
 URXE_RS_API int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	uint64_t ns = timeout < 0 ? URXE_RS_FOREVER : (uint64_t)timeout * MSEC;
-	nfds_t i = 0;
 
-	while (i < n && i <= INT16_MAX) {
-		struct urxe_rs *s = fds[i].fd < 0 ? NULL : urxe_rs_get(fds[i].fd);
-
-		if (s) {
-			urxe_rs_put(s);
-			break;
-		}
-		i++;
-	}
-	/* Of the kernel's alone it is the kernel's call. */
-	if (i == n)
+	/* Of the kernel's alone it is the kernel's call, which knows how many there may be. */
+	if (n > FDS_MOST || !any_socket(fds, n))
 		return poll(fds, n, timeout);
 	return poll_until(fds, n, urxe_rs_deadline(ns));
 }
@@ -155,7 +181,7 @@ URXE_RS_API int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exc
 {
 	fd_set *const sets[3] = {readfds, writefds, exceptfds};
 	uint64_t ns = URXE_RS_FOREVER;
-	struct pollfd *fds;
+	struct pollfd fds[FD_SETSIZE];
 	unsigned n;
 	int ret;
 
@@ -164,15 +190,11 @@ URXE_RS_API int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exc
 		return urxe_rs_ret(EINVAL);
 	if (timeout)
 		ns = (uint64_t)timeout->tv_sec * 1000 * MSEC + (uint64_t)timeout->tv_usec * 1000;
-	fds = calloc((size_t)nfds + 1, sizeof(*fds));
-	if (!fds)
-		return urxe_rs_ret(ENOMEM);
 	n = from_sets(fds, nfds, sets);
 	ret = poll_until(fds, n, urxe_rs_deadline(ns));
 	if (ret > 0 && any_invalid(fds, n))
 		ret = urxe_rs_ret(EBADF);
 	if (ret >= 0)
 		ret = to_sets(fds, n, sets);
-	free(fds);
 	return ret;
 }

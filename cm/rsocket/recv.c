@@ -44,11 +44,10 @@ static int recv_errno(struct urxe_rs *s) URXE_REQUIRES(s->lock)
 	}
 }
 
-static ssize_t recv_some(struct urxe_rs *s, const struct iovec *iov, size_t n, size_t len,
-			 int flags) URXE_REQUIRES(s->lock)
+static ssize_t recv_some(struct urxe_rs *s, const struct urxe_rs_call *c, const struct iovec *iov,
+			 size_t n, size_t len, int flags) URXE_REQUIRES(s->lock)
 {
-	struct urxe_rs_cursor c = {iov, n, 0};
-	uint64_t deadline = urxe_rs_patience(s, flags, s->rcvtimeo);
+	struct urxe_rs_cursor to = {iov, n, 0};
 	bool peek = flags & MSG_PEEK, all = flags & MSG_WAITALL && !peek;
 	size_t done = 0;
 	int err = 0;
@@ -56,12 +55,12 @@ static ssize_t recv_some(struct urxe_rs *s, const struct iovec *iov, size_t n, s
 	urxe_rs_look(s, false);
 	for (;;) {
 		if (s->st && s->st->unread)
-			done += take(s, &c, len - done, peek);
+			done += take(s, &to, len - done, peek);
 		if (done == len || (done && !all))
 			return (ssize_t)done;
 		err = recv_errno(s);
 		if (err == EAGAIN)
-			err = urxe_rs_await(s, deadline);
+			err = urxe_rs_await(s, c);
 		else if (!err)
 			return (ssize_t)done;
 		if (err)
@@ -71,22 +70,17 @@ static ssize_t recv_some(struct urxe_rs *s, const struct iovec *iov, size_t n, s
 
 static ssize_t recv_iov(int fd, const struct iovec *iov, size_t n, int flags)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
-	ssize_t ret = -1;
+	struct urxe_rs_call c;
+	ssize_t ret;
 	size_t len;
 	int err;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
 	err = flags & NO_FLAGS ? EOPNOTSUPP : urxe_rs_iov_length(iov, n, &len);
-	if (err) {
-		urxe_rs_put(s);
-		return urxe_rs_ret(err);
-	}
-	urxe_mutex_lock(&s->lock);
-	ret = recv_some(s, iov, n, len, flags);
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	urxe_rs_patience(c.s, &c, flags, c.s->rcvtimeo);
+	ret = err ? urxe_rs_ret(err) : recv_some(c.s, &c, iov, n, len, flags);
+	urxe_rs_end(&c);
 	return ret;
 }
 

@@ -12,6 +12,7 @@
 
 #include "cm/rsocket/rsocket.h"
 
+#include "urxe/cancel.h"
 #include "urxe/free.h"
 
 #define MSEC   1000000ull
@@ -178,40 +179,52 @@ URXE_RS_API int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 
 /* ---- waiting ---- */
 
-static int collect_members(const struct instance *e, struct urxe_rs_polled *p) URXE_REQUIRES(lock)
+/* The sockets of one that are waited for. */
+struct set {
+	struct urxe_rs_polled *p;
+	unsigned n;
+};
+
+static void collect_members(const struct instance *e, struct set *t) URXE_REQUIRES(lock)
 {
 	const struct member *m;
-	int n = 0;
 
 	cds_list_for_each_entry (m, &e->members, entry) {
 		struct urxe_rs *s = m->off ? NULL : urxe_rs_get(m->fd);
 
 		if (s)
-			p[n++] = (struct urxe_rs_polled){
+			t->p[t->n++] = (struct urxe_rs_polled){
 				.s = s,
 				.events = (short)(m->want.events & SHARED),
 				.edge = m->told,
 			};
 	}
-	return n;
 }
 
-/* The sockets that are waited for; their number, or -1 and errno. */
-static int collect(int epfd, struct urxe_rs_polled **p)
+static int collect(int epfd, struct set *t)
 {
 	struct instance *e;
-	int n;
+	int err = EBADF;
 
 	urxe_mutex_lock(&lock);
 	e = find(epfd);
-	if (!e) {
-		urxe_mutex_unlock(&lock);
-		return urxe_rs_ret(EBADF);
+	if (e) {
+		t->p = calloc((size_t)e->n + 1, sizeof(*t->p));
+		err = t->p ? 0 : ENOMEM;
 	}
-	*p = calloc((size_t)e->n + 1, sizeof(**p));
-	n = *p ? collect_members(e, *p) : urxe_rs_ret(ENOMEM);
+	if (!err)
+		collect_members(e, t);
 	urxe_mutex_unlock(&lock);
-	return n;
+	return err;
+}
+
+static void set_drop(void *arg)
+{
+	struct set *t = arg;
+
+	for (unsigned i = 0; i < t->n; i++)
+		urxe_rs_put(t->p[i].s);
+	free(t->p);
 }
 
 /* True: the application is told. */
@@ -235,35 +248,42 @@ static bool tell(int epfd, const struct urxe_rs_polled *p, struct epoll_event *e
 	return told;
 }
 
-static int report(int epfd, const struct urxe_rs_polled *p, int n, struct epoll_event *events,
-		  int most)
+static int report(int epfd, const struct set *t, struct epoll_event *events, int most)
 {
 	int got = 0, more;
 
-	for (int i = 0; i < n && got < most; i++)
-		if (p[i].revents)
-			got += tell(epfd, &p[i], &events[got]);
+	for (unsigned i = 0; i < t->n && got < most; i++)
+		if (t->p[i].revents)
+			got += tell(epfd, &t->p[i], &events[got]);
 	if (got == most)
 		return got;
 	more = epoll_wait(epfd, events + got, most - got, 0);
 	return more < 0 ? (got ? got : -1) : got + more;
 }
 
-static int wait_once(int epfd, struct epoll_event *events, int most, uint64_t deadline)
+static int wait_once(int epfd, struct epoll_event *events, int most, uint64_t deadline, int cancel)
 {
 	struct pollfd own = {.fd = epfd, .events = POLLIN};
-	struct urxe_rs_polled *p = NULL;
-	int n = collect(epfd, &p), ret, err;
+	struct set t = {0};
+	struct urxe_rs_wait w = {
+		.others = &own,
+		.m = 1,
+		.deadline = deadline,
+		.cancel = cancel,
+		.drop = set_drop,
+		.arg = &t,
+	};
+	int err = collect(epfd, &t), ret = urxe_rs_ret(err);
 
-	if (n < 0 || !p)
-		return -1;
-	ret = urxe_rs_wait(p, (unsigned)n, &own, 1, deadline);
-	if (ret > 0)
-		ret = report(epfd, p, n, events, most);
-	err = errno;
-	for (int i = 0; i < n; i++)
-		urxe_rs_put(p[i].s);
-	free(p);
+	if (!err) {
+		w.sockets = t.p;
+		w.n = t.n;
+		ret = urxe_rs_wait(&w);
+		if (ret > 0)
+			ret = report(epfd, &t, events, most);
+		err = errno;
+	}
+	set_drop(&t);
 	errno = err;
 	return ret;
 }
@@ -272,15 +292,17 @@ URXE_RS_API int repoll_wait(int epfd, struct epoll_event *events, int maxevents,
 {
 	uint64_t ns = timeout < 0 ? URXE_RS_FOREVER : (uint64_t)timeout * MSEC;
 	uint64_t deadline = urxe_rs_deadline(ns);
-	int ret;
+	int ret, cancel;
 
 	if (maxevents <= 0)
 		return urxe_rs_ret(EINVAL);
 	if (!events)
 		return urxe_rs_ret(EFAULT);
+	cancel = urxe_cancel_off();
 	/* What was ready may not be any more when it is told. */
 	do
-		ret = wait_once(epfd, events, maxevents, deadline);
+		ret = wait_once(epfd, events, maxevents, deadline, cancel);
 	while (!ret && deadline && urxe_rs_left(deadline));
+	urxe_cancel_back(cancel);
 	return ret;
 }

@@ -84,9 +84,10 @@ struct urxe_rs {
 	struct urxe_rs_stream *st; /* NULL before there is a QP */
 
 	struct cds_list_head requests; /* of a listener (struct urxe_rs_request) */
-	struct cds_list_head watches;  /* of threads that sleep until something changes */
-	uint64_t changes;	       /* how often that was */
-	unsigned looks;		       /* at completions alone, since the last one at the channel */
+	unsigned n_requests, backlog;
+	struct cds_list_head watches; /* of threads that sleep until something changes */
+	uint64_t changes;	      /* how often that was */
+	unsigned looks;		      /* at completions alone, since the last one at the channel */
 };
 
 /** A connection that a listener has not accepted yet. */
@@ -113,6 +114,20 @@ struct urxe_rs *urxe_rs_get(int fd);
 struct urxe_rs *urxe_rs_take(int fd);
 /** urxe_rs_put - one reference less; with the last one goes the socket. Keeps errno. */
 void urxe_rs_put(struct urxe_rs *s);
+
+/** A call of the application's for one socket. It may be cancelled while it waits, and only then.
+ */
+struct urxe_rs_call {
+	struct urxe_rs *s; /* a reference */
+	int cancel;	   /* urxe_rs_wait.cancel */
+	uint64_t deadline;
+};
+
+/** urxe_rs_begin - the socket of @fd, and its lock; false and errno: there is none. It may not wait
+ * until it is said for how long. */
+bool urxe_rs_begin(struct urxe_rs_call *c, int fd) URXE_TRY_ACQUIRE(true, c->s->lock);
+/** urxe_rs_end - gives both back, keeps errno. */
+void urxe_rs_end(struct urxe_rs_call *c) URXE_RELEASE(c->s->lock);
 
 /* ---- socket.c ---- */
 
@@ -165,20 +180,35 @@ void urxe_rs_changed(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 uint64_t urxe_rs_deadline(uint64_t ns);
 /** urxe_rs_left - has @deadline not come yet? */
 bool urxe_rs_left(uint64_t deadline);
+
+/** What a thread waits for: it fills in all but what is private. */
+struct urxe_rs_wait {
+	struct urxe_rs_polled *sockets;
+	struct pollfd *others; /* the kernel's descriptors */
+	unsigned n, m;	       /* of both */
+	uint64_t deadline;
+	int cancel; /* what urxe_cancel_off() returned: a sleep may be cancelled if that could be */
+	/* What is to be done then, with arg. */
+	void (*drop)(void *arg);
+	void *arg;
+	/* private: */
+	int wake;
+	struct pollfd *all;
+};
+
 /**
- * urxe_rs_wait - until one of @n sockets, or of @m other descriptors, has one of its events
+ * urxe_rs_wait - until one of its descriptors has one of its events
  *
- * Both get their revents. @deadline 0: without waiting; it is looked at once in any case. No lock
- * held. Returns how many have some, or -1 and errno (EINTR).
+ * All get their revents. Deadline 0: without waiting; it is looked at once in any case. No lock
+ * held, and cancellation off. Returns how many have some, or -1 and errno (EINTR).
  */
-int urxe_rs_wait(struct urxe_rs_polled *p, unsigned n, struct pollfd *others, unsigned m,
-		 uint64_t deadline);
-/** urxe_rs_await - until something changes of a socket whose lock is held; it is given meanwhile.
- * 0: perhaps it has; EAGAIN: @deadline has come; EINTR; EBADF: the socket was closed. */
-int urxe_rs_await(struct urxe_rs *s, uint64_t deadline) URXE_REQUIRES(s->lock);
-/** urxe_rs_patience - the deadline of a call with these MSG_* flags, which may wait for @ns; 0: it
- * may not wait. */
-uint64_t urxe_rs_patience(const struct urxe_rs *s, int flags, uint64_t ns) URXE_REQUIRES(s->lock);
+int urxe_rs_wait(struct urxe_rs_wait *w);
+/** urxe_rs_await - until something changes of the call's socket, whose lock is given meanwhile. 0:
+ * perhaps it has; EAGAIN: the call's deadline has come; EINTR; EBADF: the socket was closed. */
+int urxe_rs_await(struct urxe_rs *s, const struct urxe_rs_call *c) URXE_REQUIRES(s->lock);
+/** urxe_rs_patience - the call may wait for @ns, unless it has MSG_DONTWAIT in @flags. */
+void urxe_rs_patience(const struct urxe_rs *s, struct urxe_rs_call *c, int flags, uint64_t ns)
+	URXE_REQUIRES(s->lock);
 
 /* ---- repoll.c ---- */
 

@@ -136,7 +136,7 @@ static int send_errno(struct urxe_rs *s) URXE_REQUIRES(s->lock)
 	}
 }
 
-int urxe_rs_await_room(struct urxe_rs *s, uint64_t deadline)
+int urxe_rs_await_room(struct urxe_rs *s, const struct urxe_rs_call *c)
 {
 	int err = 0;
 
@@ -148,17 +148,16 @@ int urxe_rs_await_room(struct urxe_rs *s, uint64_t deadline)
 			return 0;
 		err = send_errno(s);
 		if (err == EAGAIN)
-			err = urxe_rs_await(s, deadline);
+			err = urxe_rs_await(s, c);
 	}
 	return err;
 }
 
 /* All of it, unless it may not wait: then what fits. */
-static ssize_t send_all(struct urxe_rs *s, const struct iovec *iov, size_t n, size_t len, int flags)
-	URXE_REQUIRES(s->lock)
+static ssize_t send_all(struct urxe_rs *s, const struct urxe_rs_call *c, const struct iovec *iov,
+			size_t n, size_t len) URXE_REQUIRES(s->lock)
 {
-	struct urxe_rs_cursor c = {iov, n, 0};
-	uint64_t deadline = urxe_rs_patience(s, flags, s->sndtimeo);
+	struct urxe_rs_cursor from = {iov, n, 0};
 	size_t done = 0;
 	int err = 0;
 
@@ -167,31 +166,26 @@ static ssize_t send_all(struct urxe_rs *s, const struct iovec *iov, size_t n, si
 		return err == EAGAIN ? 0 : urxe_rs_ret(err);
 	}
 	while (done < len && !err) {
-		err = urxe_rs_await_room(s, deadline);
+		err = urxe_rs_await_room(s, c);
 		if (!err)
-			done += send_some(s, &c, len - done);
+			done += send_some(s, &from, len - done);
 	}
 	return done ? (ssize_t)done : urxe_rs_ret(err);
 }
 
 static ssize_t send_iov(int fd, const struct iovec *iov, size_t n, int flags)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
-	ssize_t ret = -1;
+	struct urxe_rs_call c;
+	ssize_t ret;
 	size_t len;
 	int err;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
 	err = flags & NO_FLAGS ? EOPNOTSUPP : urxe_rs_iov_length(iov, n, &len);
-	if (err) {
-		urxe_rs_put(s);
-		return urxe_rs_ret(err);
-	}
-	urxe_mutex_lock(&s->lock);
-	ret = send_all(s, iov, n, len, flags);
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	urxe_rs_patience(c.s, &c, flags, c.s->sndtimeo);
+	ret = err ? urxe_rs_ret(err) : send_all(c.s, &c, iov, n, len);
+	urxe_rs_end(&c);
 	return ret;
 }
 

@@ -153,56 +153,55 @@ URXE_RS_API int rsocket(int domain, int type, int protocol)
 /* ---- ending ---- */
 
 /* The peer is told; true: that is under way. */
-static int finish(struct urxe_rs *s, enum urxe_rs_control what, uint64_t deadline)
+static int finish(struct urxe_rs *s, const struct urxe_rs_call *c, enum urxe_rs_control what)
 	URXE_REQUIRES(s->lock)
 {
 	int err = 0;
 
 	while (s->state == URXE_RS_CONNECTED && urxe_rs_control(s, what) && !err)
-		err = urxe_rs_await(s, deadline);
+		err = urxe_rs_await(s, c);
 	return err;
 }
 
-static int await_sent(struct urxe_rs *s, uint64_t deadline) URXE_REQUIRES(s->lock)
+static int await_sent(struct urxe_rs *s, const struct urxe_rs_call *c) URXE_REQUIRES(s->lock)
 {
 	int err = 0;
 
 	while (s->state == URXE_RS_CONNECTED && !urxe_rs_all_sent(s) && !err)
-		err = urxe_rs_await(s, deadline);
+		err = urxe_rs_await(s, c);
 	return err;
 }
 
-static uint64_t linger_deadline(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
-{
-	return urxe_rs_deadline(s->linger.l_onoff ? (uint64_t)s->linger.l_linger * SEC : CLOSE_NS);
-}
-
 /* A socket that was accepted is connected, to who has it; the peer may not know yet. */
-static int await_connected(struct urxe_rs *s, uint64_t deadline) URXE_REQUIRES(s->lock)
+static int await_connected(struct urxe_rs *s, const struct urxe_rs_call *c) URXE_REQUIRES(s->lock)
 {
 	int err = 0;
 
 	while (s->state == URXE_RS_ACCEPTING && !err)
-		err = urxe_rs_await(s, deadline);
+		err = urxe_rs_await(s, c);
 	return err;
 }
 
-static int shut(struct urxe_rs *s, int how) URXE_REQUIRES(s->lock)
+static int shut(struct urxe_rs *s, struct urxe_rs_call *c, int how) URXE_REQUIRES(s->lock)
 {
-	uint64_t deadline = linger_deadline(s);
-	int err = await_connected(s, deadline);
-	bool recv = s->can_recv && how == SHUT_WR, send = s->can_send && how == SHUT_RD;
+	bool recv, send;
+	int err;
 
+	c->deadline =
+		urxe_rs_deadline(s->linger.l_onoff ? (uint64_t)s->linger.l_linger * SEC : CLOSE_NS);
+	err = await_connected(s, c);
 	if (err || s->state != URXE_RS_CONNECTED)
 		return err == EAGAIN ? ETIMEDOUT : err;
+	recv = s->can_recv && how == SHUT_WR;
+	send = s->can_send && how == SHUT_RD;
 	s->can_recv = recv;
 	s->can_send = send;
 	urxe_rs_changed(s);
 	if (send)
 		return 0; /* the peer need not know */
-	err = finish(s, recv ? URXE_RS_SHUTDOWN : URXE_RS_DISCONNECT, deadline);
+	err = finish(s, c, recv ? URXE_RS_SHUTDOWN : URXE_RS_DISCONNECT);
 	if (!err)
-		err = await_sent(s, deadline);
+		err = await_sent(s, c);
 	return err == EAGAIN ? ETIMEDOUT : err;
 }
 
@@ -213,31 +212,31 @@ static bool is_connected(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
 
 URXE_RS_API int rshutdown(int fd, int how)
 {
-	struct urxe_rs *s;
+	struct urxe_rs_call c;
 	int err = 0;
 
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return urxe_rs_ret(EINVAL);
-	s = urxe_rs_get(fd);
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	urxe_mutex_lock(&s->lock);
-	urxe_rs_look(s, true);
-	if (is_connected(s))
-		err = shut(s, how);
-	else if (s->state != URXE_RS_CLOSED)
+	urxe_rs_look(c.s, true);
+	if (is_connected(c.s))
+		err = shut(c.s, &c, how);
+	else if (c.s->state != URXE_RS_CLOSED)
 		err = ENOTCONN;
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
 }
 
+/* To its end: half of it would leave a socket that nobody finds any more. */
 static void close_socket(struct urxe_rs *s)
 {
+	struct urxe_rs_call c = {.s = s, .cancel = PTHREAD_CANCEL_DISABLE};
+
 	urxe_mutex_lock(&s->lock);
 	urxe_rs_look(s, true);
 	if (is_connected(s) && (!s->linger.l_onoff || s->linger.l_linger))
-		shut(s, SHUT_RDWR);
+		shut(s, &c, SHUT_RDWR);
 	s->gone = true;
 	urxe_rs_changed(s);
 	urxe_mutex_unlock(&s->lock);
@@ -246,10 +245,9 @@ static void close_socket(struct urxe_rs *s)
 
 URXE_RS_API int rclose(int fd)
 {
+	int cancel = urxe_cancel_off(), err = 0;
 	struct urxe_rs *s = urxe_rs_take(fd);
-	int cancel, err = 0;
 
-	cancel = urxe_cancel_off();
 	urxe_rs_repoll_forget(fd);
 	if (s)
 		close_socket(s);
@@ -276,51 +274,43 @@ static int check_addr(const struct urxe_rs *s, const struct sockaddr *addr, sock
 
 URXE_RS_API int rbind(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	int err;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	urxe_mutex_lock(&s->lock);
-	err = s->state == URXE_RS_OPEN ? check_addr(s, addr, len) : EINVAL;
-	if (!err && rdma_bind_addr(s->id, (struct sockaddr *)(uintptr_t)addr))
+	err = c.s->state == URXE_RS_OPEN ? check_addr(c.s, addr, len) : EINVAL;
+	if (!err && rdma_bind_addr(c.s->id, (struct sockaddr *)(uintptr_t)addr))
 		err = errno;
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
 }
 
 URXE_RS_API int rgetsockname(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct sockaddr_storage none = {0};
+	struct urxe_rs_call c;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	urxe_mutex_lock(&s->lock);
-	if (s->id->route.addr.src_addr.sa_family) {
-		urxe_rs_sockaddr(rdma_get_local_addr(s->id), addr, len);
-	} else {
-		struct sockaddr_storage none = {.ss_family = (sa_family_t)s->domain};
-
-		urxe_rs_sockaddr((struct sockaddr *)&none, addr, len);
-	}
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+	none.ss_family = (sa_family_t)c.s->domain;
+	urxe_rs_sockaddr(c.s->id->route.addr.src_addr.sa_family ? rdma_get_local_addr(c.s->id)
+								: (struct sockaddr *)&none,
+			 addr, len);
+	urxe_rs_end(&c);
 	return 0;
 }
 
 URXE_RS_API int rgetpeername(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	struct urxe_rs *s = urxe_rs_get(fd);
+	struct urxe_rs_call c;
 	bool has;
 
-	if (!s)
+	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	urxe_mutex_lock(&s->lock);
-	has = s->st && s->st->hello;
+	has = c.s->st && c.s->st->hello;
 	if (has)
-		urxe_rs_sockaddr(rdma_get_peer_addr(s->id), addr, len);
-	urxe_mutex_unlock(&s->lock);
-	urxe_rs_put(s);
+		urxe_rs_sockaddr(rdma_get_peer_addr(c.s->id), addr, len);
+	urxe_rs_end(&c);
 	return urxe_rs_ret(has ? 0 : ENOTCONN);
 }

@@ -278,6 +278,8 @@ void urxe_rs_disarm(struct urxe_rs *s)
 	while (!ibv_get_cq_event(st->events, &cq, &arg)) {
 		st->armed = false;
 		st->unacked++;
+		/* Another one that sleeps relies on it to be armed. */
+		urxe_rs_changed(s);
 	}
 	if (st->unacked >= ACK_AFTER) {
 		ibv_ack_cq_events(st->cq, st->unacked);

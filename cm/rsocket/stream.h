@@ -154,7 +154,7 @@ void urxe_rs_cursor_copy(struct urxe_rs_cursor *c, uint8_t *p, size_t len, bool 
 void urxe_rs_stage(struct urxe_rs *s, struct urxe_rs_cursor *c, uint32_t len,
 		   struct urxe_rs_write *w) URXE_REQUIRES(s->lock);
 /** urxe_rs_await_room - until something can be written. 0 or errno. */
-int urxe_rs_await_room(struct urxe_rs *s, uint64_t deadline) URXE_REQUIRES(s->lock);
+int urxe_rs_await_room(struct urxe_rs *s, const struct urxe_rs_call *c) URXE_REQUIRES(s->lock);
 
 /* ---- iomap.c ---- */
 

@@ -4,6 +4,8 @@
 
 #include "cm/rsocket/rsocket.h"
 
+#include "urxe/cancel.h"
+
 #define BUCKETS 256
 
 static struct urxe_mutex lock = URXE_MUTEX_INIT;
@@ -59,6 +61,25 @@ struct urxe_rs *urxe_rs_take(int fd)
 		cds_list_del(&s->entry);
 	urxe_mutex_unlock(&lock);
 	return s;
+}
+
+bool urxe_rs_begin(struct urxe_rs_call *c, int fd)
+{
+	c->cancel = urxe_cancel_off();
+	c->deadline = 0;
+	c->s = urxe_rs_get(fd);
+	if (c->s)
+		urxe_mutex_lock(&c->s->lock);
+	else
+		urxe_cancel_back(c->cancel);
+	return c->s;
+}
+
+void urxe_rs_end(struct urxe_rs_call *c)
+{
+	urxe_mutex_unlock(&c->s->lock);
+	urxe_rs_put(c->s);
+	urxe_cancel_back(c->cancel);
 }
 
 void urxe_rs_put(struct urxe_rs *s)

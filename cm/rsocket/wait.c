@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -14,12 +15,10 @@
 
 #include "cm/rsocket/stream.h"
 
-#include "urxe/cancel.h"
 #include "urxe/free.h"
 
 #define SEC	  1000000000ull
 #define MSEC	  1000000ull
-#define ON_STACK  32	/* descriptors that are polled without malloc() */
 #define POLL_MOST 60000 /* ms of one sleep */
 
 static uint64_t now(void)
@@ -32,9 +31,12 @@ static uint64_t now(void)
 
 uint64_t urxe_rs_deadline(uint64_t ns)
 {
-	uint64_t at = now();
+	uint64_t at;
 
-	return !ns || ns > URXE_RS_FOREVER - at ? (ns ? URXE_RS_FOREVER : 0) : at + ns;
+	if (!ns || ns == URXE_RS_FOREVER)
+		return ns;
+	at = now();
+	return ns > URXE_RS_FOREVER - at ? URXE_RS_FOREVER : at + ns;
 }
 
 bool urxe_rs_left(uint64_t deadline)
@@ -42,9 +44,9 @@ bool urxe_rs_left(uint64_t deadline)
 	return deadline == URXE_RS_FOREVER || now() < deadline;
 }
 
-uint64_t urxe_rs_patience(const struct urxe_rs *s, int flags, uint64_t ns)
+void urxe_rs_patience(const struct urxe_rs *s, struct urxe_rs_call *c, int flags, uint64_t ns)
 {
-	return s->flags & O_NONBLOCK || flags & MSG_DONTWAIT ? 0 : urxe_rs_deadline(ns);
+	c->deadline = s->flags & O_NONBLOCK || flags & MSG_DONTWAIT ? 0 : urxe_rs_deadline(ns);
 }
 
 void urxe_rs_changed(struct urxe_rs *s)
@@ -102,48 +104,66 @@ static void end_watch(struct urxe_rs_polled *p, const struct pollfd fds[2])
 	urxe_mutex_unlock(&s->lock);
 }
 
-/* @all: room for 2 * @n + @m + 1. 0 or errno. */
-static int sleep_for(struct urxe_rs_polled *p, unsigned n, const struct pollfd *others, unsigned m,
-		     struct pollfd *all, uint64_t deadline)
+static void end_sleep(const struct urxe_rs_wait *w)
 {
-	int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), err = 0;
-	bool changed = false;
+	for (unsigned i = 0; i < w->n; i++)
+		end_watch(&w->sockets[i], &w->all[2 * i]);
+	close(w->wake);
+}
 
-	if (wake < 0)
+static void cancelled(void *arg)
+{
+	struct urxe_rs_wait *w = arg;
+
+	end_sleep(w);
+	free(w->all);
+	w->drop(w->arg);
+}
+
+static int poll_all(struct urxe_rs_wait *w, int timeout)
+{
+	int ret, cancel;
+
+	pthread_cleanup_push(cancelled, w);
+	pthread_setcancelstate(w->cancel, &cancel);
+	ret = poll(w->all, 2 * w->n + w->m + 1, timeout);
+	pthread_setcancelstate(cancel, NULL);
+	pthread_cleanup_pop(0);
+	return ret;
+}
+
+/* w->all: room for two of each socket, the others, and one. 0 or errno. */
+static int sleep_for(struct urxe_rs_wait *w)
+{
+	bool changed = false;
+	int err = 0;
+
+	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->wake < 0)
 		return errno;
-	for (unsigned i = 0; i < n; i++)
-		changed |= begin_watch(&p[i], wake, &all[2 * i]);
-	for (unsigned i = 0; i < m; i++)
-		all[2 * n + i] = others[i];
-	all[2 * n + m] = (struct pollfd){.fd = wake, .events = POLLIN};
-	if (poll(all, 2 * n + m + 1, changed ? 0 : left_ms(deadline)) < 0) {
+	for (unsigned i = 0; i < w->n; i++)
+		changed |= begin_watch(&w->sockets[i], w->wake, &w->all[2 * i]);
+	for (unsigned i = 0; i < w->m; i++)
+		w->all[2 * w->n + i] = w->others[i];
+	w->all[2 * w->n + w->m] = (struct pollfd){.fd = w->wake, .events = POLLIN};
+	if (poll_all(w, changed ? 0 : left_ms(w->deadline)) < 0) {
 		err = errno;
-		for (unsigned i = 0; i < 2 * n; i++)
-			all[i].revents = 0;
+		for (unsigned i = 0; i < 2 * w->n; i++)
+			w->all[i].revents = 0;
 	}
-	for (unsigned i = 0; i < n; i++)
-		end_watch(&p[i], &all[2 * i]);
-	close(wake);
+	end_sleep(w);
 	return err;
 }
 
-static int sleep_once(struct urxe_rs_polled *p, unsigned n, const struct pollfd *others, unsigned m,
-		      uint64_t deadline)
+static int sleep_once(struct urxe_rs_wait *w)
 {
-	struct pollfd few[ON_STACK], *all = few;
-	size_t want = 2 * (size_t)n + m + 1;
-	int err, cancel;
+	int err;
 
-	if (want > ON_STACK) {
-		all = malloc(want * sizeof(*all));
-		if (!all)
-			return ENOMEM;
-	}
-	cancel = urxe_cancel_off(); /* sockets have our watches */
-	err = sleep_for(p, n, others, m, all, deadline);
-	urxe_cancel_back(cancel);
-	if (all != few)
-		free(all);
+	w->all = malloc((2 * (size_t)w->n + w->m + 1) * sizeof(*w->all));
+	if (!w->all)
+		return ENOMEM;
+	err = sleep_for(w);
+	free(w->all);
 	return err;
 }
 
@@ -157,15 +177,28 @@ static uint64_t spin_until(uint32_t polling_us, uint64_t deadline)
 	return until < deadline ? until : deadline;
 }
 
-int urxe_rs_await(struct urxe_rs *s, uint64_t deadline)
+static void drop_call(void *arg)
+{
+	urxe_rs_put(arg);
+}
+
+int urxe_rs_await(struct urxe_rs *s, const struct urxe_rs_call *c)
 {
 	struct urxe_rs_polled p = {.s = s, .seen = s->changes};
-	uint64_t spin = spin_until(s->set.polling_us, deadline);
-	int err = 0;
+	struct urxe_rs_wait w = {
+		.sockets = &p,
+		.n = 1,
+		.deadline = c->deadline,
+		.cancel = c->cancel,
+		.drop = drop_call,
+		.arg = s,
+	};
+	uint64_t spin = spin_until(s->set.polling_us, c->deadline);
+	int err;
 
 	if (s->gone)
 		return EBADF;
-	if (!deadline)
+	if (!c->deadline)
 		return EAGAIN;
 	do {
 		urxe_mutex_unlock(&s->lock);
@@ -175,12 +208,12 @@ int urxe_rs_await(struct urxe_rs *s, uint64_t deadline)
 			return s->gone ? EBADF : 0;
 	} while (now() < spin);
 	urxe_mutex_unlock(&s->lock);
-	err = sleep_once(&p, 1, NULL, 0, deadline);
+	err = sleep_once(&w);
 	urxe_mutex_lock(&s->lock);
 	if (s->gone)
 		return EBADF;
 	urxe_rs_look(s, true);
-	return err || s->changes != p.seen || now() < deadline ? err : EAGAIN;
+	return err || s->changes != p.seen || urxe_rs_left(c->deadline) ? err : EAGAIN;
 }
 
 static int look_at(struct urxe_rs_polled *p)
@@ -197,25 +230,24 @@ static int look_at(struct urxe_rs_polled *p)
 	return p->revents != 0;
 }
 
-int urxe_rs_wait(struct urxe_rs_polled *p, unsigned n, struct pollfd *others, unsigned m,
-		 uint64_t deadline)
+int urxe_rs_wait(struct urxe_rs_wait *w)
 {
-	uint64_t spin = n ? spin_until(urxe_rs_config()->polling_us, deadline) : 0;
+	uint64_t spin = w->n ? spin_until(urxe_rs_config()->polling_us, w->deadline) : 0;
 	int found, ret, err;
 
 	for (;;) {
 		found = 0;
-		for (unsigned i = 0; i < n; i++)
-			found += look_at(&p[i]);
-		ret = m ? poll(others, m, 0) : 0;
+		for (unsigned i = 0; i < w->n; i++)
+			found += look_at(&w->sockets[i]);
+		ret = w->m ? poll(w->others, w->m, 0) : 0;
 		if (ret < 0)
 			return -1;
 		found += ret;
-		if (found || !deadline || !urxe_rs_left(deadline))
+		if (found || !w->deadline || !urxe_rs_left(w->deadline))
 			return found;
 		if (now() < spin)
 			continue;
-		err = sleep_once(p, n, others, m, deadline);
+		err = sleep_once(w);
 		if (err) {
 			errno = err;
 			return -1;

@@ -24,7 +24,7 @@ static inline int rs_listener(const char *host, struct sockaddr_storage *at)
 
 	CU_ASSERT_FATAL(fd >= 0);
 	WORKS(rbind(fd, a, sizeof(*at)));
-	WORKS(rlisten(fd, 8));
+	WORKS(rlisten(fd, 2));
 	WORKS(rgetsockname(fd, (struct sockaddr *)at, &len));
 	return fd;
 }

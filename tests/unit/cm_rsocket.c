@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "descriptors.h"
 
@@ -448,6 +450,61 @@ static void closed_under_a_reader(void)
 	WORKS(rclose(d.server));
 }
 
+/* A child that closes what it has inherited, and ends, leaves its parent's connection alone. */
+static void forked(void)
+{
+	struct duo d;
+	int status = -1;
+	pid_t child;
+	char c;
+
+	duo_open(&d, "10.0.0.1");
+	fflush(NULL);
+	child = fork();
+	if (!child) {
+		rclose(d.client);
+		rclose(d.server);
+		rclose(d.listener);
+		_exit(0);
+	}
+	CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+	CU_ASSERT_EQUAL(status, 0);
+	CU_ASSERT_EQUAL(rsend(d.client, "x", 1, 0), 1);
+	CU_ASSERT_EQUAL(rrecv(d.server, &c, 1, 0), 1);
+	duo_close(&d);
+}
+
+/* More requests than the backlog: those that are accepted make room for the others. */
+static void backlog(void)
+{
+	struct pollfd p[7] = {0};
+	struct sockaddr_storage at;
+	unsigned accepted = 0;
+	int got[6];
+
+	p[6] = (struct pollfd){.fd = rs_listener("10.0.0.1", &at), .events = POLLIN};
+	WORKS(rfcntl(p[6].fd, F_SETFL, O_NONBLOCK));
+	for (unsigned i = 0; i < 6; i++) {
+		p[i] = (struct pollfd){.fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0),
+				       .events = POLLOUT};
+		FAILS(rconnect(p[i].fd, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
+	}
+	while (accepted < 6) {
+		CU_ASSERT_FATAL(rpoll(p, 7, 20000) > 0);
+		got[accepted] = raccept(p[6].fd, NULL, NULL);
+		for (unsigned i = 0; i < 6; i++) {
+			CU_ASSERT_EQUAL(p[i].revents & POLLERR, 0);
+			p[i].events = p[i].revents & POLLOUT ? 0 : p[i].events;
+		}
+		accepted += got[accepted] >= 0;
+	}
+	for (unsigned i = 0; i < 6; i++) {
+		WORKS(rclose(p[i].fd));
+		WORKS(rclose(got[i]));
+	}
+	WORKS(rclose(p[6].fd));
+}
+
 static void nothing_stays(void)
 {
 	unsigned before = 0;
@@ -478,4 +535,4 @@ static void nothing_stays(void)
 
 URXE_TEST_MAIN("cm_rsocket", T(connections), T(waiting), T(ends), T(sent_before_close), T(bulk),
 	       T(full), T(vectors), T(options), T(timeouts), T(mapped), T(refused),
-	       T(closed_under_a_reader), T(nothing_stays))
+	       T(closed_under_a_reader), T(forked), T(backlog), T(nothing_stays))

@@ -233,5 +233,77 @@ static void all_are_woken(void)
 	duo_close(&d);
 }
 
-URXE_TEST_MAIN("cm_rsocket_poll", T(polled), T(states), T(selected), T(repolled), T(by_several),
-	       T(all_are_woken))
+static void *wait_for_bytes(void *arg)
+{
+	char c;
+
+	rrecv(*(int *)arg, &c, 1, 0);
+	return NULL;
+}
+
+static void *wait_in_rpoll(void *arg)
+{
+	struct pollfd p = {.fd = *(int *)arg, .events = POLLIN};
+
+	rpoll(&p, 1, -1);
+	return NULL;
+}
+
+static void close_repoll(void *ep)
+{
+	WORKS(rclose(*(int *)ep));
+}
+
+static void *wait_in_repoll(void *arg)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+	int ep = repoll_create(0);
+
+	repoll_ctl(ep, EPOLL_CTL_ADD, *(int *)arg, &e);
+	pthread_cleanup_push(close_repoll, &ep);
+	repoll_wait(ep, &e, 1, -1);
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+static void *wait_for_another(void *arg)
+{
+	raccept(*(int *)arg, NULL, NULL);
+	return NULL;
+}
+
+/* A thread is cancelled while it waits, or just before, and leaves no lock and no watch behind. */
+static void cancelled(void)
+{
+	struct duo d;
+	const struct {
+		void *(*fn)(void *);
+		int *fd;
+	} rows[] = {{wait_for_bytes, &d.server},
+		    {wait_in_rpoll, &d.server},
+		    {wait_in_repoll, &d.server},
+		    {wait_for_another, &d.listener}};
+
+#ifdef __SANITIZE_THREAD__
+	return; /* it sees no lock of a thread that was cancelled in a system call */
+#endif
+	duo_open(&d, "10.0.0.1");
+	for (unsigned i = 0; i < 40; i++) {
+		void *how;
+		pthread_t t;
+
+		CU_ASSERT_EQUAL(pthread_create(&t, NULL, rows[i % 4].fn, rows[i % 4].fd), 0);
+		/* Half of them until they sleep, most likely. */
+		if (i / 4 % 2)
+			poll(NULL, 0, 2);
+		pthread_cancel(t);
+		pthread_join(t, &how);
+		CU_ASSERT_PTR_EQUAL(how, PTHREAD_CANCELED);
+	}
+	say(d.client);
+	hear(d.server);
+	duo_close(&d);
+}
+
+URXE_TEST_MAIN("cm_rsocket_poll", T(cancelled), T(polled), T(states), T(selected), T(repolled),
+	       T(by_several), T(all_are_woken))
