@@ -76,9 +76,14 @@ struct urxe_device_client {
 /* ---- lib.c ---- */
 
 extern struct urxe_mutex urxe_cma_lock;
-/** urxe_cma_hold, urxe_cma_release - take and give the lock; no thread is cancelled in between. */
+/** urxe_cma_hold, urxe_cma_release - take and give the lock; no thread is cancelled in between.
+ * Timers of the CMs that were set in between run when they are due. */
 void urxe_cma_hold(void) URXE_ACQUIRE(urxe_cma_lock);
 void urxe_cma_release(void) URXE_RELEASE(urxe_cma_lock);
+/** urxe_cma_await - give it, wait for @cond, till @until (CLOCK_REALTIME) unless that is NULL, take
+ * it again. True: that time has come. Wakes up for no reason, too. Locked. */
+bool urxe_cma_await(pthread_cond_t *cond, const struct timespec *until)
+	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_cma_hold_at_exit - the same while the process ends, when who holds it may be no more: false
  * if it is not to be had in 200 ms. */
 bool urxe_cma_hold_at_exit(void) URXE_TRY_ACQUIRE(true, urxe_cma_lock);
@@ -165,7 +170,7 @@ int urxe_agent_resolve(struct urxe_cma_dev *dev, struct urxe_agent_query *q)
 	URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_resolve_cancel - it need not be under way. Locked. */
 void urxe_agent_resolve_cancel(struct urxe_agent_query *q) URXE_REQUIRES(urxe_cma_lock);
-/** urxe_agent_kick - timers may have become earlier. Locked. */
+/** urxe_agent_kick - timers of its CM may have become earlier. Locked. */
 void urxe_agent_kick(struct urxe_agent *agent) URXE_REQUIRES(urxe_cma_lock);
 /** urxe_agent_own_gid - index of an own GID, or -1. Locked. */
 int urxe_agent_own_gid(const struct urxe_cma_dev *dev, const union ibv_gid *gid)

@@ -46,12 +46,31 @@ void urxe_cma_hold(void)
 	cancel_state = old;
 }
 
+/* What was done under the lock may have set timers of the CMs, which are to run by then. */
+static void kick(void) URXE_REQUIRES(urxe_cma_lock)
+{
+	for (unsigned i = 0; i < lib.n; i++) {
+		if (lib.devices[i].agent)
+			urxe_agent_kick(lib.devices[i].agent);
+	}
+}
+
 void urxe_cma_release(void)
 {
 	int old = cancel_state;
 
+	kick();
 	urxe_mutex_unlock(&urxe_cma_lock);
 	urxe_cancel_back(old);
+}
+
+bool urxe_cma_await(pthread_cond_t *cond, const struct timespec *until)
+{
+	kick();
+	if (until)
+		return urxe_mutex_timedwait(&urxe_cma_lock, cond, until);
+	urxe_mutex_wait(&urxe_cma_lock, cond);
+	return false;
 }
 
 static struct timespec in_ms(unsigned ms)

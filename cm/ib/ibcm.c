@@ -71,7 +71,6 @@ static int end(struct ib_cm_id *cm_id, int err) URXE_RELEASE(urxe_cma_lock)
 	struct urxe_ibcm_id *id = to_ibcm(cm_id);
 
 	urxe_ibcm_publish(id);
-	urxe_agent_kick(id->dev->agent);
 	urxe_cma_leave();
 	return -err;
 }
@@ -156,7 +155,6 @@ void urxe_ibcm_end(struct urxe_ibcm_id *id)
 		next = child->next_gone;
 		urxe_ibcm_id_free(child);
 	}
-	urxe_agent_kick(id->dev->agent);
 }
 
 void ib_destroy_cm_id(struct ib_cm_id *cm_id)

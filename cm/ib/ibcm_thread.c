@@ -35,7 +35,7 @@ static struct urxe_ibcm_event *next_event(void) URXE_REQUIRES(urxe_cma_lock)
 	struct urxe_ibcm_event *e;
 
 	while (cds_list_empty(&caller.events))
-		urxe_mutex_wait(&urxe_cma_lock, &caller.more);
+		urxe_cma_await(&caller.more, NULL);
 	e = cds_list_first_entry(&caller.events, struct urxe_ibcm_event, entry);
 	cds_list_del(&e->entry);
 	caller.now = e;
@@ -156,6 +156,6 @@ bool urxe_ibcm_wait(const struct urxe_ibcm_id *id)
 		return false;
 	}
 	while (caller.now && (caller.now->id == id || caller.now->listener == id))
-		urxe_mutex_wait(&urxe_cma_lock, &caller.done);
+		urxe_cma_await(&caller.done, NULL);
 	return true;
 }

@@ -129,7 +129,6 @@ static int send_req(struct urxe_cma_id *id, const struct urxe_cm_req *req)
 		urxe_cm_destroy(id->cm);
 		id->cm = NULL;
 	}
-	urxe_agent_kick(agent);
 	return err;
 }
 
@@ -202,7 +201,6 @@ static int give_up(struct urxe_cma_id *id, int err) URXE_REQUIRES(urxe_cma_lock)
 		return err;
 	urxe_cma_qp_to_err(id);
 	id->state = URXE_CMA_DISCONNECT;
-	urxe_agent_kick(id->dev->agent);
 	return err;
 }
 
@@ -256,7 +254,6 @@ static int start_accept(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 	if (err)
 		return give_up(id, err);
 	id->state = URXE_CMA_CONNECT;
-	urxe_agent_kick(id->dev->agent);
 	return 0;
 }
 
@@ -287,7 +284,6 @@ static int start_reject(struct urxe_cma_id *id, uint16_t reason, const void *dat
 		err = urxe_cm_send_rej(id->cm, reason, NULL, 0, data, len);
 	if (!err)
 		id->state = URXE_CMA_DISCONNECT;
-	urxe_agent_kick(id->dev->agent);
 	return err;
 }
 
@@ -352,7 +348,6 @@ static int start_disconnect(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 	if (!err && (state == URXE_CM_ESTABLISHED || state == URXE_CM_REP_SENT ||
 		     state == URXE_CM_MRA_REP_RCVD))
 		err = urxe_cm_send_dreq(id->cm, NULL, 0);
-	urxe_agent_kick(id->dev->agent);
 	return err;
 }
 
@@ -388,7 +383,6 @@ static int establish(struct urxe_cma_id *id) URXE_REQUIRES(urxe_cma_lock)
 	err = urxe_cm_send_rtu(id->cm, NULL, 0);
 	if (err)
 		return give_up(id, err);
-	urxe_agent_kick(id->dev->agent);
 	id->established = true;
 	return 0;
 }
@@ -412,7 +406,6 @@ static int notify(struct urxe_cma_id *id, enum ibv_event_type event) URXE_REQUIR
 		err = urxe_cm_notify_established(id->cm);
 	else if (event == IBV_EVENT_PATH_MIG)
 		err = urxe_cm_notify_migrated(id->cm);
-	urxe_agent_kick(id->dev->agent);
 	return err;
 }
 

@@ -216,13 +216,13 @@ void urxe_cma_wait(const struct urxe_cma_id *id, const struct urxe_cma_mcast *mc
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += WARN_AFTER_S;
 	while (*out) {
-		if (urxe_mutex_timedwait(&urxe_cma_lock, &urxe_cma_acked, &until) && *out)
+		if (urxe_cma_await(&urxe_cma_acked, &until) && *out)
 			break;
 	}
 	if (*out)
 		warn_unacked(id, mc, call);
 	while (*out)
-		urxe_mutex_wait(&urxe_cma_lock, &urxe_cma_acked);
+		urxe_cma_await(&urxe_cma_acked, NULL);
 }
 
 void urxe_cma_ack(struct urxe_cma_event *ev)

@@ -149,8 +149,6 @@ void urxe_cma_id_quiesce(struct urxe_cma_id *id)
 	if (id->cm) {
 		urxe_cm_destroy(id->cm);
 		id->cm = NULL;
-		if (id->dev && id->dev->agent)
-			urxe_agent_kick(id->dev->agent);
 	}
 }
 

@@ -30,7 +30,6 @@ int urxe_cma_sidr_connect(struct urxe_cma_id *id, const struct rdma_conn_param *
 		return err;
 	}
 	id->state = URXE_CMA_CONNECT;
-	urxe_agent_kick(agent);
 	return 0;
 }
 
