@@ -18,6 +18,14 @@
 #include "pause.h"
 #include "urxe/cancel.h"
 
+/*
+ * What comes while we drive ends no system call: a signal's handler has run when we sleep next, and
+ * nothing tells of it; a cancellation waits for that sleep, and there may be none. So that a call
+ * which others keep at work, by one-sided operations, say, can be ended, it has the duty for this
+ * long, less what it sleeps. Events end most calls much sooner.
+ */
+#define DRIVE_NS 10000000ull
+
 /* A call that waits. */
 struct await {
 	struct urxe_device *dev;
@@ -26,6 +34,7 @@ struct await {
 	struct ibv_cq *cq; /* the event's; NULL: it is in the pipe */
 	bool on_duty;
 	bool cancelable;
+	uint64_t since; /* it drives, less what it has slept; 0: it has not looked yet */
 };
 
 /*
@@ -66,9 +75,14 @@ static int until_event(struct await *a, unsigned was)
 		if (atomic_load(&d->evict) || atomic_load(&a->dev->service.stop))
 			return EBADF;
 		ns = urxe_duty_round(a->dev, m);
-		if (urxe_pause_policy(&m->pause) == URXE_PAUSE_SHORT)
+		if (!a->since)
+			a->since = m->pause.looked;
+		if (urxe_pause_policy(&m->pause) == URXE_PAUSE_SHORT ||
+		    m->pause.looked - a->since > DRIVE_NS)
 			return EAGAIN;
 		urxe_duty_pause(a->dev, m, ns, &how, &a->ch->events, was);
+		if (ns)
+			a->since += urxe_port_now(a->dev->port) - m->pause.looked;
 		if (how.signal && signals_interrupt())
 			return EINTR;
 	}
