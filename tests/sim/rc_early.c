@@ -197,6 +197,28 @@ static void test_refused_within(void)
 	rc_close(&r);
 }
 
+/* With a real peer, whose responses and NAK overtake each other. */
+static void test_refused_in_disorder(void)
+{
+	struct urxe_sim_params link = {.latency = 1000, .reorder = 0.3, .reorder_delay = 20000};
+	struct pair_params pp = {.timeout = 14};
+	struct rc_rig r;
+
+	for (unsigned i = 0; i < 50; i++) {
+		rc_open(&r, &pp);
+		for (unsigned k = 0; k < i; k++)
+			urxe_port_random(r.p.b.dev->port);
+		urxe_sim_end_params(r.p.b.end, &link);
+		rc_post(&r, IBV_WR_RDMA_READ, 1, 3000);
+		rc_post(&r, IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 8);
+		pair_post(&r.p.a, IBV_WR_RDMA_WRITE, 3, 0, 8, &r.p.b, PAIR_BUF, IBV_SEND_SIGNALED);
+		CU_ASSERT(rc_wc_is(&r, 1, IBV_WC_SUCCESS));
+		CU_ASSERT(rc_wc_is(&r, 2, IBV_WC_SUCCESS));
+		CU_ASSERT(rc_wc_is(&r, 3, IBV_WC_REM_ACCESS_ERR));
+		rc_close(&r);
+	}
+}
+
 static bool no_response(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len)
 {
 	(void)arg;
@@ -227,4 +249,4 @@ static void test_refused_and_lost(void)
 
 URXE_TEST_MAIN("rc_early", T(test_early_responses), T(test_holes), T(test_late_response),
 	       T(test_implied_nak), T(test_refused), T(test_refused_within),
-	       T(test_refused_and_lost))
+	       T(test_refused_in_disorder), T(test_refused_and_lost))
