@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# ci_scripts.sh SOURCE: scripts of ci/ see what fails below them, leave nothing, and refuse what they do not know. In a copy, with
+# stubs in place of what takes long.
+set -u
+source=$1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+unset URXE_BUILD
+export TMPDIR="$tmp/tmp"
+mkdir -p "$tmp/tmp" "$tmp/tree"
+cp -r "$source/ci" "$tmp/tree" || exit 1
+
+bad() {
+	echo "FAIL $*"
+	[ ! -e "$tmp/out" ] || sed 's/^/     /' "$tmp/out"
+	failed=1
+}
+
+# stub NAME: a script from stdin, in place of ci/NAME
+stub() {
+	{ echo '#!/bin/sh' && cat; } >"$tmp/tree/ci/$1" && chmod +x "$tmp/tree/ci/$1"
+}
+
+# gives STATUS PATTERN SCRIPT ARG...: that it ends so, says so, and leaves nothing
+gives() {
+	local status want=$1 pattern=$2
+
+	shift 2
+	timeout 60 "$tmp/tree/ci/$1" "${@:2}" >"$tmp/out" 2>&1 </dev/null
+	status=$?
+	if [ $status != "$want" ] || ! grep -qE -e "$pattern" "$tmp/out"; then
+		bad "ci/$*: status $status, not $want, or no line like '$pattern' in:"
+	fi
+	[ -z "$(ls "$TMPDIR")" ] || bad "ci/$*: left $(ls "$TMPDIR")"
+}
+
+# A part that comes half of its way.
+stub package <<<"echo 'ok package: one'; echo 'package: the other one does not work' >&2; exit 1"
+gives 1 '^1 passed, 1 failed, 0 skipped$' test -n package
+stub package <<<"echo 'ok package: one'; echo 'FAIL package: two'; exit 1"
+gives 1 '^1 passed, 1 failed, 0 skipped$' test -n package
+stub package <<<"echo 'skip package: why'; exit 77"
+gives 1 '^0 passed, 1 failed, 1 skipped$' test -n package
+
+# What ends ci/test ends what it has started.
+stub package <<<"(sleep 60; echo never) & echo \$! >'$tmp/pid'; wait"
+for signal in TERM INT HUP; do
+	rm -f "$tmp/pid"
+	# As a shell starts it that somebody types into: one of this script's would not see SIGINT.
+	set -m
+	"$tmp/tree/ci/test" -n package >"$tmp/out" 2>&1 </dev/null &
+	script=$!
+	set +m
+	for ((i = 0; i < 600; i++)); do
+		[ ! -s "$tmp/pid" ] || break
+		sleep 0.05
+	done
+	kill -$signal "$script"
+	wait "$script"
+	status=$?
+	[ $status -gt 128 ] || bad "ci/test, SIG$signal: status $status"
+	! kill -0 "$(cat "$tmp/pid")" 2>/dev/null || bad "ci/test, SIG$signal: what it started goes on"
+	[ -z "$(ls "$TMPDIR")" ] || bad "ci/test, SIG$signal: left $(ls "$TMPDIR")"
+done
+
+exit $failed
