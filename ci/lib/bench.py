@@ -11,6 +11,7 @@ import sys
 sys.dont_write_bytecode = True
 import figures  # noqa: E402
 import layers  # noqa: E402
+import node  # noqa: E402
 
 MTU = 4096
 
@@ -390,6 +391,7 @@ def main():
     p.add_argument('--readme', action='store_true', help="a short table and sizes, into README.md and tests/bench/speed.svg")
     p.add_argument('--profile', metavar='ROW', help='where its processes spend their time, by layer')
     args = p.parse_args()
+    node.end_cleanly()
     if args.profile:
         try:
             profile(args.profile)

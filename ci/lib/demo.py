@@ -5,6 +5,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import figures  # noqa: E402
+import node  # noqa: E402
 
 MTU = 4096
 LINE = '%-46s %-30s %s'
@@ -43,6 +44,7 @@ def pingpong():
 
 
 def main():
+    node.end_cleanly()
     print('two processes, net_vhost <-> net_virtio_user, path MTU %d; no hugepages, no root needed\n' % MTU)
     print(LINE % ('what ran', 'what came out', 'against the bare link'))
     print(LINE % ('-' * 46, '-' * 30, '-' * 32))

@@ -5,9 +5,9 @@ import glob
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -54,9 +54,23 @@ def read(path):
         return ''
 
 
+def end_cleanly():
+    """A signal that ends us is an exit: what stands in `with` and `finally` takes away what we have started."""
+    def on_signal(number, _frame):
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, on_signal)
+
+
 def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, options=(), env=None):
-    """Runs both commands. {p} in them is a free TCP port, the same in both."""
-    folder = tempfile.mkdtemp(prefix='urxe-node-')
+    """Runs both commands. {p} in them is a free TCP port, the same in both; {dir} a folder for both."""
+    with tempfile.TemporaryDirectory(prefix='urxe-node-', ignore_cleanup_errors=True) as folder:
+        return two_node_in(folder, server, client, link, mtu, v6, timeout, options, env)
+
+
+def two_node_in(folder, server, client, link, mtu, v6, timeout, options, env):
     port = str(random.randrange(20000, 30000))
     out = [os.path.join(folder, x) for x in 'ab']
     argv = [os.path.join(TOP, 'ci', 'two-node'), '--build', BUILD, '--link', link, '--mtu', str(mtu),
@@ -89,7 +103,6 @@ def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, optio
     for path in sorted(glob.glob(folder + '/san*')):
         reports.append(read(path))
     reports += [m.group(0) for t in texts for m in REPORT.finditer(t)]
-    shutil.rmtree(folder, ignore_errors=True)
     return Result(proc.returncode, texts[0], texts[1], own, reports, time.monotonic() - start)
 
 

@@ -12,6 +12,7 @@ sys.path[:0] = [os.path.join(HERE, '..', '..', 'ci', 'lib'), os.path.join(HERE, 
 sys.dont_write_bytecode = True
 
 import families  # noqa: E402
+import node  # noqa: E402
 import rig  # noqa: E402
 import sources  # noqa: E402
 
@@ -104,6 +105,7 @@ def main():
         for row in rows:
             print('%s\t%s' % (row.name, ' '.join(row.packages)))
         return 0
+    node.end_cleanly()
     report = Report(args.only)
     for row in rows:
         run_family(report, row, args.all or bool(args.only))

@@ -113,6 +113,7 @@ def main():
     p.add_argument('--list', action='store_true')
     p.add_argument('--only', help='names that match this')
     args = p.parse_args()
+    node.end_cleanly()
     report = Report(args.only)
     san = node.sanitized()
     rows, specials = [], []

@@ -65,4 +65,46 @@ for signal in TERM INT HUP; do
 	[ -z "$(ls "$TMPDIR")" ] || bad "ci/test, SIG$signal: left $(ls "$TMPDIR")"
 done
 
+# ended PID...: they are gone, or will be soon
+ended() {
+	local i pid
+
+	for ((i = 0; i < 200; i++)); do
+		for pid; do
+			! kill -0 "$pid" 2>/dev/null || { sleep 0.05; continue 2; }
+		done
+		[ -n "$(ls "$TMPDIR")" ] || return 0
+		sleep 0.05
+	done
+	return 1
+}
+
+# Likewise ci/two-node, even when it is killed: nodes, what they have started, its folder.
+mkdir -p "$tmp/build/tools"
+printf '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n' >"$tmp/build/tools/urxe"
+chmod +x "$tmp/build/tools/urxe"
+node=("$tmp/tree/ci/two-node" --build "$tmp/build")
+for signal in TERM INT HUP KILL; do
+	rm -f "$tmp/a" "$tmp/b"
+	set -m
+	"${node[@]}" ": >\"\$URXE_READY_FILE\"; sleep 60 & echo \$! >'$tmp/a'; wait" "sleep 60 & echo \$! >'$tmp/b'; wait" \
+		>"$tmp/out" 2>&1 </dev/null &
+	script=$!
+	set +m
+	for ((i = 0; i < 600; i++)); do
+		[ ! -s "$tmp/a" ] || [ ! -s "$tmp/b" ] || break
+		sleep 0.05
+	done
+	kill -$signal "$script"
+	wait "$script" 2>/dev/null
+	status=$?
+	[ $status = $((128 + $(kill -l $signal))) ] || bad "ci/two-node, SIG$signal: status $status"
+	ended "$(cat "$tmp/a")" "$(cat "$tmp/b")" || bad "ci/two-node, SIG$signal: left processes, or $(ls "$TMPDIR")"
+done
+# What it opens is not taken for the standard files of the nodes.
+if [ "$(id -u)" = 0 ] && unshare -n true 2>/dev/null && command -v ip >/dev/null; then
+	"${node[@]}" --kernel-addr ': >"$URXE_READY_FILE"' 'ip -o address show dev k0 | grep -q 10.0.0.2/' >"$tmp/out" 2>&1 <&- ||
+		bad 'ci/two-node --kernel-addr <&-'
+fi
+
 exit $failed
