@@ -9,8 +9,9 @@ trap 'rm -rf "$tmp"' EXIT
 failed=0
 unset URXE_BUILD
 export TMPDIR="$tmp/tmp"
-mkdir -p "$tmp/tmp" "$tmp/tree"
-cp -r "$source/ci" "$tmp/tree" || exit 1
+mkdir -p "$tmp/tmp" "$tmp/tree/tests" "$tmp/bin"
+cp -r "$source/ci" "$source/meson.build" "$source/CHANGES.md" "$tmp/tree" || exit 1
+cp -r "$source/tests/clients" "$source/tests/e2e" "$tmp/tree/tests" || exit 1
 
 bad() {
 	echo "FAIL $*"
@@ -18,9 +19,14 @@ bad() {
 	failed=1
 }
 
+# script FILE: from stdin
+script() {
+	{ echo '#!/bin/sh' && cat; } >"$1" && chmod +x "$1"
+}
+
 # stub NAME: a script from stdin, in place of ci/NAME
 stub() {
-	{ echo '#!/bin/sh' && cat; } >"$tmp/tree/ci/$1" && chmod +x "$tmp/tree/ci/$1"
+	script "$tmp/tree/ci/$1"
 }
 
 # gives STATUS PATTERN SCRIPT ARG...: that it ends so, says so, and leaves nothing
@@ -35,6 +41,18 @@ gives() {
 	fi
 	[ -z "$(ls "$TMPDIR")" ] || bad "ci/$*: left $(ls "$TMPDIR")"
 }
+
+# What they do not know. None of it installs or builds anything.
+gives 2 '^ci/demo ' demo -x
+gives 2 '^ci/demo ' demo -n more
+gives 0 '^ci/demo ' demo -h
+gives 2 "there is no file 'none.c'" lint none.c
+gives 2 'no family is called none' clients --install none
+gives 2 "no part is called 'none'" test none
+# From another folder, by a relative name.
+for name in package cross lint fuzz-coverage; do
+	(cd "$tmp/tree/ci" && "./$name" -h) >"$tmp/out" 2>&1 && grep -q "^ci/$name" "$tmp/out" || bad "./$name -h"
+done
 
 # A part that comes half of its way.
 stub package <<<"echo 'ok package: one'; echo 'package: the other one does not work' >&2; exit 1"
