@@ -5,8 +5,13 @@
 set -u
 fuzzer=$1 work=$2
 shift 2
+seconds=${URXE_FUZZ_SECONDS:-10}
+# libFuzzer takes what is no number for 0, and that for no end.
+case $seconds in
+0* | *[!0-9]*) echo "FAIL URXE_FUZZ_SECONDS: found '$seconds', accepted: a number above 0"; exit 1 ;;
+esac
 mkdir -p "$work/corpus"
-"$fuzzer" -max_total_time="${URXE_FUZZ_SECONDS:-10}" -max_len=4096 -timeout=20 -entropic=0 -rss_limit_mb=3000 \
+"$fuzzer" -max_total_time="$seconds" -max_len=4096 -timeout=20 -entropic=0 -rss_limit_mb=3000 \
 	-print_final_stats=1 -artifact_prefix="$work/" "$work/corpus" "$@" >"$work/log" 2>&1
 status=$?
 if [ $status = 0 ]; then

@@ -54,6 +54,17 @@ for name in package cross lint fuzz-coverage; do
 	(cd "$tmp/tree/ci" && "./$name" -h) >"$tmp/out" 2>&1 && grep -q "^ci/$name" "$tmp/out" || bad "./$name -h"
 done
 
+# What libFuzzer would do for ever.
+for seconds in x 0 5s; do
+	! URXE_FUZZ_SECONDS=$seconds "$source/tests/fuzz/run.sh" true "$tmp/fuzz" >"$tmp/out" 2>&1 || bad "run.sh: $seconds seconds"
+done
+"$source/tests/fuzz/run.sh" true "$tmp/fuzz" >"$tmp/out" 2>&1 || bad 'run.sh'
+
+# A file that is to have a share, and is gone.
+echo '{"data": [{"files": []}]}' >"$tmp/summary"
+! (cd "$tmp" && python3 -B "$tmp/tree/ci/lib/fuzz_coverage.py" summary coverage) >"$tmp/out" 2>&1 ||
+	bad 'fuzz_coverage.py does not miss its files'
+
 # A part that comes half of its way.
 stub package <<<"echo 'ok package: one'; echo 'package: the other one does not work' >&2; exit 1"
 gives 1 '^1 passed, 1 failed, 0 skipped$' test -n package
