@@ -65,6 +65,17 @@ echo '{"data": [{"files": []}]}' >"$tmp/summary"
 ! (cd "$tmp" && python3 -B "$tmp/tree/ci/lib/fuzz_coverage.py" summary coverage) >"$tmp/out" 2>&1 ||
 	bad 'fuzz_coverage.py does not miss its files'
 
+# ci/package puts packages where the caller says, and takes away none but its own.
+script "$tmp/bin/dpkg-query" <<<"printf 'install ok installed'"
+script "$tmp/bin/dpkg-buildpackage" <<<"touch ../urxe_2_amd64.deb ../urxe-dbgsym_2_amd64.deb"
+script "$tmp/bin/lintian" <<<:
+mkdir "$tmp/debs"
+touch "$tmp/debs/other_1_amd64.deb" "$tmp/debs/urxe_1_amd64.deb" "$tmp/debs/liburxe-dev_1_amd64.deb"
+(cd "$tmp" && PATH="$tmp/bin:$PATH" tree/ci/package -n debs) >"$tmp/out" 2>&1 || bad 'ci/package'
+[ "$(cat "$tmp/out")" = urxe_2_amd64.deb ] || bad 'ci/package does not print its packages'
+[ "$(cd "$tmp/debs" && echo *)" = 'other_1_amd64.deb urxe-dbgsym_2_amd64.deb urxe_2_amd64.deb' ] ||
+	bad "ci/package: its folder has $(ls "$tmp/debs")"
+
 # A part that comes half of its way.
 stub package <<<"echo 'ok package: one'; echo 'package: the other one does not work' >&2; exit 1"
 gives 1 '^1 passed, 1 failed, 0 skipped$' test -n package
