@@ -90,7 +90,8 @@ for signal in TERM INT HUP; do
 	rm -f "$tmp/pid"
 	# As a shell starts it that somebody types into: one of this script's would not see SIGINT.
 	set -m
-	"$tmp/tree/ci/test" -n package >"$tmp/out" 2>&1 </dev/null &
+	# Below nohup(1) SIGHUP would be ignored.
+	env --default-signal=$signal "$tmp/tree/ci/test" -n package >"$tmp/out" 2>&1 </dev/null &
 	script=$!
 	set +m
 	for ((i = 0; i < 600; i++)); do
