@@ -85,7 +85,7 @@ FAULTS = ('--drop 0.001', '--drop 0.01', '--drop 0.05', '--reorder 0.01')
 def faulty(what, mtu, faults=FAULTS, link='vhost', every=50, seconds=4):
     """Goodput of 64 KiB writes, reads or sends with each of the faults, of that without: the faults happen in every
     second @every ms, so that what the machine does meanwhile meets both alike"""
-    prog = bench_program('loss')
+    prog = node.built('tests', 'bench', 'loss')
     ratios = []
     for fault in faults:
         result = pair('exec %s -s 10.0.0.1' % prog, '%s -c 10.0.0.1 %s %d %d' % (prog, what, every, seconds), mtu,
@@ -124,7 +124,7 @@ def bench_program(name):
 
 def bare(wanted, mtu, link='vhost'):
     """The bare link: wanted is a list of "lat|rate|bw SIZE COUNT"; a number for each."""
-    prog = bench_program('bare')
+    prog = node.built('tests', 'bench', 'bare')
     client = ' && '.join('%s -c 10.0.0.1 %s' % (prog, w) for w in [*wanted, 'end'])
     result = pair(': >"$URXE_READY_FILE"; exec %s -s' % prog, client, mtu, link=link)
     numbers = re.findall(r'(?m)^[\d.]+$', result.b)
@@ -138,7 +138,7 @@ CONN = r'([\d.]+) a second, connect p50 ([\d.]+) us, p99 ([\d.]+) us'
 
 def conn(options, pattern, mtu, link='vhost'):
     """What tests/bench/conn.c prints, as numbers"""
-    prog = bench_program('conn')
+    prog = node.built('tests', 'bench', 'conn')
     result = pair('%s -s 10.0.0.1 %s' % (prog, '-q' if '-q' in options else ''),
                   '%s -c 10.0.0.1 %s' % (prog, options), mtu, link=link)
     found = re.search(pattern, result.b, re.S)
@@ -156,7 +156,7 @@ def connections(mtu, count=2000, at_once=1000):
 
 def blocking(mtu, link='vhost', rounds=20000, every=None):
     """Who sleeps for completion events: (half a round trip in us, % of a processor)"""
-    prog = bench_program('block')
+    prog = node.built('tests', 'bench', 'block')
     result = pair('exec %s -s 10.0.0.1' % prog, '%s -c 10.0.0.1 %d %s' % (prog, rounds, every or ''), mtu,
                   ('--end-server',), link)
     found = re.search(r'(?m)^([\d.]+) ([\d.]+)$', result.b)
@@ -167,7 +167,7 @@ def blocking(mtu, link='vhost', rounds=20000, every=None):
 
 def threads(mtu, link='vhost', numbers=(1, 2, 4, 8)):
     """64 B sends of so many threads of a process, of what one sends, measured right before"""
-    prog = bench_program('threads')
+    prog = node.built('tests', 'bench', 'threads')
 
     def run(n):
         result = pair('exec %s -s 10.0.0.1' % prog, '%s -c 10.0.0.1 %d' % (prog, n), mtu, ('--end-server',), link)
@@ -181,7 +181,7 @@ def threads(mtu, link='vhost', numbers=(1, 2, 4, 8)):
 
 def many(mtu, link='vhost', numbers=(1, 10000, 60000), batch=16, seconds=1):
     """64 B writes of so many QPs in turn, @batch at a time: of one in M/s, of more of what one does, right before"""
-    prog = os.path.join(node.BUILD, 'tests', 'e2e', 'many')
+    prog = node.built('tests', 'e2e', 'many')
 
     def run(n):
         common = '%s -p {p} -r 1 -n %d -t %g -b %d' % (prog, n, seconds, batch)
@@ -204,7 +204,7 @@ def watched(link, mtu, iters=300):
 
 def qp_memory(mtu, qps=10000):
     """Resident KiB of a connected, idle RC QP with room for 128 + 128 work requests"""
-    prog = os.path.join(node.BUILD, 'tests', 'e2e', 'many')
+    prog = node.built('tests', 'e2e', 'many')
     result = pair('%s -p {p} -r 1 -n %d' % (prog, qps), '%s -p {p} -r 1 -n %d 127.0.0.1' % (prog, qps), mtu)
     found = re.search(r'(\d+) bytes each', result.b)
     if not found:

@@ -5,6 +5,7 @@ import glob
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,11 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get('URXE_BUILD') or os.path.join(TOP, 'build')
 REPORT = re.compile(r'(ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:).*')
+
+
+def built(*path):
+    """A program of the build folder, as a shell takes it."""
+    return shlex.quote(os.path.join(BUILD, *path))
 
 
 class Result:

@@ -252,7 +252,7 @@ def last_ack(report, timeout):
     if not report.wanted(title):
         return
     with Fabric() as fabric:
-        child = fabric.start('%s 20' % os.path.join(node.BUILD, 'tests', 'e2e', 'last_ack'), 's')
+        child = fabric.start(node.built('tests/e2e/last_ack') + ' 20', 's')
         try:
             child.wait(timeout)
             problem = 'exit status %d' % child.returncode if child.returncode else None

@@ -270,7 +270,7 @@ def integrity(report, kind, why_not):
                 title = 'integrity: %s-%d %s, URXE_SEED=%d' % (link, mtu, transport, seed)
                 if not asked(report, title, why_not(link)):
                     continue
-                line = '%s/tests/e2e/integrity -p {p} -t %s -s %d' % (node.BUILD, transport, seed)
+                line = '%s -p {p} -t %s -s %d' % (node.built('tests/e2e/integrity'), transport, seed)
                 result = node.two_node(
                     line, line + ' 127.0.0.1', link, mtu, timeout=160,
                     options=('--opt-a', FAULTS % seed, '--opt-b', FAULTS % (seed + 1)))
@@ -292,7 +292,7 @@ STORMS = [
 
 
 def storm(report, kind, why_not):
-    conn = node.BUILD + '/tests/bench/conn'
+    conn = node.built('tests/bench/conn')
     for link in ('vhost', 'af_packet'):
         for name, count, server, run in STORMS:
             title = 'storm: %s, connections %s' % (link, name)
@@ -327,7 +327,7 @@ def many(report, kind, _why_not):
     title = 'many: %d connections' % MANY[kind]
     if not report.wanted(title):
         return
-    line = '%s/tests/e2e/many -p {p} -n %d' % (node.BUILD, MANY[kind])
+    line = '%s -p {p} -n %d' % (node.built('tests/e2e/many'), MANY[kind])
     result = node.two_node(line, line + ' 127.0.0.1', timeout=300)
     problem = verdict(result)
     if not problem and ('all good' not in result.a or 'all destroyed' not in result.b):
@@ -341,8 +341,8 @@ def flood(report, kind, _why_not):
     if not asked(report, title, 'needs CAP_NET_RAW for a raw packet QP' if os.geteuid() else None):
         return
     mac, count = '02:00:00:00:00:aa', 100 if kind == 'ci-sanitized' else 1000
-    result = node.two_node(node.BUILD + '/tests/bench/conn -s 10.0.0.1',
-                           '%s/tests/e2e/flood 10.0.0.1 %s %d' % (node.BUILD, mac, count),
+    result = node.two_node(node.built('tests/bench/conn') + ' -s 10.0.0.1',
+                           '%s 10.0.0.1 %s %d' % (node.built('tests/e2e/flood'), mac, count),
                            options=('--opt-a', '--mac ' + mac), timeout=180)
     problem = verdict(result)
     said = re.search(r'connections beside (\d+) forged', result.b)
@@ -360,7 +360,7 @@ def ib_cm(report, _kind, _why_not):
     title = 'ib_cm: an alternate path is loaded and migrated to'
     if not report.wanted(title):
         return
-    result = node.two_node(node.BUILD + '/tests/e2e/ibcm -s', node.BUILD + '/tests/e2e/ibcm 1',
+    result = node.two_node(node.built('tests/e2e/ibcm') + ' -s', node.built('tests/e2e/ibcm') + ' 1',
                            options=('--opt-a', '--ip 10.0.1.1/24', '--opt-b', '--ip 10.0.1.2/24'), timeout=60)
     problem = verdict(result)
     if not problem and ('migrated, disconnected' not in result.a or 'migrated, disconnected' not in result.b):
@@ -388,7 +388,7 @@ def address(report, _kind, _why_not):
         title = 'address: one that is added while rping listens, ' + name
         if not report.wanted(title):
             continue
-        server = ADDRESS_SERVER.replace('{urxe}', node.BUILD + '/tools/urxe')
+        server = ADDRESS_SERVER.replace('{urxe}', node.built('tools/urxe'))
         server = server.replace('{addr}', '%s/%d' % (addr, length))
         if v6:
             server = server.replace('rping -s', 'rping -s -a ::')
@@ -443,7 +443,7 @@ def icmp(report, _kind, why_not):
         title = 'icmp: ' + name
         if not asked(report, title, why_not('af_packet')):
             continue
-        urxe = node.BUILD + '/tools/urxe'
+        urxe = node.built('tools/urxe')
         result = node.two_node(server.replace('{urxe}', urxe), client.replace('{urxe}', urxe), 'af_packet',
                                options=('--opt-b', '--gw 10.0.0.254'), env={'URXE_LOG': 'info'})
         problem = verdict(result)
@@ -464,7 +464,7 @@ GSO = ['', ',gso=0', ',qdisc_bypass=0']
 
 def mixed(report, _kind, why_not):
     """The port udp at one end of a veth pair, af_packet at the other."""
-    urxe = node.BUILD + '/tools/urxe'
+    urxe = node.built('tools/urxe')
     release = tuple(int(n) for n in re.findall(r'\d+', os.uname().release)[:2])
     if release < (6, 2):
         report.skip('mixed', 'before Linux 6.2 packet sockets do not receive what UDP sockets send in one')
@@ -559,7 +559,7 @@ def status(report, _kind, why_not):
         client = STATUS_CLIENT.replace('{client}', command + ' 127.0.0.1') + STATUS_KILLED
         client = client.replace('{samples}', '12' if node.sanitized() else '6')
         result = clocked.two_node(title, 'export URXE_STATUS_DIR={dir}; ' + command,
-                                  client.replace('{urxe}', node.BUILD + '/tools/urxe'), link, options=options)
+                                  client.replace('{urxe}', node.built('tools/urxe')), link, options=options)
         report.result(title, verdict(result) or wrong_status(result.b, bool(options)), result)
 
 
