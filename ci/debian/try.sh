@@ -27,6 +27,10 @@ dpkg -i /srv/urxe_*.deb
 client 7002
 wait "$server"
 [ "$(ibv_devices 2>/dev/null | grep -c urxe)" = 0 ]
+# As systemctl enable urxed@nobody does.
+wants=/etc/systemd/system/multi-user.target.wants
+mkdir -p $wants
+ln -s /usr/lib/systemd/system/urxed@.service $wants/urxed@nobody.service
 apt-get -q -y purge urxe liburxe-dev urxe-doc
 apt-get -q -y purge --autoremove
 rm -rf /tmp/nobody
