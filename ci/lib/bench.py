@@ -387,10 +387,12 @@ def main():
                                 'kernel\'s TCP, beside the aims. Status 0 whatever comes out.')
     p.add_argument('-r', '--runs', type=int, default=5)
     p.add_argument('--json', action='store_true', help='print one JSON object instead of the table')
-    p.add_argument('--only', metavar='REGEX', default='', help='measure what has it in its name alone: fab|ring|tcp_bw')
+    p.add_argument('--only', metavar='REGEX', type=node.regex, default='', help='measure what has it in its name alone: fab|ring|tcp_bw')
     p.add_argument('--readme', action='store_true', help="a short table and sizes, into README.md and tests/bench/speed.svg")
     p.add_argument('--profile', metavar='ROW', help='where its processes spend their time, by layer')
     args = p.parse_args()
+    if args.runs < 1:
+        p.error('-r: found %d, accepted: 1 or more' % args.runs)
     node.end_cleanly()
     if args.profile:
         try:
@@ -402,6 +404,8 @@ def main():
         import bench_readme
         args.only = bench_readme.ONLY
     MEASURES[:] = [m for m in MEASURES if re.search(args.only, m[0])]
+    if not MEASURES:
+        p.error('--only: nothing is called so: ' + args.only)
     shown = [n for name, _, _ in MEASURES for n in (GROUPS[name][0] if name in GROUPS else [name])]
     ROWS[:] = [r for r in ROWS if r[0] in shown]
     AIMS[:] = [a for a in AIMS if a[1] in shown]

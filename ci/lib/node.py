@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Runs ci/two-node and keeps what came out: for ci/demo, ci/bench and tests/e2e."""
+import argparse
 import glob
 import os
 import random
@@ -58,6 +59,15 @@ def read(path):
             return f.read()
     except OSError:
         return ''
+
+
+def regex(text):
+    """For argparse: that it is one."""
+    try:
+        re.compile(text)
+    except re.error as e:
+        raise argparse.ArgumentTypeError('found %r, accepted: a regular expression (%s)' % (text, e)) from e
+    return text
 
 
 def end_cleanly():

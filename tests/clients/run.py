@@ -91,7 +91,7 @@ def table(report, rows):
 def main():
     p = argparse.ArgumentParser(description=__doc__, prog='ci/clients')
     p.add_argument('--all', action='store_true', help='each case, with and without loss, and with one side killed')
-    p.add_argument('--only', metavar='REGEX', help='cases whose line matches this')
+    p.add_argument('--only', metavar='REGEX', type=node.regex, help='cases whose line matches this')
     p.add_argument('--list', action='store_true', help='the families')
     p.add_argument('family', nargs='*', help='all if none')
     args = p.parse_args()

@@ -111,7 +111,7 @@ def main():
     p.add_argument('--short', action='store_true', help='matrix.SHORT')
     p.add_argument('--full', action='store_true', help='the whole matrix (of --group) and all specials')
     p.add_argument('--list', action='store_true')
-    p.add_argument('--only', help='names that match this')
+    p.add_argument('--only', type=node.regex, help='names that match this')
     args = p.parse_args()
     node.end_cleanly()
     report = Report(args.only)

@@ -48,10 +48,20 @@ gives 2 '^ci/demo ' demo -n more
 gives 0 '^ci/demo ' demo -h
 gives 2 "there is no file 'none.c'" lint none.c
 gives 2 'no family is called none' clients --install none
+gives 2 "found '\(', accepted: a regular expression" vm -n --only '('
+gives 2 "found '\(', accepted: a regular expression" interop-rxe -n --only '('
 gives 2 "no part is called 'none'" test none
 # From another folder, by a relative name.
 for name in package cross lint fuzz-coverage; do
 	(cd "$tmp/tree/ci" && "./$name" -h) >"$tmp/out" 2>&1 && grep -q "^ci/$name" "$tmp/out" || bad "./$name -h"
+done
+
+# Programs of Python refuse what they cannot match
+for line in 'ci/lib/bench.py --only (' 'ci/lib/bench.py --only none' 'ci/lib/bench.py -r 0' \
+	'tests/e2e/run.py --short --only (' 'tests/clients/run.py --only ('; do
+	(cd "$tmp/tree" && timeout 60 python3 -B $line) >"$tmp/out" 2>&1
+	status=$?
+	[ $status = 2 ] || bad "$line: status $status"
 done
 
 # What libFuzzer would do for ever.
