@@ -15,6 +15,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -66,8 +67,16 @@ def run_suite(args, folder):
            os.path.join(HERE, 'suite.py'), os.path.join(folder, 'tests'), '--dev', 'urxe0',
            '--gid', '0'] + args.test
     with open(args.out or os.devnull, 'w') as out:
-        status = subprocess.run(cmd, env=env, stdin=subprocess.DEVNULL, stdout=out, cwd=folder,
-                                stderr=subprocess.STDOUT if args.out else None).returncode
+        suite = subprocess.Popen(cmd, env=env, stdin=subprocess.DEVNULL, stdout=out, cwd=folder,
+                                 stderr=subprocess.STDOUT if args.out else None, start_new_session=True)
+        try:
+            status = suite.wait()
+        finally:
+            try:
+                os.killpg(suite.pid, signal.SIGKILL)  # what it has forked
+            except ProcessLookupError:
+                pass
+            suite.wait()
     try:
         with open(results) as f:
             return status, [json.loads(line) for line in f]
@@ -91,6 +100,9 @@ def main():
         print('pyverbs is missing: Debian package python3-pyverbs')
         sys.exit(77)
     skips = read_skips()
+    # As an exit, so that the suite and the folder go.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda n, _: sys.exit(128 + n))
     folder = tempfile.mkdtemp(prefix='urxe-conformance-')
     try:
         os.mkdir(os.path.join(folder, 'tests'))
