@@ -98,9 +98,9 @@ gives 1 '^0 passed, 1 failed, 1 skipped$' test -n package
 stub package <<<"(sleep 60; echo never) & echo \$! >'$tmp/pid'; wait"
 for signal in TERM INT HUP; do
 	rm -f "$tmp/pid"
-	# As a shell starts it that somebody types into: one of this script's would not see SIGINT.
+	# As a shell starts it that somebody types into: below another one SIGINT may be ignored, and
+	# SIGHUP below nohup(1).
 	set -m
-	# Below nohup(1) SIGHUP would be ignored.
 	env --default-signal=$signal "$tmp/tree/ci/test" -n package >"$tmp/out" 2>&1 </dev/null &
 	script=$!
 	set +m
