@@ -136,7 +136,7 @@ void urxe_rs_cm_events(struct urxe_rs *s)
 	struct rdma_cm_event *e;
 
 	/* More requests than its backlog stay with rdma_cm, which knows what to do about them. */
-	while ((!s->backlog || s->n_requests < s->backlog) && !rdma_get_cm_event(s->channel, &e)) {
+	while (!urxe_rs_backlog_full(s) && !rdma_get_cm_event(s->channel, &e)) {
 		if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			struct rdma_cm_id *id = e->id;
 

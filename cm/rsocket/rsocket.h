@@ -154,6 +154,11 @@ void urxe_rs_look(struct urxe_rs *s, bool whole) URXE_REQUIRES(s->lock);
 
 /* ---- connect.c ---- */
 
+/** urxe_rs_backlog_full - has a listener as many requests as it may, which are to be accepted? */
+static inline bool urxe_rs_backlog_full(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
+{
+	return s->backlog && s->n_requests >= s->backlog;
+}
 /** urxe_rs_cm_events - what its channel has. */
 void urxe_rs_cm_events(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 

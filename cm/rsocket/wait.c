@@ -84,7 +84,8 @@ static bool begin_watch(struct urxe_rs_polled *p, int wake, struct pollfd fds[2]
 	urxe_rs_arm(s);
 	urxe_rs_look(s, true);
 	changed = s->changes != p->seen || s->gone;
-	fds[0] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+	/* A listener whose backlog is full leaves what its channel has there. */
+	fds[0] = (struct pollfd){.fd = urxe_rs_backlog_full(s) ? -1 : s->fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = s->st && s->st->events ? s->st->events->fd : -1,
 				 .events = POLLIN};
 	urxe_mutex_unlock(&s->lock);
