@@ -61,7 +61,8 @@ def listed(skips, test, message):
 
 def run_suite(args, folder):
     results = os.path.join(folder, 'results')
-    env = dict(os.environ, PYTHONDONTWRITEBYTECODE='1', URXE_CONFORMANCE_RESULTS=results)
+    # A fabric of its own: the suite's port numbers are the same each time, and another one may run.
+    env = dict(os.environ, PYTHONDONTWRITEBYTECODE='1', URXE_CONFORMANCE_RESULTS=results, XDG_RUNTIME_DIR=folder)
     env.pop('LD_LIBRARY_PATH', None)  # meson's
     cmd = [os.path.abspath(args.urxe), 'run', *LINKS[args.link], '--', PYTHON, '-u',
            os.path.join(HERE, 'suite.py'), os.path.join(folder, 'tests'), '--dev', 'urxe0',
