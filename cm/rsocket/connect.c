@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm/rsocket/dgram.h"
 #include "cm/rsocket/stream.h"
 
 #include "urxe/free.h"
@@ -173,7 +174,9 @@ URXE_RS_API int rlisten(int fd, int backlog)
 
 	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	if (c.s->state == URXE_RS_OPEN)
+	if (c.s->dg)
+		err = EOPNOTSUPP;
+	else if (c.s->state == URXE_RS_OPEN)
 		err = listen_with(c.s, backlog);
 	else
 		err = c.s->state == URXE_RS_LISTENING ? 0 : EINVAL;
@@ -190,7 +193,7 @@ static int take_request(struct urxe_rs *s, const struct urxe_rs_call *c, struct 
 
 	for (;;) {
 		if (s->state != URXE_RS_LISTENING)
-			return EINVAL;
+			return s->dg ? EOPNOTSUPP : EINVAL;
 		urxe_rs_look(s, true);
 		if (!cds_list_empty(&s->requests))
 			break;
@@ -354,7 +357,7 @@ URXE_RS_API int rconnect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (!urxe_rs_begin(&c, fd))
 		return -1;
 	urxe_rs_patience(c.s, &c, 0, c.s->sndtimeo);
-	err = connect_socket(c.s, &c, addr, len);
+	err = c.s->dg ? urxe_rs_dgram_connect(c.s, addr, len) : connect_socket(c.s, &c, addr, len);
 	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "cm/rsocket/dgram.h"
 #include "cm/rsocket/stream.h"
 
 #include "urxe/free.h"
@@ -104,6 +105,8 @@ static int tell_id(struct urxe_rs *s, const struct option *o, int v) URXE_REQUIR
 		name = RDMA_OPTION_ID_AFONLY;
 	else
 		return 0;
+	if (s->dg)
+		return setsockopt(s->fd, o->level, o->name, &v, sizeof(v)) ? errno : 0;
 	/* Of use before it is bound alone, and sockets of TCP take it at any time. */
 	if (rdma_set_option(s->id, RDMA_OPTION_ID, name, &v, sizeof(v)) && s->state == URXE_RS_OPEN)
 		return errno;
@@ -170,12 +173,12 @@ static int set(struct urxe_rs *s, int level, int name, const void *val, socklen_
 
 	if (!val)
 		return EFAULT;
-	if (level == SOL_RDMA && name == RDMA_ROUTE)
+	if (level == SOL_RDMA && name == RDMA_ROUTE && !s->dg)
 		return set_route(s, val, len);
-	if (!o)
+	if (!o || (s->dg && level == IPPROTO_TCP))
 		return ENOPROTOOPT;
 	/* Buffers of a connection stay: TCP takes it, and perftest-like programs set them late. */
-	if (o->early && s->st)
+	if (o->early && (s->st || (s->dg && !cds_list_empty(&s->dg->uds))))
 		return level == SOL_SOCKET ? 0 : EINVAL;
 	if (o->kind == TIMEOUT)
 		return set_timeout((uint64_t *)(void *)((char *)s + o->at), val, len);
@@ -229,11 +232,11 @@ static int computed(struct urxe_rs *s, const struct option *o) URXE_REQUIRES(s->
 			s->reported = true;
 		return urxe_rs_take_error(s);
 	case SO_TYPE:
-		return SOCK_STREAM;
+		return s->dg ? SOCK_DGRAM : SOCK_STREAM;
 	case SO_DOMAIN:
 		return s->domain;
 	case SO_PROTOCOL:
-		return IPPROTO_TCP;
+		return s->dg ? IPPROTO_UDP : IPPROTO_TCP;
 	default:
 		return s->state == URXE_RS_LISTENING;
 	}
@@ -293,7 +296,7 @@ static int get(struct urxe_rs *s, int level, int name, void *val, socklen_t *len
 
 	if (!val || !len)
 		return EFAULT;
-	if (!o)
+	if (!o || (s->dg && level == IPPROTO_TCP))
 		return ENOPROTOOPT;
 	if (o->kind == LINGER) {
 		give(val, len, &s->linger, sizeof(s->linger));

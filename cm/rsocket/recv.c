@@ -2,6 +2,7 @@
 /* Receiving: rrecv() and its kin. */
 #include <errno.h>
 
+#include "cm/rsocket/dgram.h"
 #include "cm/rsocket/stream.h"
 
 #define NO_FLAGS (MSG_OOB | MSG_ERRQUEUE)
@@ -68,7 +69,20 @@ static ssize_t recv_some(struct urxe_rs *s, const struct urxe_rs_call *c, const 
 	}
 }
 
-static ssize_t recv_iov(int fd, const struct iovec *iov, size_t n, int flags)
+static ssize_t recv_stream(struct urxe_rs *s, const struct urxe_rs_call *c, struct msghdr *msg,
+			   size_t len, int flags) URXE_REQUIRES(s->lock)
+{
+	ssize_t ret = recv_some(s, c, msg->msg_iov, msg->msg_iovlen, len, flags);
+
+	/* A connected socket tells no address, as TCP's. */
+	if (ret >= 0) {
+		msg->msg_namelen = 0;
+		msg->msg_flags = 0;
+	}
+	return ret;
+}
+
+static ssize_t recv_msg(int fd, struct msghdr *msg, int flags)
 {
 	struct urxe_rs_call c;
 	ssize_t ret;
@@ -77,27 +91,37 @@ static ssize_t recv_iov(int fd, const struct iovec *iov, size_t n, int flags)
 
 	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	err = flags & NO_FLAGS ? EOPNOTSUPP : urxe_rs_iov_length(iov, n, &len);
+	err = flags & NO_FLAGS ? EOPNOTSUPP
+			       : urxe_rs_iov_length(msg->msg_iov, msg->msg_iovlen, &len);
 	urxe_rs_patience(c.s, &c, flags, c.s->rcvtimeo);
-	ret = err ? urxe_rs_ret(err) : recv_some(c.s, &c, iov, n, len, flags);
+	if (err)
+		ret = urxe_rs_ret(err);
+	else if (c.s->dg)
+		ret = urxe_rs_dgram_recv(c.s, &c, msg, len, flags);
+	else
+		ret = recv_stream(c.s, &c, msg, len, flags);
 	urxe_rs_end(&c);
 	return ret;
 }
 
 URXE_RS_API ssize_t rrecv(int fd, void *buf, size_t len, int flags)
 {
-	struct iovec iov = {buf, len};
-
-	return recv_iov(fd, &iov, 1, flags);
+	return rrecvfrom(fd, buf, len, flags, NULL, NULL);
 }
 
-/* A connected socket tells no address, as TCP's. */
 URXE_RS_API ssize_t rrecvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
 			      socklen_t *addrlen)
 {
-	if (addrlen)
-		*addrlen = 0;
-	return rrecv(fd, buf, len, flags);
+	struct iovec iov = {buf, len};
+	struct msghdr msg = {.msg_name = addr,
+			     .msg_namelen = addr && addrlen ? *addrlen : 0,
+			     .msg_iov = &iov,
+			     .msg_iovlen = 1};
+	ssize_t ret = recv_msg(fd, &msg, flags);
+
+	if (ret >= 0 && addrlen)
+		*addrlen = msg.msg_namelen;
+	return ret;
 }
 
 URXE_RS_API ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
@@ -106,11 +130,9 @@ URXE_RS_API ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
 
 	if (!msg)
 		return urxe_rs_ret(EFAULT);
-	ret = recv_iov(fd, msg->msg_iov, msg->msg_iovlen, flags);
+	ret = recv_msg(fd, msg, flags);
 	if (ret >= 0)
-		msg->msg_controllen = msg->msg_namelen = 0;
-	if (ret >= 0)
-		msg->msg_flags = 0;
+		msg->msg_controllen = 0;
 	return ret;
 }
 
@@ -121,5 +143,7 @@ URXE_RS_API ssize_t rread(int fd, void *buf, size_t len)
 
 URXE_RS_API ssize_t rreadv(int fd, const struct iovec *iov, int n)
 {
-	return n < 0 ? urxe_rs_ret(EINVAL) : recv_iov(fd, iov, (size_t)n, 0);
+	struct msghdr msg = {.msg_iov = (void *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
+
+	return n < 0 ? urxe_rs_ret(EINVAL) : recv_msg(fd, &msg, 0);
 }

@@ -54,11 +54,12 @@ struct urxe_rs_settings {
 	uint32_t polling_us;	   /* to look for news before sleeping */
 };
 
+struct urxe_rs_dgram;
 struct urxe_rs_stream;
 
 /** A socket. */
 struct urxe_rs {
-	int fd; /* the channel's */
+	int fd; /* the channel's; of datagrams: a UDP socket's */
 	int domain;
 	struct cds_list_head entry; /* in its bucket of the table */
 	atomic_uint refs;	    /* the table's, and each call's */
@@ -82,6 +83,7 @@ struct urxe_rs {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 	struct urxe_rs_stream *st; /* NULL before there is a QP */
+	struct urxe_rs_dgram *dg;  /* NULL: not of datagrams; else there is neither id nor st */
 
 	struct cds_list_head requests; /* of a listener (struct urxe_rs_request) */
 	unsigned n_requests, backlog;

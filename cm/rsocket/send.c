@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "cm/rsocket/dgram.h"
 #include "cm/rsocket/stream.h"
 
 #define NO_FLAGS \
@@ -173,7 +174,7 @@ static ssize_t send_all(struct urxe_rs *s, const struct urxe_rs_call *c, const s
 	return done ? (ssize_t)done : urxe_rs_ret(err);
 }
 
-static ssize_t send_iov(int fd, const struct iovec *iov, size_t n, int flags)
+static ssize_t send_msg(int fd, const struct msghdr *msg, int flags)
 {
 	struct urxe_rs_call c;
 	ssize_t ret;
@@ -182,25 +183,35 @@ static ssize_t send_iov(int fd, const struct iovec *iov, size_t n, int flags)
 
 	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	err = flags & NO_FLAGS ? EOPNOTSUPP : urxe_rs_iov_length(iov, n, &len);
+	err = flags & NO_FLAGS ? EOPNOTSUPP
+			       : urxe_rs_iov_length(msg->msg_iov, msg->msg_iovlen, &len);
 	urxe_rs_patience(c.s, &c, flags, c.s->sndtimeo);
-	ret = err ? urxe_rs_ret(err) : send_all(c.s, &c, iov, n, len);
+	if (err)
+		ret = urxe_rs_ret(err);
+	else if (c.s->dg)
+		ret = urxe_rs_dgram_send(c.s, &c, msg, len);
+	else
+		ret = send_all(c.s, &c, msg->msg_iov, msg->msg_iovlen, len);
 	urxe_rs_end(&c);
 	return ret;
 }
 
 URXE_RS_API ssize_t rsend(int fd, const void *buf, size_t len, int flags)
 {
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
-
-	return send_iov(fd, &iov, 1, flags);
+	return rsendto(fd, buf, len, flags, NULL, 0);
 }
 
-/* A connected socket's peer is known: an address is ignored, as TCP does. */
+/* A stream's peer is known: an address is ignored, as TCP does. */
 URXE_RS_API ssize_t rsendto(int fd, const void *buf, size_t len, int flags,
 			    const struct sockaddr *addr, socklen_t addrlen)
 {
-	return rsend(fd, buf, len, flags);
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct msghdr msg = {.msg_name = (void *)(uintptr_t)addr,
+			     .msg_namelen = addrlen,
+			     .msg_iov = &iov,
+			     .msg_iovlen = 1};
+
+	return send_msg(fd, &msg, flags);
 }
 
 URXE_RS_API ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
@@ -209,7 +220,7 @@ URXE_RS_API ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 		return urxe_rs_ret(EFAULT);
 	if (msg->msg_controllen)
 		return urxe_rs_ret(EOPNOTSUPP);
-	return send_iov(fd, msg->msg_iov, msg->msg_iovlen, flags);
+	return send_msg(fd, msg, flags);
 }
 
 URXE_RS_API ssize_t rwrite(int fd, const void *buf, size_t len)
@@ -219,5 +230,7 @@ URXE_RS_API ssize_t rwrite(int fd, const void *buf, size_t len)
 
 URXE_RS_API ssize_t rwritev(int fd, const struct iovec *iov, int n)
 {
-	return n < 0 ? urxe_rs_ret(EINVAL) : send_iov(fd, iov, (size_t)n, 0);
+	struct msghdr msg = {.msg_iov = (void *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
+
+	return n < 0 ? urxe_rs_ret(EINVAL) : send_msg(fd, &msg, 0);
 }

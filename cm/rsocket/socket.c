@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cm/rsocket/dgram.h"
 #include "cm/rsocket/stream.h"
 
 #include "urxe/cancel.h"
@@ -102,6 +103,7 @@ void urxe_rs_free(struct urxe_rs *s) URXE_UNCHECKED
 	urxe_rs_stream_free(s);
 	if (s->id)
 		rdma_destroy_id(s->id);
+	urxe_rs_dgram_free(s);
 	rdma_destroy_event_channel(s->channel);
 	free(s->path);
 	urxe_mutex_fini(&s->lock);
@@ -119,9 +121,22 @@ static int check(int domain, int type, int protocol)
 {
 	if (domain != AF_INET && domain != AF_INET6)
 		return EAFNOSUPPORT;
-	if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM)
+	switch (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) {
+	case SOCK_STREAM:
+		return protocol && protocol != IPPROTO_TCP ? EPROTONOSUPPORT : 0;
+	case SOCK_DGRAM:
+		return protocol && protocol != IPPROTO_UDP ? EPROTONOSUPPORT : 0;
+	default:
 		return ESOCKTNOSUPPORT;
-	return protocol && protocol != IPPROTO_TCP ? EPROTONOSUPPORT : 0;
+	}
+}
+
+/* What carries it. 0 or errno. */
+static int give_type(struct urxe_rs *s, int type)
+{
+	if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_DGRAM)
+		return urxe_rs_dgram_open(s, type);
+	return rdma_create_id(s->channel, &s->id, s, RDMA_PS_TCP) ? errno : 0;
 }
 
 static int make(int domain, int type, int protocol)
@@ -134,9 +149,10 @@ static int make(int domain, int type, int protocol)
 	s = urxe_rs_new(domain, NULL);
 	if (!s)
 		return -1;
-	if (rdma_create_id(s->channel, &s->id, s, RDMA_PS_TCP) || open_flags(s, type)) {
+	err = give_type(s, type);
+	if (err || open_flags(s, type)) {
 		urxe_rs_put(s);
-		return -1;
+		return err ? urxe_rs_ret(err) : -1;
 	}
 	urxe_rs_add(s);
 	return s->fd;
@@ -170,6 +186,11 @@ static int await_sent(struct urxe_rs *s, const struct urxe_rs_call *c) URXE_REQU
 	while (s->state == URXE_RS_CONNECTED && !urxe_rs_all_sent(s) && !err)
 		err = urxe_rs_await(s, c);
 	return err;
+}
+
+static uint64_t linger_deadline(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
+{
+	return urxe_rs_deadline(s->linger.l_onoff ? (uint64_t)s->linger.l_linger * SEC : CLOSE_NS);
 }
 
 /* A socket that was accepted is connected, to who has it; the peer may not know yet. */
@@ -220,7 +241,9 @@ URXE_RS_API int rshutdown(int fd, int how)
 	if (!urxe_rs_begin(&c, fd))
 		return -1;
 	urxe_rs_look(c.s, true);
-	if (is_connected(c.s))
+	if (c.s->dg)
+		err = urxe_rs_dgram_shutdown(c.s, how);
+	else if (is_connected(c.s))
 		err = shut(c.s, &c, how);
 	else if (c.s->state != URXE_RS_CLOSED)
 		err = ENOTCONN;
@@ -237,6 +260,9 @@ static void close_socket(struct urxe_rs *s)
 	urxe_rs_look(s, true);
 	if (is_connected(s) && (!s->linger.l_onoff || s->linger.l_linger))
 		shut(s, &c, SHUT_RDWR);
+	c.deadline = linger_deadline(s);
+	if (s->dg)
+		urxe_rs_dgram_flush(s, &c);
 	s->gone = true;
 	urxe_rs_changed(s);
 	urxe_mutex_unlock(&s->lock);
@@ -280,7 +306,9 @@ URXE_RS_API int rbind(int fd, const struct sockaddr *addr, socklen_t len)
 	if (!urxe_rs_begin(&c, fd))
 		return -1;
 	err = c.s->state == URXE_RS_OPEN ? check_addr(c.s, addr, len) : EINVAL;
-	if (!err && rdma_bind_addr(c.s->id, (struct sockaddr *)(uintptr_t)addr))
+	if (!err && c.s->dg)
+		err = bind(fd, addr, len) ? errno : 0;
+	else if (!err && rdma_bind_addr(c.s->id, (struct sockaddr *)(uintptr_t)addr))
 		err = errno;
 	urxe_rs_end(&c);
 	return urxe_rs_ret(err);
@@ -290,27 +318,34 @@ URXE_RS_API int rgetsockname(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	struct sockaddr_storage none = {0};
 	struct urxe_rs_call c;
+	int ret = 0;
 
 	if (!urxe_rs_begin(&c, fd))
 		return -1;
 	none.ss_family = (sa_family_t)c.s->domain;
-	urxe_rs_sockaddr(c.s->id->route.addr.src_addr.sa_family ? rdma_get_local_addr(c.s->id)
-								: (struct sockaddr *)&none,
-			 addr, len);
+	if (c.s->dg)
+		ret = getsockname(fd, addr, len);
+	else if (c.s->id->route.addr.src_addr.sa_family)
+		urxe_rs_sockaddr(rdma_get_local_addr(c.s->id), addr, len);
+	else
+		urxe_rs_sockaddr((struct sockaddr *)&none, addr, len);
 	urxe_rs_end(&c);
-	return 0;
+	return ret;
 }
 
 URXE_RS_API int rgetpeername(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	struct urxe_rs_call c;
-	bool has;
+	int err = ENOTCONN;
 
 	if (!urxe_rs_begin(&c, fd))
 		return -1;
-	has = c.s->st && c.s->st->hello;
-	if (has)
+	if (c.s->dg) {
+		err = getpeername(fd, addr, len) ? errno : 0;
+	} else if (c.s->st && c.s->st->hello) {
 		urxe_rs_sockaddr(rdma_get_peer_addr(c.s->id), addr, len);
+		err = 0;
+	}
 	urxe_rs_end(&c);
-	return urxe_rs_ret(has ? 0 : ENOTCONN);
+	return urxe_rs_ret(err);
 }

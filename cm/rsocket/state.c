@@ -2,6 +2,7 @@
 /* States of a socket, and what each means to who polls it. */
 #include <errno.h>
 
+#include "cm/rsocket/dgram.h"
 #include "cm/rsocket/stream.h"
 
 #include "urxe/log.h"
@@ -60,7 +61,7 @@ static short connected(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
 
 short urxe_rs_ready(struct urxe_rs *s)
 {
-	short ready = always[s->state];
+	short ready = s->dg ? urxe_rs_dgram_ready(s) : always[s->state];
 
 	if (s->gone)
 		return POLLNVAL;
@@ -82,6 +83,10 @@ void urxe_rs_look(struct urxe_rs *s, bool whole)
 {
 	if (s->gone)
 		return;
+	if (s->dg) {
+		urxe_rs_dgram_look(s, whole);
+		return;
+	}
 	/* While bytes flow, who looks all the time need not ask the channel each time. */
 	if (whole || s->state != URXE_RS_CONNECTED || ++s->looks >= CM_EVERY) {
 		s->looks = 0;

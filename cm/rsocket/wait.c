@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cm/rsocket/dgram.h"
 #include "cm/rsocket/stream.h"
 
 #include "urxe/free.h"
@@ -81,13 +82,18 @@ static bool begin_watch(struct urxe_rs_polled *p, int wake, struct pollfd fds[2]
 	urxe_mutex_lock(&s->lock);
 	p->watch.wake = wake;
 	cds_list_add(&p->watch.entry, &s->watches);
-	urxe_rs_arm(s);
+	if (s->dg)
+		urxe_rs_ud_arm(s);
+	else
+		urxe_rs_arm(s);
 	urxe_rs_look(s, true);
 	changed = s->changes != p->seen || s->gone;
 	/* A listener whose backlog is full leaves what its channel has there. */
 	fds[0] = (struct pollfd){.fd = urxe_rs_backlog_full(s) ? -1 : s->fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = s->st && s->st->events ? s->st->events->fd : -1,
 				 .events = POLLIN};
+	if (s->dg)
+		urxe_rs_dgram_watch(s, fds);
 	urxe_mutex_unlock(&s->lock);
 	return changed;
 }
@@ -98,9 +104,11 @@ static void end_watch(struct urxe_rs_polled *p, const struct pollfd fds[2])
 
 	urxe_mutex_lock(&s->lock);
 	cds_list_del(&p->watch.entry);
-	if (fds[1].revents)
+	if (s->dg)
+		urxe_rs_dgram_woken(s, fds);
+	else if (fds[1].revents)
 		urxe_rs_disarm(s);
-	if (fds[0].revents && !s->gone)
+	if (!s->dg && fds[0].revents && !s->gone)
 		urxe_rs_cm_events(s);
 	urxe_mutex_unlock(&s->lock);
 }
