@@ -158,6 +158,14 @@ short urxe_rs_dgram_ready(const struct urxe_rs *s)
 	return ready;
 }
 
+void urxe_rs_dgram_glance(struct urxe_rs *s)
+{
+	if (++s->looks < WHOLE_EVERY)
+		urxe_rs_ud_completions(s);
+	else
+		urxe_rs_dgram_look(s, true);
+}
+
 void urxe_rs_dgram_look(struct urxe_rs *s, bool whole)
 {
 	urxe_rs_ud_completions(s);

@@ -103,6 +103,9 @@ int urxe_rs_dgram_flush(struct urxe_rs *s, const struct urxe_rs_call *c) URXE_RE
 short urxe_rs_dgram_ready(const struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_dgram_look - as urxe_rs_look(). */
 void urxe_rs_dgram_look(struct urxe_rs *s, bool whole) URXE_REQUIRES(s->lock);
+/** urxe_rs_dgram_glance - at what the QPs have, and now and then at the rest: that costs system
+ * calls. */
+void urxe_rs_dgram_glance(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_dgram_watch - the descriptors of one that somebody sleeps for. */
 void urxe_rs_dgram_watch(struct urxe_rs *s, struct pollfd fds[2]) URXE_REQUIRES(s->lock);
 /** urxe_rs_dgram_woken - what is to be done when these have revents. */

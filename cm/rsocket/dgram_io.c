@@ -128,14 +128,18 @@ static int send_once(struct urxe_rs *s, const struct urxe_rs_addr *to, const str
 ssize_t urxe_rs_dgram_send(struct urxe_rs *s, const struct urxe_rs_call *c,
 			   const struct msghdr *msg, size_t len)
 {
+	const struct urxe_rs_dest *known;
 	struct urxe_rs_addr to;
 	int err = destination(s, msg, &to);
 
 	if (err)
 		return urxe_rs_ret(err);
-	/* What was learnt of the peer comes first; while datagrams flow, it is looked for seldom.
-	 */
-	urxe_rs_dgram_look(s, false);
+	/* Perhaps the peer has told its QP by now. */
+	known = urxe_rs_dest_find(s, &to);
+	if (known && urxe_rs_dest_direct(known))
+		urxe_rs_dgram_glance(s);
+	else
+		urxe_rs_dgram_look(s, false);
 	do {
 		if (!s->can_send)
 			return urxe_rs_ret(EPIPE);
