@@ -18,7 +18,7 @@ MAY = {
     'cm/device': ABOVE_CORE,
     'cm/rdma': ('cm/device',) + ABOVE_CORE,
     'cm/ib': ('cm/device',) + ABOVE_CORE,
-    'cm/rsocket': ('include',),
+    'cm/rsocket': ('provider/gsi.h', 'include'),
     'tools': ('cm', 'provider', 'netio', 'include'),
     'tests': ('tools', 'cm', 'provider', 'netio', 'include'),
 }

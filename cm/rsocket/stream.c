@@ -94,8 +94,9 @@ void urxe_rs_grant(struct urxe_rs *s)
 }
 
 /*
- * Room that the peer has told of. An entry is written before its message comes, and not again
- * before what it stands for is full; so one that is taken is cleared, and 0 is none.
+ * Room that the peer has told of, by a message with bytes: these are the entry, which is not
+ * written again before what it stands for is full. Without such a message nobody may look at one:
+ * it may be on its way.
  */
 static void take_target(struct urxe_rs_stream *st)
 {
@@ -107,7 +108,6 @@ static void take_target(struct urxe_rs_stream *st)
 	urxe_rs_sge_get(p, &sge, urxe_rs_host_big());
 	if (!sge.length)
 		return;
-	memset(p, 0, URXE_RS_SGE_LEN);
 	st->to[st->to_count++] = sge;
 	st->target = (st->target + 1) % URXE_RS_SGL_SIZE;
 }
@@ -170,7 +170,8 @@ static void got_message(struct urxe_rs *s, const struct ibv_wc *wc) URXE_REQUIRE
 		break;
 	case URXE_RS_CREDITS:
 		st->limit = (uint16_t)value;
-		take_target(st);
+		if (wc->byte_len)
+			take_target(st);
 		break;
 	case URXE_RS_IOMAP:
 		st->got++; /* what it is about is there */

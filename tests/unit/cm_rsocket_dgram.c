@@ -163,7 +163,7 @@ static void peer_udp(struct peer *p, uint16_t port, uint8_t op, const char *text
 			  0,
 			  1};
 
-	memcpy(m + 16, text, strlen(text));
+	mempcpy(m + 16, text, strlen(text));
 	IS(sendto(p->fd, m, 16 + strlen(text), 0, addr(HERE, port), sizeof(struct sockaddr_in)),
 	   16 + strlen(text));
 }
@@ -494,8 +494,8 @@ static void take_parts(int a, int b, uint16_t port)
 	/* Several parts are one. */
 	msg.msg_name = addr(HERE, port);
 	msg.msg_namelen = sizeof(struct sockaddr_in);
-	memcpy(x, "ab", 2);
-	memcpy(y, "cde", 3);
+	mempcpy(x, "ab", 2);
+	mempcpy(y, "cde", 3);
 	IS(rsendmsg(a, &msg, 0), 5);
 	comes(b, "abcde", NULL, 0);
 }
