@@ -415,6 +415,15 @@ static void log_change(const struct urxe_port *port, const uint8_t gid[16], cons
 	urxe_info("%s: address %s %s", port->cfg.name, urxe_gid_print(gid, buf, sizeof(buf)), what);
 }
 
+/* The link is told by port.c of those that there are when it starts. */
+static int tell_link(struct urxe_port *port, bool add, const uint8_t gid[16])
+	URXE_REQUIRES(port->start_lock)
+{
+	return port->ops->addr && atomic_load(&port->started)
+		       ? port->ops->addr(port->link, add, gid)
+		       : 0;
+}
+
 int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len)
 {
 	unsigned i;
@@ -425,6 +434,8 @@ int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned p
 	if (!err) {
 		/* IPv6: its solicited-node group is to be received before anybody asks. */
 		err = urxe_mcast_refilter(port);
+		if (!err)
+			err = tell_link(port, true, gid);
 		if (err)
 			retract(port, i);
 		else if (atomic_load(&port->started))
@@ -447,6 +458,7 @@ int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned p
 		err = EADDRNOTAVAIL;
 	} else {
 		retract(port, (unsigned)i);
+		tell_link(port, false, gid);
 		/* A filter that lets more in than it need does no harm. */
 		urxe_mcast_refilter(port);
 		tell_fabric(port);

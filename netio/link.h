@@ -98,6 +98,10 @@ struct urxe_link_ops {
 	/** dead: the port is gone for good (unplugged, its driver failed). Thread-safe. NULL:
 	 * never. */
 	bool (*dead)(void *link);
+	/** addr: an own address comes, or has gone; those that there are at the start come after
+	 * the open. 0, or errno and a log line that says why: it cannot be ours. One call at a
+	 * time. NULL: the link does not care. */
+	int (*addr)(void *link, bool add, const uint8_t gid[16]);
 	/** mcast: program the receive filter with these group MACs; 0 or errno. May be NULL. */
 	int (*mcast)(void *link, const uint8_t (*macs)[6], unsigned n);
 	/** group: join or leave an IP group, for links that know no MACs. 0 or errno. NULL: mcast

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "netio/buf_pool.h"
-#include "netio/claim.h"
 #include "netio/config.h"
 #include "netio/clock.h"
 #include "netio/ctl.h"
@@ -44,24 +43,21 @@ struct packet_lane {
 struct packet_link {
 	char name[32]; /* of the device, for log lines */
 	char port[256];
-	const struct urxe_port_config *cfg;
 	unsigned ifindex;
 	uint8_t mac[6];
 	unsigned lanes;
 	struct packet_lane *lane;
 	atomic_bool carrier;
 	atomic_bool gone;
-	atomic_bool runs;		/* are sent: the device, or the kernel for it, segments */
-	bool want_runs;			/* to be sent */
-	bool bypass;			/* the kernel's queueing discipline, which would */
-	int segments_bit;		/* of the kernel: whether the device does */
-	unsigned turn;			/* of the watch */
-	int event_fd;			/* the control thread ends a wait */
-	int claim[URXE_CONFIG_MAX_IPS]; /* of addresses that were configured */
-	unsigned claims;
+	atomic_bool runs; /* are sent: the device, or the kernel for it, segments */
+	bool want_runs;	  /* to be sent */
+	bool bypass;	  /* the kernel's queueing discipline, which would */
+	int segments_bit; /* of the kernel: whether the device does */
+	unsigned turn;	  /* of the watch */
+	int event_fd;	  /* the control thread ends a wait */
+	struct packet_addrs addrs;
 	struct urxe_ctl_watch watch;
-	struct nl_sock *own;	/* what keeps the kernel's protocols from our frames, if anything */
-	unsigned looks;		/* of the watch, until it is time for that */
+	unsigned looks;		/* of the watch, until frames are to be ours alone */
 	struct urxe_mutex lock; /* what follows */
 	bool foreign_mac;	/* not the interface's: it must be promiscuous */
 	bool everything;	/* a tap wants all frames */
@@ -333,15 +329,15 @@ static void own_frames(struct packet_link *p)
 	char iface[IF_NAMESIZE];
 	int err;
 
-	if (!p->own || p->looks++ != OWN_LOOK ||
+	if (p->looks < OWN_LOOK) {
+		p->looks++;
+		return;
+	}
+	if (!p->addrs.own || !packet_addrs_news(&p->addrs) ||
 	    urxe_kernel_if_name(p->lane[0].ring.fd, p->ifindex, iface))
 		return;
-	err = packet_own_frames(p->own, iface, p->mac, p->cfg);
-	if (!err)
-		return;
-	packet_own_close(p->own);
-	p->own = NULL;
-	if (err != ENOENT)
+	err = packet_addrs_own(&p->addrs, iface, p->mac);
+	if (err)
 		urxe_debug("%s: port '%s': the kernel's IP takes what we receive, too: %s", p->name,
 			   p->port, strerror(err));
 }
@@ -396,9 +392,7 @@ static void release(struct packet_link *p)
 		urxe_buf_fini(&p->lane[i].pool);
 	}
 	free(p->lane);
-	packet_own_close(p->own);
-	while (p->claims)
-		urxe_claim_put(p->claim[--p->claims]);
+	packet_addrs_fini(&p->addrs);
 	if (p->event_fd >= 0)
 		close(p->event_fd);
 	urxe_mutex_fini(&p->lock);
@@ -448,44 +442,6 @@ static int find_interface(struct packet_link *p, const char *name, struct urxe_k
 	return ret;
 }
 
-/* Two processes would both answer what comes to them. */
-static int claim_addresses(struct packet_link *p, const struct urxe_port_config *cfg, char *err,
-			   size_t errlen)
-{
-	char addr[64], why[128];
-	int ret, *fd;
-
-	for (unsigned i = 0; i < cfg->num_ips; i++) {
-		fd = &p->claim[p->claims];
-		ret = urxe_claim_address(p->ifindex, cfg->ips[i].gid, fd, why, sizeof(why));
-		if (ret) {
-			snprintf(err, errlen, "%s: %s",
-				 urxe_gid_print(cfg->ips[i].gid, addr, sizeof(addr)), why);
-			return ret;
-		}
-		p->claims += *fd >= 0;
-	}
-	return 0;
-}
-
-/* Who routes sends a frame for our address on, perhaps to us again, until its TTL ends. */
-static void warn_of_router(const struct urxe_port_config *cfg, const char *iface)
-{
-	char addr[64];
-
-	for (unsigned i = 0; i < cfg->num_ips; i++) {
-		const uint8_t *gid = cfg->ips[i].gid;
-
-		if (!urxe_kernel_if_forwards(iface, gid, cfg->ips[i].ipv4))
-			continue;
-		urxe_warn("%s: the kernel forwards what comes to %s for %s, which makes copies of "
-			  "it: sysctl -w net.ipv%c.conf.%s.forwarding=0",
-			  cfg->name, iface, urxe_gid_print(gid, addr, sizeof(addr)),
-			  cfg->ips[i].ipv4 ? '4' : '6', iface);
-		return;
-	}
-}
-
 static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint32_t l3_mtu,
 		 struct urxe_link_info *info, char *err, size_t errlen)
 {
@@ -497,8 +453,6 @@ static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint
 	if (!ret)
 		ret = find_interface(p, args.iface, &kif, err, errlen);
 	if (!ret)
-		ret = claim_addresses(p, cfg, err, errlen);
-	if (!ret)
 		ret = open_lanes(p, &args, l3_mtu + 14 + 4, err, errlen);
 	if (ret)
 		return ret;
@@ -508,11 +462,9 @@ static int start(struct packet_link *p, const struct urxe_port_config *cfg, uint
 	p->want_runs = args.send_runs;
 	p->bypass = args.qdisc_bypass;
 	p->foreign_mac = cfg->has_mac && memcmp(cfg->mac, kif.mac, 6);
-	if (!p->foreign_mac)
-		warn_of_router(cfg, args.iface);
 	/* Here, since the control thread may live in another network. */
 	if (!p->foreign_mac && args.own)
-		p->own = packet_own_socket();
+		p->addrs.own = packet_own_socket();
 	memcpy(p->mac, cfg->has_mac ? cfg->mac : kif.mac, 6);
 	ret = set_filter(p, false);
 	if (!ret)
@@ -549,7 +501,7 @@ static int packet_open(void *arg, const struct urxe_port_config *cfg, const uint
 	snprintf(p->name, sizeof(p->name), "%s", cfg->name);
 	snprintf(p->port, sizeof(p->port), "%s", cfg->port);
 	urxe_mutex_init(&p->lock);
-	p->cfg = cfg;
+	urxe_mutex_init(&p->addrs.lock);
 	p->event_fd = p->segments_bit = -1;
 	ret = start(p, cfg, l3_mtu, info, err, sizeof(err));
 	if (ret) {
@@ -571,6 +523,42 @@ static void packet_close(void *link)
 	release(link);
 }
 
+/* ---- own addresses ---- */
+
+/* Who routes sends a frame for our address on, perhaps to us again, until its TTL ends. */
+static void warn_of_router(const struct packet_link *p, const uint8_t gid[16], const char *addr)
+{
+	bool ipv4 = urxe_gid_is_v4(gid);
+	char iface[IF_NAMESIZE];
+
+	if (!p->foreign_mac && !urxe_kernel_if_name(p->lane[0].ring.fd, p->ifindex, iface) &&
+	    urxe_kernel_if_forwards(iface, gid, ipv4))
+		urxe_warn("%s: the kernel forwards what comes to %s for %s, which makes copies of "
+			  "it: sysctl -w net.ipv%c.conf.%s.forwarding=0",
+			  p->name, iface, addr, ipv4 ? '4' : '6', iface);
+}
+
+static int packet_addr(void *link, bool add, const uint8_t gid[16])
+{
+	struct packet_link *p = link;
+	char addr[URXE_GID_STRLEN], why[128] = "";
+	int ret = 0;
+
+	if (urxe_ctl_dead)
+		return 0;
+	urxe_gid_print(gid, addr, sizeof(addr));
+	if (!add)
+		packet_addrs_del(&p->addrs, gid);
+	else
+		ret = packet_addrs_add(&p->addrs, p->ifindex, gid, why, sizeof(why));
+	if (ret)
+		urxe_err("%s: port '%s': %s: %s%s%s", p->name, p->port, addr, why,
+			 why[0] ? ": " : "", strerror(ret));
+	else if (add)
+		warn_of_router(p, gid, addr);
+	return ret;
+}
+
 const struct urxe_link_ops urxe_link_packet_ops = {
 	.name = "af_packet",
 	.prompt = true,
@@ -583,6 +571,7 @@ const struct urxe_link_ops urxe_link_packet_ops = {
 	.tx = packet_tx,
 	.up = packet_up,
 	.dead = packet_dead,
+	.addr = packet_addr,
 	.mcast = packet_mcast,
 	.everything = packet_everything,
 	.dropped = packet_dropped,

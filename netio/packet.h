@@ -19,13 +19,13 @@
 #include <linux/virtio_net.h>
 
 #include "netio/buf_pool.h"
+#include "netio/config.h"
 #include "netio/link.h"
+#include "urxe/lock.h"
 
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
 #define VIRTIO_NET_HDR_GSO_UDP_L4 5 /* since Linux 6.2 */
 #endif
-
-struct urxe_port_config;
 
 /** The arguments of a port ("net_af_packet0,iface=IF,framecnt=N"). */
 struct packet_args {
@@ -120,16 +120,47 @@ struct nl_sock;
 struct nl_sock *packet_own_socket(void);
 
 /**
- * packet_own_frames - keep the kernel's own protocols from RoCEv2 frames to @mac and the addresses
- * of @cfg that are not the kernel's, on interface @iface
+ * packet_own_frames - keep the kernel's own protocols from RoCEv2 frames to @mac and one of @n
+ * addresses (IPv4 as ::ffff:a.b.c.d), on interface @iface
  *
- * 0, or errno: ENOENT: there is no such address; EPERM: that needs CAP_NET_ADMIN; EOPNOTSUPP and
- * others: this kernel cannot. Nothing is lost then but time. Once a socket.
+ * In the place of what it was told before. 0, or errno: EPERM: that needs CAP_NET_ADMIN; EOPNOTSUPP
+ * and others: this kernel cannot. Nothing is lost then but time.
  */
 int packet_own_frames(struct nl_sock *sock, const char *iface, const uint8_t mac[6],
-		      const struct urxe_port_config *cfg);
+		      const uint8_t (*gids)[16], unsigned n);
 /** packet_own_close - NULL: nothing. */
 void packet_own_close(struct nl_sock *sock);
+
+/* ---- own addresses (packet_addr.c) ---- */
+
+struct packet_addr {
+	uint8_t gid[16];
+	int claim; /* as urxe_claim_address() has it */
+};
+
+struct packet_addrs {
+	struct urxe_mutex lock; /* what follows; innermost */
+	bool news;		/* they have changed since packet_addrs_own() */
+	unsigned num;
+	struct packet_addr addr[URXE_CONFIG_MAX_IPS];
+	/* The control thread's, once the link is open: */
+	struct nl_sock *own; /* NULL: the kernel's protocols get all our frames */
+	unsigned rules;	     /* that it has now */
+};
+
+/** packet_addrs_add - one more on interface @ifindex. 0, or errno: EBUSY: a process has it, which
+ * @err names; ENOSPC. Thread-safe. */
+int packet_addrs_add(struct packet_addrs *a, unsigned ifindex, const uint8_t gid[16], char *err,
+		     size_t errlen);
+/** packet_addrs_del - one less. Thread-safe. */
+void packet_addrs_del(struct packet_addrs *a, const uint8_t gid[16]);
+/** packet_addrs_news - have they changed since packet_addrs_own()? Thread-safe. */
+bool packet_addrs_news(struct packet_addrs *a);
+/** packet_addrs_own - packet_own_frames() of those that the kernel has not got itself, with
+ * a->own. 0, or errno: a->own is closed. */
+int packet_addrs_own(struct packet_addrs *a, const char *iface, const uint8_t mac[6]);
+/** packet_addrs_fini - all are free, and a->own is closed. */
+void packet_addrs_fini(struct packet_addrs *a);
 
 /* ---- send (packet_tx.c) ---- */
 

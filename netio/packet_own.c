@@ -25,7 +25,6 @@
 #include <netlink/msg.h>
 
 #include "netio/config.h"
-#include "netio/kernel_if.h"
 #include "netio/netlink.h"
 #include "netio/packet.h"
 #include "netio/stack.h"
@@ -89,12 +88,22 @@ static void put_be32(struct nl_msg *m, int attr, uint32_t v)
 
 static void add_table(struct batch *b)
 {
-	struct nl_msg *m = create(b, NFT_MSG_NEWTABLE, 0);
+	struct nl_msg *m = create(b, NFT_MSG_NEWTABLE, NLM_F_ACK);
 
 	if (m) {
 		nla_put_string(m, NFTA_TABLE_NAME, b->table);
 		put_be32(m, NFTA_TABLE_FLAGS, NFT_TABLE_F_OWNER);
 	}
+	add(b, m);
+}
+
+static void delete_table(struct batch *b)
+{
+	struct nl_msg *m = message(b, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE, NLM_F_ACK,
+				   NFPROTO_NETDEV, 0);
+
+	if (m)
+		nla_put_string(m, NFTA_TABLE_NAME, b->table);
 	add(b, m);
 }
 
@@ -256,23 +265,21 @@ static int send_batch(struct batch *b)
 	return nl_sendto(b->sock, b->buf, b->len) < 0 ? errno : answer(b->sock);
 }
 
-static int make_table(struct batch *b, const char *iface, const uint8_t mac[6],
-		      const struct urxe_port_config *cfg)
+/* The old one goes in the same batch: so it must be there, if only for that. */
+static void replace_table(struct batch *b, const char *iface, const uint8_t mac[6],
+			  const uint8_t (*gids)[16], unsigned n)
 {
-	unsigned rules = 0;
-
 	snprintf(b->table, sizeof(b->table), "urxe-%u", nl_socket_get_local_port(b->sock));
 	add_edge(b, NFNL_MSG_BATCH_BEGIN);
 	add_table(b);
-	add_chain(b, iface);
-	for (unsigned i = 0; i < cfg->num_ips; i++) {
-		if (urxe_kernel_if_owns(cfg->ips[i].gid, cfg->ips[i].ipv4))
-			continue;
-		add_rule(b, cfg->ips[i].gid, cfg->ips[i].ipv4, mac);
-		rules++;
+	delete_table(b);
+	if (n) {
+		add_table(b);
+		add_chain(b, iface);
 	}
+	for (unsigned i = 0; i < n; i++)
+		add_rule(b, gids[i], urxe_gid_is_v4(gids[i]), mac);
 	add_edge(b, NFNL_MSG_BATCH_END);
-	return rules ? send_batch(b) : ENOENT;
 }
 
 struct nl_sock *packet_own_socket(void)
@@ -281,7 +288,7 @@ struct nl_sock *packet_own_socket(void)
 }
 
 int packet_own_frames(struct nl_sock *sock, const char *iface, const uint8_t mac[6],
-		      const struct urxe_port_config *cfg)
+		      const uint8_t (*gids)[16], unsigned n)
 {
 	struct batch *b = calloc(1, sizeof(*b));
 	int ret;
@@ -289,7 +296,8 @@ int packet_own_frames(struct nl_sock *sock, const char *iface, const uint8_t mac
 	if (!b)
 		return ENOMEM;
 	b->sock = sock;
-	ret = make_table(b, iface, mac, cfg);
+	replace_table(b, iface, mac, gids, n);
+	ret = send_batch(b);
 	free(b);
 	return ret;
 }

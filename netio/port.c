@@ -469,6 +469,19 @@ static void capture_end(struct urxe_port *port)
 	port->capture = NULL;
 }
 
+static int tell_addresses(struct urxe_port *port) URXE_REQUIRES(port->start_lock)
+{
+	const struct urxe_gid_entry *own;
+	int err = 0;
+
+	for (unsigned i = 0; port->ops->addr && i < urxe_port_gid_end(port) && !err; i++) {
+		own = urxe_port_own(port, i);
+		if (own)
+			err = port->ops->addr(port->link, true, own->gid);
+	}
+	return err;
+}
+
 static int start_locked(struct urxe_port *port) URXE_REQUIRES(port->start_lock)
 {
 	struct urxe_link_info li;
@@ -486,7 +499,9 @@ static int start_locked(struct urxe_port *port) URXE_REQUIRES(port->start_lock)
 		capture_end(port);
 		return err; /* the link has said why */
 	}
-	err = make_lanes(port, li.lanes);
+	err = tell_addresses(port);
+	if (!err)
+		err = make_lanes(port, li.lanes);
 	if (!err)
 		err = adopt(port, &li);
 	if (err) {

@@ -123,6 +123,8 @@ static const char *why(int err)
 		return "the device has no such address";
 	case ENOSPC:
 		return "the GID table is full";
+	case EBUSY:
+		return "another process has this address on the same interface";
 	case EOPNOTSUPP:
 		return "the device has the host's addresses, and follows them: change those, or "
 		       "start the program with an address of its own (--ip)";

@@ -528,29 +528,51 @@ static void no_privilege(void)
 
 /* ---- one process an address ---- */
 
-/* As a process of its own would. Ends as soon as somebody writes to @until; -1: at once. */
-static pid_t other_process(const char *addr, int opened, int until)
+static void gid_v4(const char *addr, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	gid[10] = gid[11] = 0xff;
+	inet_pton(AF_INET, addr, gid + 12);
+}
+
+/*
+ * A process of its own, with a port at address @own and one more at @more, which comes later (NULL:
+ * none does) and goes again. Its status: what the last of that said. After each step it tells
+ * @done, and goes on when somebody writes to @go; -1: at once.
+ */
+static pid_t other_process(const char *own, const char *more, int done, int go)
 {
 	struct urxe_port_config cfg = {.name = "urxe0", .vlan = URXE_NO_VLAN, .mtu = MTU};
 	const struct urxe_link_ops *ops;
-	struct urxe_link_info info;
+	struct urxe_port *port;
 	pid_t pid = fork();
-	void *arg, *link;
-	int ret;
+	uint8_t gid[16];
+	int ret = 0;
+	void *arg;
 
 	if (pid)
 		return pid;
 	urxe_log_set_level(URXE_LOG_NONE);
 	strcpy(cfg.port, port_a);
 	cfg.num_ips = 1;
-	cfg.ips[0].gid[10] = cfg.ips[0].gid[11] = 0xff;
-	inet_pton(AF_INET, addr, cfg.ips[0].gid + 12);
+	cfg.ips[0].ipv4 = true;
+	cfg.ips[0].prefix_len = 24;
+	gid_v4(own, cfg.ips[0].gid);
+	gid_v4(more ? more : own, gid);
 	urxe_link_select(&cfg, &ops, &arg);
-	ret = ops->open(arg, &cfg, own_mac, urxe_config_l3_mtu(&cfg), &link, &info);
-	if (opened >= 0 && write(opened, "", 1) != 1)
+	if (urxe_port_create(&port, &cfg, ops, arg))
 		_exit(255);
-	while (until >= 0 && read(until, &cfg, 1) < 0)
-		;
+	for (unsigned step = 0; step < (more ? 3 : 1) && !ret; step++) {
+		ret = !step	  ? urxe_port_start(port)
+		      : step == 1 ? urxe_port_addr_add(port, gid, 24)
+				  : urxe_port_addr_del(port, gid, 24);
+		if (done >= 0 && write(done, "", 1) != 1)
+			_exit(255);
+		while (go >= 0 && read(go, &cfg, 1) < 0)
+			;
+	}
+	if (more && urxe_port_gid_find(port, gid) >= 0)
+		_exit(254);
 	_exit(ret);
 }
 
@@ -572,16 +594,45 @@ static void addresses(void)
 	if (!wire())
 		return;
 	CU_ASSERT_FATAL(!pipe(opened) && !pipe(until));
-	first = other_process("10.1.0.1", opened[1], until[0]);
+	first = other_process("10.1.0.1", NULL, opened[1], until[0]);
 	CU_ASSERT_EQUAL(read(opened[0], &c, 1), 1);
-	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.1", -1, -1)), EBUSY);
-	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.2", -1, -1)), 0);
+	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.1", NULL, -1, -1)), EBUSY);
+	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.2", NULL, -1, -1)), 0);
 	CU_ASSERT_EQUAL(kill(first, SIGKILL), 0);
 	CU_ASSERT_EQUAL(status_of(first), -1);
-	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.1", -1, -1)), 0);
+	CU_ASSERT_EQUAL(status_of(other_process("10.1.0.1", NULL, -1, -1)), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		close(opened[i]);
 		close(until[i]);
+	}
+	CU_ASSERT(ip("del urxea"));
+}
+
+/* Those that come later are one process's, too, and not when they have gone. */
+static void later_addresses(void)
+{
+	int done[2] = {-1, -1}, go[2] = {-1, -1};
+	pid_t first;
+	char c;
+
+	if (!wire())
+		return;
+	CU_ASSERT_FATAL(!pipe(done) && !pipe(go));
+	first = other_process("10.1.0.1", "10.1.0.2", done[1], go[0]);
+	for (unsigned step = 0; step < 3; step++) {
+		bool has = step == 1;
+
+		CU_ASSERT_EQUAL(read(done[0], &c, 1), 1);
+		CU_ASSERT_EQUAL(status_of(other_process("10.1.0.2", NULL, -1, -1)),
+				has ? EBUSY : 0);
+		CU_ASSERT_EQUAL(status_of(other_process("10.1.0.3", "10.1.0.2", -1, -1)),
+				has ? EBUSY : 0);
+		CU_ASSERT_EQUAL(write(go[1], "", 1), 1);
+	}
+	CU_ASSERT_EQUAL(status_of(first), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		close(done[i]);
+		close(go[i]);
 	}
 	CU_ASSERT(ip("del urxea"));
 }
@@ -645,5 +696,6 @@ static void forked_child(void)
 }
 
 URXE_TEST_MAIN("packet", T(veth_setup), T(arguments), T(filter), T(no_privilege), T(addresses),
-	       T(claims), T(frames), T(too_long), T(ring_full), T(vlan), T(selection),
-	       T(foreign_mac), T(outgoing), T(wait_and_wake), T(lanes), T(life), T(forked_child))
+	       T(later_addresses), T(claims), T(frames), T(too_long), T(ring_full), T(vlan),
+	       T(selection), T(foreign_mac), T(outgoing), T(wait_and_wake), T(lanes), T(life),
+	       T(forked_child))

@@ -130,14 +130,16 @@ static bool reaches_ip(const struct frame *x)
 /* False: this kernel cannot. */
 static bool own(struct nl_sock **sock)
 {
-	struct urxe_port_config cfg = {.num_ips = 2};
 	struct urxe_kernel_if kif = {.mtu = 0};
+	uint8_t gids[2][16];
 	int err;
 
-	memcpy(cfg.ips, ours, 2 * sizeof(ours[0]));
+	memcpy(gids[0], ours[0].gid, 16);
+	memcpy(gids[1], ours[1].gid, 16);
 	CU_ASSERT_EQUAL(urxe_kernel_if_query(if_nametoindex("urxea"), &kif), 0);
 	*sock = packet_own_socket();
-	err = *sock ? packet_own_frames(*sock, "urxea", kif.mac, &cfg) : EPROTONOSUPPORT;
+	err = *sock ? packet_own_frames(*sock, "urxea", kif.mac, (const uint8_t(*)[16])gids, 2)
+		    : EPROTONOSUPPORT;
 	if (err == EOPNOTSUPP || err == EPROTONOSUPPORT || err == EINVAL)
 		printf("skipped: no nf_tables with owners in this kernel ");
 	else
@@ -178,81 +180,123 @@ static void ours_alone(void)
 	CU_ASSERT(ip("del urxea"));
 }
 
-static void refused(void)
+/* Two ports on one interface; as many addresses as there can be, twice; and then none. */
+static void many(void)
 {
-	struct urxe_port_config cfg = {.num_ips = 1};
-	struct nl_sock *sock, *one, *two;
+	const struct frame x = {&ours[0], PROTO_UDP, 4791, false};
+	uint8_t gids[URXE_CONFIG_MAX_IPS][16];
+	struct nl_sock *one, *two;
 
 	if (!wire())
 		return;
-	sock = packet_own_socket();
-	if (!sock) {
-		printf("skipped: no NETLINK_NETFILTER in this kernel ");
-		CU_ASSERT(ip("del urxea"));
-		return;
-	}
-	/* An address that is the kernel's is left to it; and no address at all. */
-	cfg.ips[0] = ours[0];
-	CU_ASSERT(!system("ip address add 10.0.0.2/24 dev urxea"));
-	CU_ASSERT_EQUAL(packet_own_frames(sock, "urxea", own_mac, &cfg), ENOENT);
-	CU_ASSERT(!system("ip address del 10.0.0.2/24 dev urxea"));
-	cfg.num_ips = 0;
-	CU_ASSERT_EQUAL(packet_own_frames(sock, "urxea", own_mac, &cfg), ENOENT);
-	packet_own_close(sock);
-	/* Two ports on one interface. */
 	if (own(&one) && own(&two)) {
 		packet_own_close(one);
-		CU_ASSERT_FALSE(reaches_ip(&(struct frame){&ours[0], PROTO_UDP, 4791, false}));
+		CU_ASSERT_FALSE(reaches_ip(&x));
+		for (unsigned i = 0; i < URXE_CONFIG_MAX_IPS; i++) {
+			memcpy(gids[i], ours[1].gid, 16);
+			gids[i][14] = (uint8_t)i;
+		}
+		for (unsigned i = 0; i < 2; i++)
+			CU_ASSERT_EQUAL(packet_own_frames(two, "urxea", own_mac,
+							  (const uint8_t(*)[16])gids,
+							  URXE_CONFIG_MAX_IPS),
+					0);
+		CU_ASSERT_EQUAL(packet_own_frames(two, "urxea", own_mac, NULL, 0), 0);
+		CU_ASSERT(reaches_ip(&x));
 		packet_own_close(two);
 	}
-	/* As many addresses as there can be. */
-	for (cfg.num_ips = 0; cfg.num_ips < URXE_CONFIG_MAX_IPS; cfg.num_ips++) {
-		cfg.ips[cfg.num_ips] = ours[1];
-		cfg.ips[cfg.num_ips].gid[14] = (uint8_t)cfg.num_ips;
-	}
-	if (own(&one)) {
-		packet_own_close(one);
-		one = packet_own_socket();
-		CU_ASSERT_EQUAL(packet_own_frames(one, "urxea", own_mac, &cfg), 0);
-		packet_own_close(one);
-	}
 	CU_ASSERT(ip("del urxea"));
+}
+
+static void port_open(struct urxe_port **port, const char *more)
+{
+	struct urxe_port_config cfg = {
+		.name = "urxe0", .mtu = MTU, .vlan = URXE_NO_VLAN, .num_ips = 1, .ips[0] = ours[0]};
+	const struct urxe_link_ops *ops;
+	void *arg;
+
+	snprintf(cfg.port, sizeof(cfg.port), "%s%s", port_a, more);
+	urxe_link_select(&cfg, &ops, &arg);
+	CU_ASSERT_EQUAL_FATAL(urxe_port_create(port, &cfg, ops, arg), 0);
+}
+
+/* Soon. */
+static bool comes_to(const struct urxe_config_ip *addr, bool reach)
+{
+	const struct frame x = {addr, PROTO_UDP, 4791, false};
+	uint64_t end = now() + WAIT_NS;
+
+	while (reaches_ip(&x) != reach) {
+		if (now() > end)
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static bool can_own(void)
+{
+	struct nl_sock *sock;
+	bool can = own(&sock);
+
+	if (can)
+		packet_own_close(sock);
+	return can;
 }
 
 /* A port does so by itself, soon after its start, unless it is told not to. */
 static void port(void)
 {
-	const struct frame x = {&ours[0], PROTO_UDP, 4791, false};
-	uint64_t end = now() + WAIT_NS;
-	struct nl_sock *sock;
-	struct end e;
-	void *arg;
-	bool can;
+	struct urxe_port *p;
 
 	if (!wire())
 		return;
-	can = own(&sock);
-	if (can)
-		packet_own_close(sock);
-	for (unsigned want = 0; can && want < 2; want++) {
-		memset(&e, 0, sizeof(e));
-		strcpy(e.cfg.name, "urxe0");
-		snprintf(e.cfg.port, sizeof(e.cfg.port), "%s,own=%u", port_a, want);
-		e.cfg.mtu = MTU;
-		e.cfg.vlan = URXE_NO_VLAN;
-		e.cfg.num_ips = 1;
-		e.cfg.ips[0] = ours[0];
-		urxe_link_select(&e.cfg, &e.ops, &arg);
-		CU_ASSERT_EQUAL_FATAL(e.ops->open(arg, &e.cfg, own_mac, urxe_config_l3_mtu(&e.cfg),
-						  &e.link, &e.info),
-				      0);
-		while (want && reaches_ip(&x) && now() < end)
-			sched_yield();
-		CU_ASSERT_EQUAL(reaches_ip(&x), !want);
-		end_close(&e);
-		CU_ASSERT(reaches_ip(&x));
+	for (unsigned want = 0; can_own() && want < 2; want++) {
+		port_open(&p, want ? ",own=1" : ",own=0");
+		CU_ASSERT_EQUAL(urxe_port_start(p), 0);
+		CU_ASSERT(comes_to(&ours[0], !want));
+		urxe_port_destroy(p);
+		CU_ASSERT(reaches_ip(&(struct frame){&ours[0], PROTO_UDP, 4791, false}));
 	}
 	CU_ASSERT(ip("del urxea"));
 }
 
-URXE_TEST_MAIN("packet_own", T(veth_setup), T(ours_alone), T(refused), T(port))
+static int add(struct urxe_port *p, const struct urxe_config_ip *addr)
+{
+	return urxe_port_addr_add(p, addr->gid, addr->prefix_len);
+}
+
+static int del(struct urxe_port *p, const struct urxe_config_ip *addr)
+{
+	return urxe_port_addr_del(p, addr->gid, addr->prefix_len);
+}
+
+/* Addresses come and go, before the port's start and after it. What is ours no more is left to the
+ * kernel, and so is what it has itself. */
+static void port_follows(void)
+{
+	struct urxe_port *p;
+
+	if (!wire())
+		return;
+	if (can_own()) {
+		CU_ASSERT(!system("ip address add 10.0.0.9/24 dev urxea"));
+		port_open(&p, "");
+		CU_ASSERT(!add(p, &ours[1]) && !del(p, &ours[0]));
+		CU_ASSERT_EQUAL(urxe_port_start(p), 0);
+		CU_ASSERT(comes_to(&ours[1], false) && comes_to(&ours[0], true));
+		CU_ASSERT(!add(p, &ours[0]) && !add(p, &others[0]));
+		CU_ASSERT(comes_to(&ours[0], false));
+		CU_ASSERT(comes_to(&ours[1], false) && comes_to(&others[0], true));
+		CU_ASSERT(!del(p, &ours[1]));
+		CU_ASSERT(comes_to(&ours[1], true) && comes_to(&ours[0], false));
+		CU_ASSERT(!del(p, &ours[0])); /* none is left but the kernel's */
+		CU_ASSERT(comes_to(&ours[0], true));
+		CU_ASSERT(!add(p, &ours[0]));
+		CU_ASSERT(comes_to(&ours[0], false));
+		urxe_port_destroy(p);
+	}
+	CU_ASSERT(ip("del urxea"));
+}
+
+URXE_TEST_MAIN("packet_own", T(veth_setup), T(ours_alone), T(many), T(port), T(port_follows))
