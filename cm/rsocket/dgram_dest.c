@@ -18,7 +18,7 @@
 
 #define SEC	   1000000000ull
 #define RESOLVE_MS 4000
-#define RETRY_NS   (5 * SEC)  /* until a way that was not found is looked for again */
+#define RETRY_NS   (1 * SEC)  /* until a way that was not found is looked for again */
 #define STALE_NS   (10 * SEC) /* until a QP that was not heard of is asked for again */
 
 static struct cds_list_head *bucket(const struct urxe_rs *s, const struct urxe_rs_addr *a)
@@ -49,12 +49,6 @@ size_t urxe_rs_dest_room(const struct urxe_rs *s, const struct urxe_rs_dest *d)
 	size_t ud = d->mtu - urxe_rs_ud_header_len(s->domain);
 
 	return udp < ud ? udp : ud;
-}
-
-void urxe_rs_dest_heard(struct urxe_rs *s, struct urxe_rs_dest *d, uint32_t qpn)
-{
-	d->qpn = qpn > 1 ? qpn : 0; /* the first two are none that datagrams go to */
-	d->stale_at = urxe_rs_deadline(STALE_NS);
 }
 
 /* ---- the way there ---- */
@@ -94,6 +88,22 @@ static int search(struct urxe_rs *s, struct urxe_rs_dest *d) URXE_REQUIRES(s->lo
 
 	end_search(s, d);
 	return err;
+}
+
+static bool is_lost(const struct urxe_rs_dest *d)
+{
+	return !d->ah && !d->id;
+}
+
+void urxe_rs_dest_heard(struct urxe_rs *s, struct urxe_rs_dest *d, uint32_t qpn)
+{
+	bool news = qpn != d->qpn;
+
+	d->qpn = qpn > 1 ? qpn : 0; /* the first two are none that datagrams go to */
+	d->stale_at = urxe_rs_deadline(STALE_NS);
+	/* Its device may have started with that QP. */
+	if (news && is_lost(d))
+		search(s, d);
 }
 
 static int sgid_index(const struct urxe_rs_dest *d, const union ibv_gid *gid, uint8_t *index)
@@ -216,7 +226,7 @@ struct urxe_rs_dest *urxe_rs_dest_get(struct urxe_rs *s, const struct urxe_rs_ad
 	*err = 0;
 	if (!stranger)
 		cds_list_move(&d->age, &s->dg->ages);
-	if (!d->ah && !d->id && !urxe_rs_left(d->retry_at))
+	if (is_lost(d) && !urxe_rs_left(d->retry_at))
 		search(s, d); /* UDP goes on until there is a way */
 	return d;
 }
