@@ -143,6 +143,10 @@ int urxe_port_addr_del(struct urxe_port *port, const uint8_t gid[16], unsigned p
  * @fn: called for each own address that is to come or go; it does so, by urxe_port_addr_add() or
  * urxe_port_addr_del(), and tells whoever must know
  *
+ * @fn is called with the port's host_lock, so that of two threads one alone makes the changes: it
+ * may take locks that come behind that one (provider/threads.md), and so whoever has one of those
+ * calls neither this nor urxe_port_scope().
+ *
  * To be called now and then: one system call when nothing changed. Nothing on a port whose
  * addresses are configured, and while another thread is at it. Thread-safe, with no lane held.
  * Loopback addresses, once there for want of others, stay.

@@ -408,8 +408,8 @@ struct urxe_port {
 	_Atomic uint64_t settles_until; /* no neighbour's silence counts before; 0: it does */
 
 	struct urxe_host *host;	     /* NULL: the addresses are configured */
-	struct urxe_mutex host_lock; /* guards host and what was read from it last; before
-				      * start_lock */
+	struct urxe_mutex host_lock; /* guards host and what was read from it last; before the
+				      * device's own, and start_lock */
 	struct urxe_host_addr *host_addrs;
 	unsigned num_host_addrs;
 	struct urxe_gate_info *gate; /* the last gateway of the fabric that was seen; NULL: none */
