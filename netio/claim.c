@@ -21,6 +21,7 @@
 #include "netio/claim.h"
 #include "netio/devargs.h"
 #include "netio/holder.h"
+#include "urxe/inode.h"
 #include "urxe/lock.h"
 
 #define ROOM  (sizeof(((struct urxe_devargs_socket *)0)->path) + 64)
@@ -29,8 +30,6 @@
 struct urxe_claim {
 	struct urxe_claim *next;
 	char path[ROOM];
-	dev_t dev;
-	ino_t ino;
 	int fd;
 	unsigned refs;
 	pid_t pid; /* a child that was forked has none of its parent's */
@@ -71,11 +70,8 @@ static void file_name(const struct urxe_devargs_socket *s, char *path)
 static struct urxe_claim *find(const char *path) URXE_REQUIRES(claims.lock)
 {
 	struct urxe_claim *c = claims.list;
-	struct stat st;
 
-	if (stat(path, &st))
-		return NULL;
-	while (c && (c->dev != st.st_dev || c->ino != st.st_ino || c->pid != getpid()))
+	while (c && (c->pid != getpid() || !urxe_inode_at(AT_FDCWD, path, c->fd)))
 		c = c->next;
 	return c;
 }
@@ -84,7 +80,6 @@ static struct urxe_claim *find(const char *path) URXE_REQUIRES(claims.lock)
 static int lock_file(struct urxe_claim *c, pid_t *holder)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	struct stat ours, there;
 
 	if (fcntl(c->fd, F_SETLK, &lock)) {
 		if (errno != EACCES && errno != EAGAIN)
@@ -95,12 +90,9 @@ static int lock_file(struct urxe_claim *c, pid_t *holder)
 		return EBUSY;
 	}
 	/* Who had it may have removed it just before. */
-	if (fstat(c->fd, &ours) || stat(c->path, &there) || ours.st_ino != there.st_ino ||
-	    ours.st_dev != there.st_dev)
+	if (!urxe_inode_at(AT_FDCWD, c->path, c->fd))
 		return EAGAIN;
 	fchmod(c->fd, 0600); /* whatever the umask is: others of the user's are to see the lock */
-	c->dev = ours.st_dev;
-	c->ino = ours.st_ino;
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "netio/fabric_priv.h"
 #include "netio/stack.h"
 #include "urxe/free.h"
+#include "urxe/inode.h"
 
 #define FILE_NAME "members"
 
@@ -213,11 +214,7 @@ int urxe_fhub_open(struct urxe_fhub *hub, bool make_it)
 
 bool urxe_fhub_same(struct urxe_fhub *hub)
 {
-	struct stat ours, there;
-
-	return !fstat(hub->members, &ours) &&
-	       !fstatat(hub->dir, FILE_NAME, &there, AT_SYMLINK_NOFOLLOW) &&
-	       ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+	return urxe_inode_at(hub->dir, FILE_NAME, hub->members);
 }
 
 void urxe_fhub_close(struct urxe_fhub *hub)

@@ -14,6 +14,7 @@
 
 #include "netio/fabric_priv.h"
 #include "netio/gate_priv.h"
+#include "urxe/inode.h"
 
 #define NAME  "gateway"
 #define TRIES 100
@@ -28,14 +29,6 @@ __attribute__((format(printf, 4, 5))) static int say(int err, char *to, size_t l
 	vsnprintf(to, len, fmt, ap);
 	va_end(ap);
 	return err;
-}
-
-static bool is_there(int dir, int fd)
-{
-	struct stat ours, there;
-
-	return !fstat(fd, &ours) && !fstatat(dir, NAME, &there, AT_SYMLINK_NOFOLLOW) &&
-	       ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
 /* Process ids are of a namespace. */
@@ -57,7 +50,7 @@ static int take(int dir, bool group, int *fd)
 		return errno;
 	if (!fcntl(*fd, F_OFD_SETLK, &lock)) {
 		/* The user, or members of the group, are to read it, whatever the umask is. */
-		if (is_there(dir, *fd) && !fchmod(*fd, group ? 0640 : 0600))
+		if (urxe_inode_at(dir, NAME, *fd) && !fchmod(*fd, group ? 0640 : 0600))
 			return 0;
 	} else {
 		ret = errno == EAGAIN || errno == EACCES ? EBUSY : errno;
@@ -113,7 +106,7 @@ void urxe_gate_unclaim(const struct urxe_fabric_spec *spec, int fd)
 	int dir = urxe_fdir_open(spec, false, &group, err, sizeof(err));
 
 	if (dir >= 0) {
-		if (is_there(dir, fd))
+		if (urxe_inode_at(dir, NAME, fd))
 			unlinkat(dir, NAME, 0);
 		close(dir);
 	}

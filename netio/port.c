@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "netio/fabric.h"
 #include "netio/identity.h"
 #include "urxe/cancel.h"
+#include "urxe/inode.h"
 #include "urxe/log.h"
 
 #define LARGE_L3 2200		   /* bytes of an IP packet: of path MTU 2048 are none */
@@ -350,11 +350,10 @@ fail:
 static void renew_wake_fd(struct urxe_port *port)
 {
 	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	struct stat old, new;
+	struct urxe_inode new;
 
 	/* A program that closes all there is may have another file there. */
-	if (fd >= 0 && !fstat(port->wake_fd, &old) && !fstat(fd, &new) &&
-	    old.st_dev == new.st_dev && old.st_ino == new.st_ino)
+	if (fd >= 0 && urxe_inode_of(fd, &new) && urxe_inode_in(port->wake_fd, &new))
 		dup3(fd, port->wake_fd, O_CLOEXEC);
 	if (fd >= 0)
 		close(fd);

@@ -44,7 +44,6 @@ static int make(int fds[2])
 int urxe_pipe_open(struct urxe_pipe *p, const struct urxe_device *dev, bool own)
 {
 	int fds[2], err = make(fds);
-	struct stat st = {0};
 
 	*p = (struct urxe_pipe){.rfd = -1, .wfd = -1, .own_rfd = -1, .dev = dev};
 	if (err)
@@ -54,7 +53,7 @@ int urxe_pipe_open(struct urxe_pipe *p, const struct urxe_device *dev, bool own)
 	p->own_rfd = own ? fcntl(p->rfd, F_DUPFD_CLOEXEC, 0) : -1;
 	if (own && p->own_rfd < 0)
 		err = errno;
-	else if (fstat(p->rfd, &st))
+	else if (!urxe_inode_of(p->rfd, &p->inode))
 		err = errno;
 	if (err) {
 		shut(&p->rfd);
@@ -62,8 +61,6 @@ int urxe_pipe_open(struct urxe_pipe *p, const struct urxe_device *dev, bool own)
 		shut(&p->own_rfd);
 		return err;
 	}
-	p->st_dev = st.st_dev;
-	p->st_ino = st.st_ino;
 	urxe_mutex_lock(&pipes.lock);
 	cds_list_add_tail(&p->node, &pipes.all);
 	urxe_mutex_unlock(&pipes.lock);
@@ -174,20 +171,12 @@ unsigned urxe_pipe_purge(const struct urxe_pipe *p, size_t size, uint64_t whose,
 
 /* ---- fork ---- */
 
-/* A program that closes all descriptors may have other files under our numbers by now. */
-static bool is_ours(const struct urxe_pipe *p, int fd)
-{
-	struct stat st = {0};
-
-	return fd >= 0 && !fstat(fd, &st) && st.st_dev == p->st_dev && st.st_ino == p->st_ino;
-}
-
-/* Under the same number, as blocking as before. */
+/* Under the same number, unless that is another file's by now, and as blocking as before. */
 static void put_in_place(const struct urxe_pipe *p, int from, int fd)
 {
 	int flags;
 
-	if (!is_ours(p, fd))
+	if (!urxe_inode_in(fd, &p->inode))
 		return;
 	flags = fcntl(fd, F_GETFL);
 	if (dup3(from, fd, O_CLOEXEC) >= 0 && flags >= 0)
@@ -196,21 +185,17 @@ static void put_in_place(const struct urxe_pipe *p, int from, int fd)
 
 static void renew(struct urxe_pipe *p)
 {
-	struct stat st = {0};
 	int fds[2];
 
 	if (make(fds))
 		return;
 	put_in_place(p, fds[0], p->own_rfd);
 	put_in_place(p, fds[0], p->rfd);
-	if (p->dev->forked && is_ours(p, p->wfd))
+	if (p->dev->forked && urxe_inode_in(p->wfd, &p->inode))
 		shut(&p->wfd);
 	else
 		put_in_place(p, fds[1], p->wfd);
-	if (!fstat(fds[0], &st)) {
-		p->st_dev = st.st_dev;
-		p->st_ino = st.st_ino;
-	}
+	urxe_inode_of(fds[0], &p->inode);
 	close(fds[0]);
 	close(fds[1]);
 }

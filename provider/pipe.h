@@ -9,9 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 #include <urcu/list.h>
+
+#include "urxe/inode.h"
 
 struct urxe_device;
 
@@ -23,8 +24,7 @@ struct urxe_pipe {
 	/* private: */
 	const struct urxe_device *dev;
 	struct cds_list_head node;
-	dev_t st_dev;
-	ino_t st_ino;
+	struct urxe_inode inode;
 };
 
 /**

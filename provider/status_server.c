@@ -21,6 +21,7 @@
 #include "status.h"
 #include "status_path.h"
 #include "status_server.h"
+#include "urxe/inode.h"
 #include "urxe/lock.h"
 #include "urxe/log.h"
 #include "urxe/owner.h"
@@ -49,9 +50,8 @@ static struct {
 	bool tried;
 	int listener; /* valid while path is not "", but for the thread -1: it has been lost */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	pid_t pid; /* whose path it is */
-	dev_t dev;
-	ino_t ino; /* the listener's */
+	pid_t pid;		 /* whose path it is */
+	struct urxe_inode inode; /* the listener's */
 	struct client clients[MAX_CLIENTS];
 	void (*live)(void);
 	uint64_t live_at; /* when it is called; ms */
@@ -109,10 +109,7 @@ static void lose_listener(void) URXE_REQUIRES(server.lock)
 
 static bool has_listener(void) URXE_REQUIRES(server.lock)
 {
-	struct stat st;
-
-	return server.listener >= 0 && !fstat(server.listener, &st) && st.st_dev == server.dev &&
-	       st.st_ino == server.ino;
+	return urxe_inode_in(server.listener, &server.inode);
 }
 
 static void let_in(struct client *c, uint64_t now)
@@ -308,7 +305,6 @@ static int listen_at(void) URXE_REQUIRES(server.lock)
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	char dir[sizeof(sun.sun_path) - 16], path[sizeof(sun.sun_path)];
 	int err = make_dir(dir, sizeof(dir)), fd;
-	struct stat st;
 
 	if (err)
 		return err;
@@ -319,7 +315,8 @@ static int listen_at(void) URXE_REQUIRES(server.lock)
 		return errno;
 	unlink(sun.sun_path); /* of a process that had our number, and was killed */
 	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || chmod(sun.sun_path, 0600) ||
-	    listen(fd, MAX_CLIENTS) || rename(sun.sun_path, path) || fstat(fd, &st)) {
+	    listen(fd, MAX_CLIENTS) || rename(sun.sun_path, path) ||
+	    !urxe_inode_of(fd, &server.inode)) {
 		err = errno;
 		unlink(sun.sun_path);
 		close(fd);
@@ -327,8 +324,6 @@ static int listen_at(void) URXE_REQUIRES(server.lock)
 	}
 	memcpy(server.path, path, sizeof(server.path));
 	server.listener = fd;
-	server.dev = st.st_dev;
-	server.ino = st.st_ino;
 	server.pid = getpid();
 	return 0;
 }

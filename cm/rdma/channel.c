@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "cm/rdma/cma.h"
 #include "provider/gsi.h"
 #include "urxe/cancel.h"
+#include "urxe/inode.h"
 
 #define DRIVE_NS    200000u /* some round trips, and what the peer's application does in between */
 #define YIELD_AFTER 256	    /* turns that found nothing: the peer may share the core */
@@ -35,12 +35,11 @@ static CDS_LIST_HEAD(living);
 static void renew(struct urxe_cma_channel *ch) URXE_REQUIRES(urxe_cma_lock)
 {
 	int fd = eventfd(0, EFD_CLOEXEC), flags = fcntl(ch->channel.fd, F_GETFL);
-	struct stat old, new;
+	struct urxe_inode new;
 
 	/* Under the number there may be something else, where a program closes all there is. */
-	if (fd >= 0 && flags >= 0 && !fstat(ch->channel.fd, &old) && !fstat(fd, &new) &&
-	    old.st_dev == new.st_dev &&
-	    old.st_ino == new.st_ino &&dup3(fd, ch->channel.fd, O_CLOEXEC) >= 0) {
+	if (fd >= 0 && flags >= 0 && urxe_inode_of(fd, &new) &&
+	    urxe_inode_in(ch->channel.fd, &new) && dup3(fd, ch->channel.fd, O_CLOEXEC) >= 0) {
 		fcntl(ch->channel.fd, F_SETFL, flags & O_NONBLOCK);
 		ch->token = false;
 		ch->readers = ch->drivers = ch->sleepers = 0;
