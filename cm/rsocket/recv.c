@@ -57,7 +57,8 @@ static ssize_t recv_some(struct urxe_rs *s, const struct urxe_rs_call *c, const 
 	for (;;) {
 		if (s->st && s->st->unread)
 			done += take(s, &to, len - done, peek);
-		if (done == len || (done && !all))
+		/* An error stays for the next call. */
+		if (done == len || (done && (!all || s->state == URXE_RS_FAILED)))
 			return (ssize_t)done;
 		err = recv_errno(s);
 		if (err == EAGAIN)

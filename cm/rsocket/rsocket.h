@@ -122,6 +122,7 @@ void urxe_rs_put(struct urxe_rs *s);
 struct urxe_rs_call {
 	struct urxe_rs *s; /* a reference */
 	int cancel;	   /* urxe_rs_wait.cancel */
+	bool whole;	   /* no signal ends it */
 	uint64_t deadline;
 };
 

@@ -190,7 +190,9 @@ static int await_sent(struct urxe_rs *s, const struct urxe_rs_call *c) URXE_REQU
 
 static uint64_t linger_deadline(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
 {
-	return urxe_rs_deadline(s->linger.l_onoff ? (uint64_t)s->linger.l_linger * SEC : CLOSE_NS);
+	bool said = s->linger.l_onoff && s->linger.l_linger; /* 0 s: of rclose() alone */
+
+	return urxe_rs_deadline(said ? (uint64_t)s->linger.l_linger * SEC : CLOSE_NS);
 }
 
 /* A socket that was accepted is connected, to who has it; the peer may not know yet. */
@@ -208,8 +210,7 @@ static int shut(struct urxe_rs *s, struct urxe_rs_call *c, int how) URXE_REQUIRE
 	bool recv, send;
 	int err;
 
-	c->deadline =
-		urxe_rs_deadline(s->linger.l_onoff ? (uint64_t)s->linger.l_linger * SEC : CLOSE_NS);
+	c->deadline = linger_deadline(s);
 	err = await_connected(s, c);
 	if (err || s->state != URXE_RS_CONNECTED)
 		return err == EAGAIN ? ETIMEDOUT : err;
@@ -254,7 +255,7 @@ URXE_RS_API int rshutdown(int fd, int how)
 /* To its end: half of it would leave a socket that nobody finds any more. */
 static void close_socket(struct urxe_rs *s)
 {
-	struct urxe_rs_call c = {.s = s, .cancel = PTHREAD_CANCEL_DISABLE};
+	struct urxe_rs_call c = {.s = s, .cancel = PTHREAD_CANCEL_DISABLE, .whole = true};
 
 	urxe_mutex_lock(&s->lock);
 	urxe_rs_look(s, true);

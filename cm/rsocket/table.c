@@ -67,6 +67,7 @@ bool urxe_rs_begin(struct urxe_rs_call *c, int fd)
 {
 	c->cancel = urxe_cancel_off();
 	c->deadline = 0;
+	c->whole = false;
 	c->s = urxe_rs_get(fd);
 	if (c->s)
 		urxe_mutex_lock(&c->s->lock);

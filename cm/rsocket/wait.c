@@ -222,6 +222,8 @@ int urxe_rs_await(struct urxe_rs *s, const struct urxe_rs_call *c)
 	if (s->gone)
 		return EBADF;
 	urxe_rs_look(s, true);
+	if (err == EINTR && c->whole)
+		err = 0;
 	return err || s->changes != p.seen || urxe_rs_left(c->deadline) ? err : EAGAIN;
 }
 

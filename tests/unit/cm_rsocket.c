@@ -94,6 +94,22 @@ static void ends(void)
 	WORKS(rclose(d.listener));
 }
 
+/* An SO_LINGER of 0 s says how to close, and not that the end may not be told. */
+static void ends_without_linger(void)
+{
+	const struct linger none = {.l_onoff = 1, .l_linger = 0};
+	static char buf[40000];
+	struct duo d;
+
+	duo_open(&d, "10.0.0.1");
+	WORKS(rsetsockopt(d.client, SOL_SOCKET, SO_LINGER, &none, sizeof(none)));
+	CU_ASSERT_EQUAL(rsend(d.client, buf, sizeof(buf), 0), sizeof(buf));
+	WORKS(rshutdown(d.client, SHUT_WR));
+	CU_ASSERT_EQUAL(rrecv(d.server, buf, sizeof(buf), MSG_WAITALL), sizeof(buf));
+	CU_ASSERT_EQUAL(rrecv(d.server, buf, sizeof(buf), 0), 0);
+	duo_close(&d);
+}
+
 /* What was sent before the end is there after it. */
 static void sent_before_close(void)
 {
@@ -533,6 +549,7 @@ static void nothing_stays(void)
 	CU_ASSERT_EQUAL(descriptors(), before);
 }
 
-URXE_TEST_MAIN("cm_rsocket", T(connections), T(waiting), T(ends), T(sent_before_close), T(bulk),
-	       T(full), T(vectors), T(options), T(timeouts), T(mapped), T(refused),
-	       T(closed_under_a_reader), T(forked), T(backlog), T(nothing_stays))
+URXE_TEST_MAIN("cm_rsocket", T(connections), T(waiting), T(ends), T(ends_without_linger),
+	       T(sent_before_close), T(bulk), T(full), T(vectors), T(options), T(timeouts),
+	       T(mapped), T(refused), T(closed_under_a_reader), T(forked), T(backlog),
+	       T(nothing_stays))

@@ -2,6 +2,10 @@
 /* rsockets whose peer is one by hand, by rdma_cm and verbs: other programs, and bad ones. */
 #include "rsocket_duo.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cm/rsocket/wire.h"
@@ -221,6 +225,69 @@ static void too_much(void)
 	peer_close(&p);
 }
 
+/* Bytes that come before an error are given, and the error by the next call. */
+static void error_behind_bytes(void)
+{
+	struct peer p;
+	char buf[8];
+
+	peer_open(&p);
+	data(&p, 0, 5);
+	say(&p, urxe_rs_message(URXE_RS_DATA, 0x1fffffff), 0, 0, 0);
+	CU_ASSERT_EQUAL(rrecv(p.fd, buf, sizeof(buf), MSG_WAITALL), 5);
+	FAILS(rrecv(p.fd, buf, sizeof(buf), MSG_WAITALL), EPROTO);
+	CU_ASSERT_EQUAL(rrecv(p.fd, buf, 1, 0), 0);
+	peer_close(&p);
+}
+
+static atomic_uint signals;
+
+static void count(int sig)
+{
+	atomic_fetch_add(&signals, 1);
+}
+
+static void *close_it(void *fd)
+{
+	WORKS(rclose(*(int *)fd));
+	return NULL;
+}
+
+/* What was sent arrives, though signals are handled while rclose() waits for that. */
+static void signals_while_closing(void)
+{
+	struct ibv_recv_wr wr = {0}, *bad;
+	struct sigaction sa = {.sa_handler = count};
+	unsigned got = 0, last = 0;
+	struct ibv_wc wc;
+	struct peer p;
+	pthread_t t;
+
+	sigaction(SIGUSR1, &sa, NULL);
+	peer_open(&p);
+	/* It has four receives: the others wait for one. */
+	for (unsigned i = 0; i < 8; i++)
+		CU_ASSERT_EQUAL(rsend(p.fd, "x", 1, 0), 1);
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, close_it, &p.fd), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		pthread_kill(t, SIGUSR1);
+		while (atomic_load(&signals) <= i)
+			sched_yield();
+	}
+	while (!last) {
+		if (ibv_poll_cq(p.id->recv_cq, 1, &wc) < 1)
+			continue;
+		CU_ASSERT_EQUAL_FATAL(wc.status, IBV_WC_SUCCESS);
+		got += be32toh(wc.imm_data) == urxe_rs_message(URXE_RS_DATA, 1);
+		last = be32toh(wc.imm_data) == urxe_rs_message(URXE_RS_CONTROL, URXE_RS_DISCONNECT);
+		WORKS(ibv_post_recv(p.id->qp, &wr, &bad));
+	}
+	CU_ASSERT_EQUAL(got, 8);
+	pthread_join(t, NULL);
+	WORKS(rclose(p.listener));
+	peer_drop(&p);
+}
+
 /* It goes, or gives memory that is none. */
 static void gone(void)
 {
@@ -286,5 +353,5 @@ static void strangers(void)
 	peer_close(&p);
 }
 
-URXE_TEST_MAIN("cm_rsocket_peer", T(by_hand), T(little_room), T(no_credits), T(too_much), T(gone),
-	       T(strangers))
+URXE_TEST_MAIN("cm_rsocket_peer", T(by_hand), T(little_room), T(no_credits), T(too_much),
+	       T(error_behind_bytes), T(signals_while_closing), T(gone), T(strangers))
