@@ -15,6 +15,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "cm/rsocket/cq.h"
 #include "cm/rsocket/dgram_wire.h"
 #include "cm/rsocket/rsocket.h"
 
@@ -39,12 +40,9 @@ struct urxe_rs_datagram {
 struct urxe_rs_ud {
 	struct cds_list_head entry; /* in urxe_rs_dgram.uds */
 	struct rdma_cm_id *id;
-	struct ibv_comp_channel *events;
-	struct ibv_cq *cq;
-	bool armed;
-	unsigned unacked; /* events of the CQ */
-	uint32_t mtu;	  /* of the port, bytes */
-	uint8_t *buf;	  /* places to send from, then to receive into */
+	struct urxe_rs_cq cq;
+	uint32_t mtu; /* of the port, bytes */
+	uint8_t *buf; /* places to send from, then to receive into */
 	struct ibv_mr *mr;
 	uint32_t sends, receives; /* of these */
 	uint32_t *free;		  /* places to send from that are: */
@@ -118,7 +116,8 @@ struct urxe_rs_ud *urxe_rs_ud_get(struct urxe_rs *s, const struct rdma_cm_id *id
 	URXE_REQUIRES(s->lock);
 /** urxe_rs_ud_free - with what it received; no destination uses it. */
 void urxe_rs_ud_free(struct urxe_rs *s, struct urxe_rs_ud *ud);
-/** urxe_rs_ud_arm, urxe_rs_ud_disarm - as urxe_rs_arm(), urxe_rs_disarm(), of all. */
+/** urxe_rs_ud_arm, urxe_rs_ud_disarm - as urxe_rs_cq_arm(), urxe_rs_cq_disarm(), of all; who
+ * relied on one is woken. */
 void urxe_rs_ud_arm(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 void urxe_rs_ud_disarm(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_ud_completions - what was sent, and what came. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* UD QPs of a datagram socket, one for each device. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,12 +13,11 @@
 #include "urxe/log.h"
 #include "provider/gsi.h"
 
-#define PAGE	  4096u
-#define BATCH	  16
-#define ACK_AFTER 1024	       /* events of a CQ; to acknowledge takes a lock */
-#define SENT	  (1ull << 32) /* of a wr_id; without it, the number of a receive */
-#define GRH	  (unsigned)sizeof(struct ibv_grh)
-#define RECEIVE	  (64 + URXE_RS_DGRAM_MOST) /* GRH and datagram */
+#define PAGE	4096u
+#define BATCH	16
+#define SENT	(1ull << 32) /* of a wr_id; without it, the number of a receive */
+#define GRH	(unsigned)sizeof(struct ibv_grh)
+#define RECEIVE (64 + URXE_RS_DGRAM_MOST) /* GRH and datagram */
 
 /* ---- making ---- */
 
@@ -64,16 +62,14 @@ static int make_memory(struct urxe_rs_ud *ud)
 /* What was asked for, as far as the device can do it. */
 static int fit(struct urxe_rs *s, struct urxe_rs_ud *ud) URXE_REQUIRES(s->lock)
 {
-	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
-	int err = ibv_query_device(ud->id->verbs, &attr);
 	uint32_t most;
+	int err = urxe_rs_cq_most(ud->id->verbs, &most);
 
 	if (!err)
 		err = ibv_query_port(ud->id->verbs, ud->id->port_num, &port);
 	if (err)
 		return err;
-	most = (uint32_t)(attr.max_qp_wr < attr.max_cqe / 2 ? attr.max_qp_wr : attr.max_cqe / 2);
 	ud->sends = s->set.sq_size < most ? s->set.sq_size : most;
 	ud->receives = s->set.rq_size < most ? s->set.rq_size : most;
 	ud->mtu = 128u << port.active_mtu;
@@ -83,24 +79,18 @@ static int fit(struct urxe_rs *s, struct urxe_rs_ud *ud) URXE_REQUIRES(s->lock)
 static int make_cq(struct urxe_rs *s, struct urxe_rs_ud *ud) URXE_REQUIRES(s->lock)
 {
 	struct epoll_event e = {.events = EPOLLIN};
-	int flags;
+	int err = urxe_rs_cq_create(&ud->cq, ud->id->verbs, ud->sends + ud->receives);
 
-	ud->events = ibv_create_comp_channel(ud->id->verbs);
-	if (!ud->events)
-		return errno;
-	flags = fcntl(ud->events->fd, F_GETFL);
-	if (flags < 0 || fcntl(ud->events->fd, F_SETFL, flags | O_NONBLOCK) ||
-	    epoll_ctl(s->dg->epfd, EPOLL_CTL_ADD, ud->events->fd, &e))
-		return errno;
-	ud->cq = ibv_create_cq(ud->id->verbs, (int)(ud->sends + ud->receives), NULL, ud->events, 0);
-	return ud->cq ? 0 : errno;
+	if (!err && epoll_ctl(s->dg->epfd, EPOLL_CTL_ADD, ud->cq.events->fd, &e))
+		err = errno;
+	return err;
 }
 
 static int make_qp(struct urxe_rs_ud *ud)
 {
 	struct ibv_qp_init_attr attr = {
-		.send_cq = ud->cq,
-		.recv_cq = ud->cq,
+		.send_cq = ud->cq.cq,
+		.recv_cq = ud->cq.cq,
 		.qp_type = IBV_QPT_UD,
 		.sq_sig_all = 1,
 		.cap = {.max_send_wr = ud->sends,
@@ -182,13 +172,7 @@ void urxe_rs_ud_free(struct urxe_rs *s, struct urxe_rs_ud *ud)
 	cds_list_del(&ud->entry);
 	if (ud->id && ud->id->qp)
 		rdma_destroy_qp(ud->id);
-	if (ud->cq) {
-		if (ud->unacked)
-			ibv_ack_cq_events(ud->cq, ud->unacked);
-		ibv_destroy_cq(ud->cq);
-	}
-	if (ud->events)
-		ibv_destroy_comp_channel(ud->events);
+	urxe_rs_cq_free(&ud->cq);
 	if (ud->mr)
 		ibv_dereg_mr(ud->mr);
 	if (ud->id)
@@ -205,28 +189,19 @@ void urxe_rs_ud_arm(struct urxe_rs *s)
 {
 	struct urxe_rs_ud *ud;
 
-	cds_list_for_each_entry (ud, &s->dg->uds, entry) {
-		if (!ud->armed && !ibv_req_notify_cq(ud->cq, 0))
-			ud->armed = true;
-	}
+	cds_list_for_each_entry (ud, &s->dg->uds, entry)
+		urxe_rs_cq_arm(&ud->cq);
 }
 
 void urxe_rs_ud_disarm(struct urxe_rs *s)
 {
 	struct urxe_rs_ud *ud;
-	struct ibv_cq *cq;
-	void *arg;
+	bool any = false;
 
-	cds_list_for_each_entry (ud, &s->dg->uds, entry) {
-		while (!ibv_get_cq_event(ud->events, &cq, &arg)) {
-			ud->armed = false;
-			ud->unacked++;
-		}
-		if (ud->unacked >= ACK_AFTER) {
-			ibv_ack_cq_events(ud->cq, ud->unacked);
-			ud->unacked = 0;
-		}
-	}
+	cds_list_for_each_entry (ud, &s->dg->uds, entry)
+		any |= urxe_rs_cq_disarm(&ud->cq);
+	if (any)
+		urxe_rs_changed(s);
 }
 
 /* ---- completions ---- */
@@ -287,7 +262,7 @@ void urxe_rs_ud_completions(struct urxe_rs *s)
 		int n;
 
 		do {
-			n = ibv_poll_cq(ud->cq, BATCH, wc);
+			n = ibv_poll_cq(ud->cq.cq, BATCH, wc);
 			for (int i = 0; i < n; i++)
 				completed(s, ud, &wc[i]);
 		} while (n == BATCH);

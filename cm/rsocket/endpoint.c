@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What a socket needs to be connected: QP, CQ, rings, and what the peer writes. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,14 +53,12 @@ static int make_memory(struct urxe_rs *s)
 /* Settings were asked for before there was a device. */
 static int fit(struct urxe_rs *s)
 {
-	struct ibv_device_attr attr;
-	int err = ibv_query_device(s->id->verbs, &attr);
 	uint32_t most;
+	int err = urxe_rs_cq_most(s->id->verbs, &most);
 
 	if (err)
 		return err;
-	most = (uint32_t)(attr.max_qp_wr < attr.max_cqe / 2 ? attr.max_qp_wr : attr.max_cqe / 2) -
-	       URXE_RS_CONTROLS;
+	most -= URXE_RS_CONTROLS;
 	if (s->set.sq_size > most)
 		s->set.sq_size = most;
 	if (s->set.rq_size > most)
@@ -75,28 +72,12 @@ static uint32_t receives(const struct urxe_rs *s)
 	return s->set.rq_size + URXE_RS_CONTROLS;
 }
 
-static int make_cq(struct urxe_rs *s)
-{
-	struct urxe_rs_stream *st = s->st;
-	int flags;
-
-	st->events = ibv_create_comp_channel(s->id->verbs);
-	if (!st->events)
-		return errno;
-	flags = fcntl(st->events->fd, F_GETFL);
-	if (flags < 0 || fcntl(st->events->fd, F_SETFL, flags | O_NONBLOCK))
-		return errno;
-	st->cq = ibv_create_cq(s->id->verbs, (int)(s->set.sq_size + receives(s)), NULL, st->events,
-			       0);
-	return st->cq ? 0 : errno;
-}
-
 static int make_qp(struct urxe_rs *s)
 {
 	struct urxe_rs_stream *st = s->st;
 	struct ibv_qp_init_attr attr = {
-		.send_cq = st->cq,
-		.recv_cq = st->cq,
+		.send_cq = st->cq.cq,
+		.recv_cq = st->cq.cq,
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 		.cap = {.max_send_wr = s->set.sq_size,
@@ -136,7 +117,7 @@ int urxe_rs_stream_create(struct urxe_rs *s)
 	if (!err)
 		err = make_memory(s);
 	if (!err)
-		err = make_cq(s);
+		err = urxe_rs_cq_create(&st->cq, s->id->verbs, s->set.sq_size + receives(s));
 	if (!err)
 		err = make_qp(s);
 	if (!err)
@@ -167,13 +148,7 @@ void urxe_rs_stream_free(struct urxe_rs *s)
 	if (s->id->qp)
 		rdma_destroy_qp(s->id);
 	urxe_rs_unmap_all(st);
-	if (st->cq) {
-		if (st->unacked)
-			ibv_ack_cq_events(st->cq, st->unacked);
-		ibv_destroy_cq(st->cq);
-	}
-	if (st->events)
-		ibv_destroy_comp_channel(st->events);
+	urxe_rs_cq_free(&st->cq);
 	dereg(st->tmr);
 	dereg(st->rmr);
 	dereg(st->smr);

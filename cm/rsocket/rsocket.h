@@ -138,6 +138,8 @@ void urxe_rs_end(struct urxe_rs_call *c) URXE_RELEASE(c->s->lock);
 struct urxe_rs *urxe_rs_new(int domain, const struct urxe_rs *like);
 /** urxe_rs_free - with all it has; for urxe_rs_put(). */
 void urxe_rs_free(struct urxe_rs *s);
+/** urxe_rs_nonblock - calls for @fd wait no more. 0 or errno. */
+int urxe_rs_nonblock(int fd);
 /** urxe_rs_sockaddr - @from, cut to @*len, which becomes its whole length; both may be NULL. */
 void urxe_rs_sockaddr(const struct sockaddr *from, struct sockaddr *to, socklen_t *len);
 

@@ -38,6 +38,13 @@ void urxe_rs_sockaddr(const struct sockaddr *from, struct sockaddr *to, socklen_
 	*len = whole;
 }
 
+int urxe_rs_nonblock(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? errno : 0;
+}
+
 /* ---- making and ending ---- */
 
 static void settings(struct urxe_rs *s, const struct urxe_rs *like)
@@ -58,7 +65,6 @@ static void settings(struct urxe_rs *s, const struct urxe_rs *like)
 struct urxe_rs *urxe_rs_new(int domain, const struct urxe_rs *like)
 {
 	struct urxe_rs *s = calloc(1, sizeof(*s));
-	int flags;
 
 	if (!s)
 		return NULL;
@@ -69,8 +75,7 @@ struct urxe_rs *urxe_rs_new(int domain, const struct urxe_rs *like)
 	}
 	s->fd = s->channel->fd;
 	/* Nobody waits in the channel: who waits does so for several things at once. */
-	flags = fcntl(s->fd, F_GETFL);
-	fcntl(s->fd, F_SETFL, flags | O_NONBLOCK);
+	urxe_rs_nonblock(s->fd);
 	s->domain = domain;
 	settings(s, like);
 	CDS_INIT_LIST_HEAD(&s->requests);

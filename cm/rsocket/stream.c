@@ -7,8 +7,7 @@
 
 #include "urxe/log.h"
 
-#define BATCH	  16
-#define ACK_AFTER 1024 /* events of a CQ; to acknowledge takes a lock */
+#define BATCH 16
 
 /* ---- posting ---- */
 
@@ -241,10 +240,10 @@ void urxe_rs_completions(struct urxe_rs *s)
 	bool any = false;
 	int n;
 
-	if (!st || !st->cq || !st->hello)
+	if (!st || !st->cq.cq || !st->hello)
 		return;
 	do {
-		n = ibv_poll_cq(st->cq, BATCH, wc);
+		n = ibv_poll_cq(st->cq.cq, BATCH, wc);
 		for (int i = 0; i < n; i++)
 			completed(s, &wc[i]);
 		any |= n > 0;
@@ -260,32 +259,27 @@ void urxe_rs_completions(struct urxe_rs *s)
 
 /* ---- events ---- */
 
-void urxe_rs_arm(struct urxe_rs *s)
+void urxe_rs_stream_arm(struct urxe_rs *s)
 {
-	struct urxe_rs_stream *st = s->st;
-
-	if (st && st->cq && !st->armed && !ibv_req_notify_cq(st->cq, 0))
-		st->armed = true;
+	if (s->st)
+		urxe_rs_cq_arm(&s->st->cq);
 }
 
-void urxe_rs_disarm(struct urxe_rs *s)
+void urxe_rs_stream_watch(struct urxe_rs *s, struct pollfd fds[2])
 {
-	struct urxe_rs_stream *st = s->st;
-	struct ibv_cq *cq;
-	void *arg;
+	const struct ibv_comp_channel *events = s->st ? s->st->cq.events : NULL;
 
-	if (!st || !st->events)
-		return;
-	while (!ibv_get_cq_event(st->events, &cq, &arg)) {
-		st->armed = false;
-		st->unacked++;
-		/* Another one that sleeps relies on it to be armed. */
+	/* A listener whose backlog is full leaves what its channel has there. */
+	fds[0] = (struct pollfd){.fd = urxe_rs_backlog_full(s) ? -1 : s->fd, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = events ? events->fd : -1, .events = POLLIN};
+}
+
+void urxe_rs_stream_woken(struct urxe_rs *s, const struct pollfd fds[2])
+{
+	if (fds[1].revents && s->st && urxe_rs_cq_disarm(&s->st->cq))
 		urxe_rs_changed(s);
-	}
-	if (st->unacked >= ACK_AFTER) {
-		ibv_ack_cq_events(st->cq, st->unacked);
-		st->unacked = 0;
-	}
+	if (fds[0].revents && !s->gone)
+		urxe_rs_cm_events(s);
 }
 
 /* ---- what may be done ---- */

@@ -14,6 +14,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "cm/rsocket/cq.h"
 #include "cm/rsocket/rsocket.h"
 #include "cm/rsocket/wire.h"
 
@@ -37,12 +38,9 @@ struct urxe_rs_mapping {
 };
 
 struct urxe_rs_stream {
-	struct ibv_comp_channel *events;
-	struct ibv_cq *cq;
-	bool armed;
-	unsigned unacked; /* events of the CQ */
-	bool hello;	  /* the peer's is known */
-	bool swap_big;	  /* byte order of what is written to the peer */
+	struct urxe_rs_cq cq;
+	bool hello;    /* the peer's is known */
+	bool swap_big; /* byte order of what is written to the peer */
 
 	/* sending */
 	uint8_t *sbuf;
@@ -105,10 +103,12 @@ int urxe_rs_stream_meet(struct urxe_rs *s, const uint8_t *p, unsigned len) URXE_
 
 /** urxe_rs_completions - take in what has completed. */
 void urxe_rs_completions(struct urxe_rs *s) URXE_REQUIRES(s->lock);
-/** urxe_rs_arm - have its completion channel become readable. */
-void urxe_rs_arm(struct urxe_rs *s) URXE_REQUIRES(s->lock);
-/** urxe_rs_disarm - its completion channel is readable. */
-void urxe_rs_disarm(struct urxe_rs *s) URXE_REQUIRES(s->lock);
+/** urxe_rs_stream_arm - before a sleep: have its completion channel become readable. */
+void urxe_rs_stream_arm(struct urxe_rs *s) URXE_REQUIRES(s->lock);
+/** urxe_rs_stream_watch - the descriptors of one that somebody sleeps for. */
+void urxe_rs_stream_watch(struct urxe_rs *s, struct pollfd fds[2]) URXE_REQUIRES(s->lock);
+/** urxe_rs_stream_woken - what is to be done when these have revents. */
+void urxe_rs_stream_woken(struct urxe_rs *s, const struct pollfd fds[2]) URXE_REQUIRES(s->lock);
 /** urxe_rs_grant - tell the peer of room and credits, if it is worth it and can be done now. */
 void urxe_rs_grant(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_control - send a control message; EAGAIN: not now. */

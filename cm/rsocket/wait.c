@@ -85,15 +85,13 @@ static bool begin_watch(struct urxe_rs_polled *p, int wake, struct pollfd fds[2]
 	if (s->dg)
 		urxe_rs_ud_arm(s);
 	else
-		urxe_rs_arm(s);
+		urxe_rs_stream_arm(s);
 	urxe_rs_look(s, true);
 	changed = s->changes != p->seen || s->gone;
-	/* A listener whose backlog is full leaves what its channel has there. */
-	fds[0] = (struct pollfd){.fd = urxe_rs_backlog_full(s) ? -1 : s->fd, .events = POLLIN};
-	fds[1] = (struct pollfd){.fd = s->st && s->st->events ? s->st->events->fd : -1,
-				 .events = POLLIN};
 	if (s->dg)
 		urxe_rs_dgram_watch(s, fds);
+	else
+		urxe_rs_stream_watch(s, fds);
 	urxe_mutex_unlock(&s->lock);
 	return changed;
 }
@@ -106,10 +104,8 @@ static void end_watch(struct urxe_rs_polled *p, const struct pollfd fds[2])
 	cds_list_del(&p->watch.entry);
 	if (s->dg)
 		urxe_rs_dgram_woken(s, fds);
-	else if (fds[1].revents)
-		urxe_rs_disarm(s);
-	if (!s->dg && fds[0].revents && !s->gone)
-		urxe_rs_cm_events(s);
+	else
+		urxe_rs_stream_woken(s, fds);
 	urxe_mutex_unlock(&s->lock);
 }
 
