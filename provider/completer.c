@@ -179,10 +179,9 @@ static enum ibv_wc_status refusal(uint8_t code)
 }
 
 /* It has overtaken a response. One that ends the peer's QP does not come again (IBTA 9.9.3). */
-static void early_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code) URXE_REQUIRES(qp->lock)
+static void early_nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, enum ibv_wc_status status)
+	URXE_REQUIRES(qp->lock)
 {
-	enum ibv_wc_status status = refusal(code);
-
 	if (code == URXE_NAK_PSN_SEQ)
 		urxe_recover_also(qp, psn);
 	else if (status != IBV_WC_SUCCESS && urxe_early_refuse(qp, psn, status))
@@ -200,7 +199,7 @@ static void nak(struct urxe_qp *qp, uint32_t psn, uint8_t code, uint64_t now)
 	if (code == URXE_NAK_PSN_SEQ && urxe_recover_answered(qp, psn, now))
 		return;
 	if (!ack_before(qp, psn, now)) {
-		early_nak(qp, psn, code);
+		early_nak(qp, psn, code, status);
 		return;
 	}
 	if (qp->state == IBV_QPS_ERR)

@@ -62,17 +62,13 @@ static void end_search(struct urxe_rs *s, struct urxe_rs_dest *d)
 	s->dg->resolving--;
 }
 
-static bool is_loopback(const struct urxe_rs_addr *a)
-{
-	return urxe_gid_is_loopback(a->ip);
-}
-
 /* Its device and our address there are known when this returns; that it can be reached, later. */
 static int search(struct urxe_rs *s, struct urxe_rs_dest *d) URXE_REQUIRES(s->lock)
 {
 	struct urxe_rs_addr from = d->from;
 	struct sockaddr_storage src, dst;
-	bool own = !is_loopback(&from); /* else it is one of the device's */
+	bool own = !urxe_gid_is_loopback(from.ip); /* else it is one of the device's */
+	int err;
 
 	from.port = 0;
 	urxe_rs_addr_put(&from, s->domain, &src);
@@ -84,8 +80,7 @@ static int search(struct urxe_rs *s, struct urxe_rs_dest *d) URXE_REQUIRES(s->lo
 	if (!rdma_resolve_addr(d->id, own ? (struct sockaddr *)&src : NULL, (struct sockaddr *)&dst,
 			       RESOLVE_MS))
 		return 0;
-	int err = errno;
-
+	err = errno;
 	end_search(s, d);
 	return err;
 }

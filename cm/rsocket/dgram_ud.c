@@ -49,7 +49,6 @@ static int make_memory(struct urxe_rs_ud *ud)
 	ud->buf = aligned_alloc(PAGE, len);
 	if (!ud->free || !ud->datagrams || !ud->buf)
 		return ENOMEM;
-	memset(ud->buf, 0, len);
 	for (uint32_t i = 0; i < ud->sends; i++)
 		ud->free[ud->n_free++] = ud->sends - 1 - i;
 	for (uint32_t i = 0; i < ud->receives; i++)

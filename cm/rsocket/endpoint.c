@@ -18,11 +18,8 @@ static uint32_t targets_len(const struct urxe_rs *s)
 static uint8_t *memory(uint32_t len)
 {
 	uint32_t whole = (len + PAGE - 1) & ~(PAGE - 1);
-	uint8_t *p = aligned_alloc(PAGE, whole);
 
-	if (p)
-		memset(p, 0, whole);
-	return p;
+	return aligned_alloc(PAGE, whole);
 }
 
 static int make_memory(struct urxe_rs *s)
@@ -39,6 +36,7 @@ static int make_memory(struct urxe_rs *s)
 	st->targets = memory(len);
 	if (!st->sbuf || !st->rbuf || !st->targets)
 		return ENOMEM;
+	memset(st->targets, 0, len); /* no entries; all else is written before it is read */
 	st->notes = st->sbuf + st->ssize;
 	st->smr = ibv_reg_mr(pd, st->sbuf, (size_t)st->ssize + notes, 0);
 	if (st->smr)

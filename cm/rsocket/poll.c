@@ -14,11 +14,10 @@
 #define MSEC	 1000000ull
 #define FDS_MOST (1u << 20)
 
-/* What a call waits for, apart. */
+/* What a call waits for, apart; each in the order of the call's. */
 struct set {
 	struct urxe_rs_polled *p;
 	struct pollfd *others;
-	unsigned *at_p, *at_others; /* whose each is */
 	unsigned n, m;
 };
 
@@ -27,19 +26,17 @@ static int set_init(struct set *t, nfds_t n)
 	memset(t, 0, sizeof(*t));
 	t->p = calloc(n + 1, sizeof(*t->p));
 	t->others = calloc(n + 1, sizeof(*t->others));
-	t->at_p = calloc(n + 1, sizeof(*t->at_p));
-	t->at_others = calloc(n + 1, sizeof(*t->at_others));
-	return t->p && t->others && t->at_p && t->at_others ? 0 : ENOMEM;
+	return t->p && t->others ? 0 : ENOMEM;
 }
 
-static void set_fini(struct set *t)
+static void set_fini(void *arg)
 {
+	struct set *t = arg;
+
 	for (unsigned i = 0; i < t->n; i++)
 		urxe_rs_put(t->p[i].s);
 	free(t->p);
 	free(t->others);
-	free(t->at_p);
-	free(t->at_others);
 }
 
 static void set_fill(struct set *t, const struct pollfd *fds, unsigned n)
@@ -47,19 +44,26 @@ static void set_fill(struct set *t, const struct pollfd *fds, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct urxe_rs *s = fds[i].fd < 0 ? NULL : urxe_rs_get(fds[i].fd);
 
-		if (s) {
-			t->p[t->n] = (struct urxe_rs_polled){.s = s, .events = fds[i].events};
-			t->at_p[t->n++] = i;
-		} else if (fds[i].fd >= 0) {
-			t->others[t->m] = fds[i];
-			t->at_others[t->m++] = i;
-		}
+		if (s)
+			t->p[t->n++] =
+				(struct urxe_rs_polled){.s = s, .events = fds[i].events, .at = i};
+		else if (fds[i].fd >= 0)
+			t->others[t->m++] = fds[i];
 	}
 }
 
-static void set_drop(void *arg)
+/* All have been looked at. */
+static void set_tell(const struct set *t, struct pollfd *fds, unsigned n)
 {
-	set_fini(arg);
+	const struct urxe_rs_polled *p = t->p, *end = t->p + t->n;
+	const struct pollfd *other = t->others;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (p < end && p->at == i)
+			fds[i].revents = p++->revents;
+		else
+			fds[i].revents = fds[i].fd < 0 ? 0 : other++->revents;
+	}
 }
 
 static int set_poll(struct set *t, struct pollfd *fds, unsigned n, uint64_t deadline, int cancel)
@@ -67,7 +71,7 @@ static int set_poll(struct set *t, struct pollfd *fds, unsigned n, uint64_t dead
 	struct urxe_rs_wait w = {
 		.deadline = deadline,
 		.cancel = cancel,
-		.drop = set_drop,
+		.drop = set_fini,
 		.arg = t,
 	};
 	int ret;
@@ -78,12 +82,8 @@ static int set_poll(struct set *t, struct pollfd *fds, unsigned n, uint64_t dead
 	w.others = t->others;
 	w.m = t->m;
 	ret = urxe_rs_wait(&w);
-	for (unsigned i = 0; ret >= 0 && i < n; i++)
-		fds[i].revents = 0;
-	for (unsigned i = 0; ret > 0 && i < t->n; i++)
-		fds[t->at_p[i]].revents = t->p[i].revents;
-	for (unsigned i = 0; ret > 0 && i < t->m; i++)
-		fds[t->at_others[i]].revents = t->others[i].revents;
+	if (ret >= 0)
+		set_tell(t, fds, n);
 	return ret;
 }
 

@@ -88,16 +88,11 @@ static ssize_t recv_msg(int fd, struct msghdr *msg, int flags)
 	struct urxe_rs_call c;
 	ssize_t ret;
 	size_t len;
-	int err;
 
-	if (!urxe_rs_begin(&c, fd))
+	if (!urxe_rs_begin_message(&c, fd, msg, flags & NO_FLAGS, &len))
 		return -1;
-	err = flags & NO_FLAGS ? EOPNOTSUPP
-			       : urxe_rs_iov_length(msg->msg_iov, msg->msg_iovlen, &len);
 	urxe_rs_patience(c.s, &c, flags, c.s->rcvtimeo);
-	if (err)
-		ret = urxe_rs_ret(err);
-	else if (c.s->dg)
+	if (c.s->dg)
 		ret = urxe_rs_dgram_recv(c.s, &c, msg, len, flags);
 	else
 		ret = recv_stream(c.s, &c, msg, len, flags);

@@ -70,7 +70,6 @@ struct urxe_rs {
 	bool reported;		 /* what came of rconnect() */
 	bool can_recv, can_send; /* while CONNECTED: neither end has shut that direction */
 	bool v6only, reuse, nodelay, keepalive, oobinline;
-	int tos;     /* -1: not set */
 	int keep[3]; /* TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT */
 	int err;     /* positive errno; SO_ERROR */
 	int flags;   /* O_NONBLOCK */
@@ -179,6 +178,7 @@ struct urxe_rs_watch {
 struct urxe_rs_polled {
 	struct urxe_rs *s;
 	short events, revents;
+	unsigned at;   /* which of the descriptors of rpoll() it is */
 	uint64_t seen; /* s->changes, when it was last looked at */
 	uint64_t edge; /* of which nothing is told, and 1; 0: all that is true is */
 	struct urxe_rs_watch watch;

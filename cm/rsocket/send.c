@@ -174,21 +174,31 @@ static ssize_t send_all(struct urxe_rs *s, const struct urxe_rs_call *c, const s
 	return done ? (ssize_t)done : urxe_rs_ret(err);
 }
 
+bool urxe_rs_begin_message(struct urxe_rs_call *c, int fd, const struct msghdr *msg, int refused,
+			   size_t *len)
+{
+	int err;
+
+	if (!urxe_rs_begin(c, fd))
+		return false;
+	err = refused ? EOPNOTSUPP : urxe_rs_iov_length(msg->msg_iov, msg->msg_iovlen, len);
+	if (!err)
+		return true;
+	urxe_rs_end(c);
+	errno = err;
+	return false;
+}
+
 static ssize_t send_msg(int fd, const struct msghdr *msg, int flags)
 {
 	struct urxe_rs_call c;
 	ssize_t ret;
 	size_t len;
-	int err;
 
-	if (!urxe_rs_begin(&c, fd))
+	if (!urxe_rs_begin_message(&c, fd, msg, flags & NO_FLAGS, &len))
 		return -1;
-	err = flags & NO_FLAGS ? EOPNOTSUPP
-			       : urxe_rs_iov_length(msg->msg_iov, msg->msg_iovlen, &len);
 	urxe_rs_patience(c.s, &c, flags, c.s->sndtimeo);
-	if (err)
-		ret = urxe_rs_ret(err);
-	else if (c.s->dg)
+	if (c.s->dg)
 		ret = urxe_rs_dgram_send(c.s, &c, msg, len);
 	else
 		ret = send_all(c.s, &c, msg->msg_iov, msg->msg_iovlen, len);

@@ -56,7 +56,6 @@ static void settings(struct urxe_rs *s, const struct urxe_rs *like)
 	s->linger = like ? like->linger : (struct linger){0};
 	s->rcvtimeo = like ? like->rcvtimeo : URXE_RS_FOREVER;
 	s->sndtimeo = like ? like->sndtimeo : URXE_RS_FOREVER;
-	s->tos = -1;
 	s->keep[0] = like ? like->keep[0] : KEEP_IDLE;
 	s->keep[1] = like ? like->keep[1] : KEEP_INTVL;
 	s->keep[2] = like ? like->keep[2] : KEEP_PROBES;

@@ -147,6 +147,10 @@ struct urxe_rs_cursor {
 
 /** urxe_rs_iov_length - bytes of @n vectors; EINVAL: more than SSIZE_MAX, or @n is none. */
 int urxe_rs_iov_length(const struct iovec *iov, size_t n, size_t *len);
+/** urxe_rs_begin_message - urxe_rs_begin() of a call with a message of *@len bytes, which has no
+ * flags that are @refused. */
+bool urxe_rs_begin_message(struct urxe_rs_call *c, int fd, const struct msghdr *msg, int refused,
+			   size_t *len) URXE_TRY_ACQUIRE(true, c->s->lock);
 /** urxe_rs_cursor_copy - @len bytes to (@out) or from the application's memory, and go on. */
 void urxe_rs_cursor_copy(struct urxe_rs_cursor *c, uint8_t *p, size_t len, bool out);
 /** urxe_rs_stage - @len bytes of @c, no more than fit: into the next ones of sbuf, of which @w gets

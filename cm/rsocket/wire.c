@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Formats of rsockets (wire.h). */
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -43,68 +44,46 @@ uint32_t urxe_rs_iomap_size(uint32_t n)
 	return told <= n ? told : SCALE;
 }
 
-static void put64(uint8_t *p, uint64_t v, bool big)
+void urxe_rs_offset_put(uint8_t *p, uint64_t v, bool big)
 {
-	if (big)
-		urxe_put64(p, v);
-	else
-		for (unsigned i = 0; i < 8; i++)
-			p[i] = (uint8_t)(v >> 8 * i);
+	v = big ? htobe64(v) : htole64(v);
+	memcpy(p, &v, sizeof(v));
 }
 
-static uint64_t get64(const uint8_t *p, bool big)
+uint64_t urxe_rs_offset_get(const uint8_t *p, bool big)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
-	if (big)
-		return urxe_get64(p);
-	for (unsigned i = 8; i--;)
-		v = v << 8 | p[i];
-	return v;
+	memcpy(&v, p, sizeof(v));
+	return big ? be64toh(v) : le64toh(v);
 }
 
 static void put32(uint8_t *p, uint32_t v, bool big)
 {
-	if (big)
-		urxe_put32(p, v);
-	else
-		for (unsigned i = 0; i < 4; i++)
-			p[i] = (uint8_t)(v >> 8 * i);
+	v = big ? htobe32(v) : htole32(v);
+	memcpy(p, &v, sizeof(v));
 }
 
 static uint32_t get32(const uint8_t *p, bool big)
 {
-	uint32_t v = 0;
+	uint32_t v;
 
-	if (big)
-		return urxe_get32(p);
-	for (unsigned i = 4; i--;)
-		v = v << 8 | p[i];
-	return v;
+	memcpy(&v, p, sizeof(v));
+	return big ? be32toh(v) : le32toh(v);
 }
 
 void urxe_rs_sge_put(uint8_t *p, const struct urxe_rs_sge *sge, bool big)
 {
-	put64(p, sge->addr, big);
+	urxe_rs_offset_put(p, sge->addr, big);
 	put32(p + 8, sge->key, big);
 	put32(p + 12, sge->length, big);
 }
 
 void urxe_rs_sge_get(const uint8_t *p, struct urxe_rs_sge *sge, bool big)
 {
-	sge->addr = get64(p, big);
+	sge->addr = urxe_rs_offset_get(p, big);
 	sge->key = get32(p + 8, big);
 	sge->length = get32(p + 12, big);
-}
-
-void urxe_rs_offset_put(uint8_t *p, uint64_t v, bool big)
-{
-	put64(p, v, big);
-}
-
-uint64_t urxe_rs_offset_get(const uint8_t *p, bool big)
-{
-	return get64(p, big);
 }
 
 void urxe_rs_hello_put(uint8_t *p, const struct urxe_rs_hello *h)
