@@ -15,18 +15,17 @@
 
 #include "urxe/free.h"
 #include "urxe/log.h"
+#include "urxe/units.h"
 
-#define MSEC	   1000000ull
-#define SEC	   1000000000ull
-#define PATIENCE   (5 * SEC)
-#define LOOK_AGAIN (10 * MSEC)	/* while it starts */
-#define LOCK_AGAIN (100 * MSEC) /* while another process starts it */
-#define LOOK_AFTER SEC		/* that it is there still */
-#define HOLD	   (10 * SEC)	/* after a failure */
-#define RETRY_MOST (60 * SEC)
-#define STABLE	   (10 * SEC) /* there for so long, it has not failed */
-#define DEATHS	   5	      /* before that, in a row */
-#define IDLE_ARG   "60"	      /* s without a member, after which it ends */
+#define PATIENCE   (5 * URXE_SEC)
+#define LOOK_AGAIN (10 * URXE_MSEC)  /* while it starts */
+#define LOCK_AGAIN (100 * URXE_MSEC) /* while another process starts it */
+#define LOOK_AFTER URXE_SEC	     /* that it is there still */
+#define HOLD	   (10 * URXE_SEC)   /* after a failure */
+#define RETRY_MOST (60 * URXE_SEC)
+#define STABLE	   (10 * URXE_SEC) /* there for so long, it has not failed */
+#define DEATHS	   5		   /* before that, in a row */
+#define IDLE_ARG   "60"		   /* s without a member, after which it ends */
 
 static void set_state(struct urxe_spawn *s, enum urxe_spawn_state state, uint64_t until)
 {

@@ -28,11 +28,8 @@
 #include "urxe/lines.h"
 #include "urxe/lock.h"
 #include "urxe/random.h"
+#include "urxe/units.h"
 #include "urxe/wire.h"
-
-#define URXE_USEC 1000ull
-#define URXE_MSEC 1000000ull
-#define URXE_SEC  1000000000ull
 
 #define ETH_LEN	 14
 #define VLAN_LEN 4

@@ -16,10 +16,9 @@
 #include "urxe/gid.h"
 #include "urxe/log.h"
 
-#define SEC	   1000000000ull
 #define RESOLVE_MS 4000
-#define RETRY_NS   (1 * SEC)  /* until a way that was not found is looked for again */
-#define STALE_NS   (10 * SEC) /* until a QP that was not heard of is asked for again */
+#define RETRY_NS   (1 * URXE_SEC)  /* until a way that was not found is looked for again */
+#define STALE_NS   (10 * URXE_SEC) /* until a QP that was not heard of is asked for again */
 
 static struct cds_list_head *bucket(const struct urxe_rs *s, const struct urxe_rs_addr *a)
 {

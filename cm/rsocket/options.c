@@ -15,9 +15,6 @@
 
 #include "urxe/free.h"
 
-#define USEC 1000ull
-#define SEC  1000000000ull
-
 enum kind {
 	FLAG,	  /* an int, of which 0 is false, in a bool */
 	NUMBER,	  /* an int from least to most, in an uint32_t */
@@ -88,8 +85,8 @@ static int set_timeout(uint64_t *ns, const void *val, socklen_t len)
 		return EDOM;
 	if (tv.tv_sec < 0)
 		tv.tv_sec = tv.tv_usec = 0;
-	*ns = (uint64_t)tv.tv_sec * SEC + (uint64_t)tv.tv_usec * USEC;
-	if (!*ns || (uint64_t)tv.tv_sec >= URXE_RS_FOREVER / SEC)
+	*ns = (uint64_t)tv.tv_sec * URXE_SEC + (uint64_t)tv.tv_usec * URXE_USEC;
+	if (!*ns || (uint64_t)tv.tv_sec >= URXE_RS_FOREVER / URXE_SEC)
 		*ns = URXE_RS_FOREVER;
 	return 0;
 }
@@ -309,7 +306,8 @@ static int get(struct urxe_rs *s, int level, int name, void *val, socklen_t *len
 
 		ns = *(const uint64_t *)(const void *)((const char *)s + o->at);
 		if (ns != URXE_RS_FOREVER)
-			tv = (struct timeval){(time_t)(ns / SEC), (suseconds_t)(ns % SEC / USEC)};
+			tv = (struct timeval){(time_t)(ns / URXE_SEC),
+					      (suseconds_t)(ns % URXE_SEC / URXE_USEC)};
 		give(val, len, &tv, sizeof(tv));
 	} else {
 		v = get_int(s, o);

@@ -11,7 +11,6 @@
 #include "urxe/cancel.h"
 #include "urxe/free.h"
 
-#define MSEC	 1000000ull
 #define FDS_MOST (1u << 20)
 
 /* What a call waits for, apart; each in the order of the call's. */
@@ -116,12 +115,10 @@ static bool any_socket(const struct pollfd *fds, nfds_t n)
 
 URXE_RS_API int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	uint64_t ns = timeout < 0 ? URXE_RS_FOREVER : (uint64_t)timeout * MSEC;
-
 	/* Of the kernel's alone it is the kernel's call, which knows how many there may be. */
 	if (n > FDS_MOST || !any_socket(fds, n))
 		return poll(fds, n, timeout);
-	return poll_until(fds, n, urxe_rs_deadline(ns));
+	return poll_until(fds, n, urxe_rs_deadline_ms(timeout));
 }
 
 /* ---- rselect ---- */
@@ -189,7 +186,8 @@ URXE_RS_API int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exc
 	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
 		return urxe_rs_ret(EINVAL);
 	if (timeout)
-		ns = (uint64_t)timeout->tv_sec * 1000 * MSEC + (uint64_t)timeout->tv_usec * 1000;
+		ns = (uint64_t)timeout->tv_sec * 1000 * URXE_MSEC +
+		     (uint64_t)timeout->tv_usec * 1000;
 	n = from_sets(fds, nfds, sets);
 	ret = poll_until(fds, n, urxe_rs_deadline(ns));
 	if (ret > 0 && any_invalid(fds, n))

@@ -15,7 +15,6 @@
 #include "urxe/cancel.h"
 #include "urxe/free.h"
 
-#define MSEC   1000000ull
 #define SHARED 0xffffu /* events that have poll(2)'s numbers */
 
 /* rsocket.h has them since rdma-core 64. */
@@ -290,8 +289,7 @@ static int wait_once(int epfd, struct epoll_event *events, int most, uint64_t de
 
 URXE_RS_API int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
 {
-	uint64_t ns = timeout < 0 ? URXE_RS_FOREVER : (uint64_t)timeout * MSEC;
-	uint64_t deadline = urxe_rs_deadline(ns);
+	uint64_t deadline = urxe_rs_deadline_ms(timeout);
 	int ret, cancel;
 
 	if (maxevents <= 0)

@@ -23,6 +23,7 @@
 #include <urcu/list.h>
 
 #include "urxe/lock.h"
+#include "urxe/units.h"
 
 #define URXE_RS_API	__attribute__((visibility("default")))
 #define URXE_RS_FOREVER UINT64_MAX
@@ -188,6 +189,8 @@ struct urxe_rs_polled {
 void urxe_rs_changed(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_deadline - @ns from now, of the clock of urxe_rs_wait(); 0 and URXE_RS_FOREVER stay. */
 uint64_t urxe_rs_deadline(uint64_t ns);
+/** urxe_rs_deadline_ms - of a poll(2)'s time-out: below 0 is for ever. */
+uint64_t urxe_rs_deadline_ms(int timeout);
 /** urxe_rs_left - has @deadline not come yet? */
 bool urxe_rs_left(uint64_t deadline);
 

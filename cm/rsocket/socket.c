@@ -13,9 +13,8 @@
 #include "urxe/cancel.h"
 #include "urxe/free.h"
 
-#define SEC	    1000000000ull
-#define CLOSE_NS    (10 * SEC) /* for what was sent to arrive, when no SO_LINGER says how long */
-#define KEEP_IDLE   7200       /* s; TCP's */
+#define CLOSE_NS    (10 * URXE_SEC) /* for what was sent to arrive, without an SO_LINGER */
+#define KEEP_IDLE   7200	    /* s; TCP's */
 #define KEEP_INTVL  75
 #define KEEP_PROBES 9
 
@@ -196,7 +195,7 @@ static uint64_t linger_deadline(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
 {
 	bool said = s->linger.l_onoff && s->linger.l_linger; /* 0 s: of rclose() alone */
 
-	return urxe_rs_deadline(said ? (uint64_t)s->linger.l_linger * SEC : CLOSE_NS);
+	return urxe_rs_deadline(said ? (uint64_t)s->linger.l_linger * URXE_SEC : CLOSE_NS);
 }
 
 /* A socket that was accepted is connected, to who has it; the peer may not know yet. */

@@ -18,8 +18,6 @@
 
 #include "urxe/free.h"
 
-#define SEC	  1000000000ull
-#define MSEC	  1000000ull
 #define POLL_MOST 60000 /* ms of one sleep */
 
 static uint64_t now(void)
@@ -27,7 +25,7 @@ static uint64_t now(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * SEC + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * URXE_SEC + (uint64_t)ts.tv_nsec;
 }
 
 uint64_t urxe_rs_deadline(uint64_t ns)
@@ -38,6 +36,11 @@ uint64_t urxe_rs_deadline(uint64_t ns)
 		return ns;
 	at = now();
 	return ns > URXE_RS_FOREVER - at ? URXE_RS_FOREVER : at + ns;
+}
+
+uint64_t urxe_rs_deadline_ms(int timeout)
+{
+	return urxe_rs_deadline(timeout < 0 ? URXE_RS_FOREVER : (uint64_t)timeout * URXE_MSEC);
 }
 
 bool urxe_rs_left(uint64_t deadline)
@@ -68,9 +71,9 @@ static int left_ms(uint64_t deadline)
 
 	if (deadline <= at)
 		return 0;
-	if (deadline - at > POLL_MOST * MSEC)
+	if (deadline - at > POLL_MOST * URXE_MSEC)
 		return POLL_MOST;
-	return (int)((deadline - at + MSEC - 1) / MSEC);
+	return (int)((deadline - at + URXE_MSEC - 1) / URXE_MSEC);
 }
 
 /* Before a sleep; true: there is something new already. Two of @fds are filled in. */
