@@ -21,6 +21,10 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', '..', 'ci', 'lib'))
+sys.dont_write_bytecode = True
+import node  # noqa: E402
+
 MIN_PASSES = 150
 LINKS = {
     'fabric': ['--port', 'fabric'],
@@ -101,9 +105,7 @@ def main():
         print('pyverbs is missing: Debian package python3-pyverbs')
         sys.exit(77)
     skips = read_skips()
-    # As an exit, so that the suite and the folder go.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda n, _: sys.exit(128 + n))
+    node.end_cleanly()
     folder = tempfile.mkdtemp(prefix='urxe-conformance-')
     try:
         os.mkdir(os.path.join(folder, 'tests'))
