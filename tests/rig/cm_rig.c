@@ -209,6 +209,15 @@ void peer_mad(struct rig *r, enum urxe_cm_input in, uint8_t *m)
 	urxe_mad_put(m, URXE_REP_REMOTE_COMM_ID, own);
 }
 
+void peer_gave_up(struct rig *r, uint64_t guid, uint8_t *m)
+{
+	peer_mad(r, URXE_CM_IN_REJ, m);
+	urxe_mad_put(m, URXE_REJ_REMOTE_COMM_ID, 0);
+	urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_TIMEOUT);
+	urxe_mad_put(m, URXE_REJ_REJECTED_INFO_LENGTH, 8);
+	urxe_put64(urxe_mad_bytes(m, URXE_REJ_ARI), guid);
+}
+
 void peer_says(struct rig *r, enum urxe_cm_input in)
 {
 	uint8_t m[URXE_MAD_LEN];

@@ -64,6 +64,8 @@ enum urxe_cm_state row(const struct urxe_cm_id *id);
 uint16_t sent_attr(const struct rig *r);
 /** peer_mad - a MAD of the peer's for r->id. */
 void peer_mad(struct rig *r, enum urxe_cm_input in, uint8_t *m);
+/** peer_gave_up - into @m: a REJ of the peer's, which knows no comm id of ours, and names @guid. */
+void peer_gave_up(struct rig *r, uint64_t guid, uint8_t *m);
 /** peer_says - the same, received. */
 void peer_says(struct rig *r, enum urxe_cm_input in);
 /** do_call - the call that an input stands for, on r->id. Returns the call's. */

@@ -154,6 +154,16 @@ static void test_failure(void)
 	pair_close(&p);
 }
 
+/* A pair that is armed, on which net @net is dead from now on; 2: both are. */
+static void without_net(struct pair *p, const struct pair_params *pp, int net)
+{
+	pair_open(p, pp, IBV_QPT_RC);
+	pair_meet(p);
+	urxe_sim_filter(p->sim, net == 2 ? nothing_alive : alive, NULL);
+	armed(p, IBV_QPT_RC, 1);
+	dead_net = net;
+}
+
 /* Without retries: a path is tried once each, and there are no more after them. */
 static void test_no_retries(void)
 {
@@ -162,11 +172,7 @@ static void test_no_retries(void)
 
 	pp.set_retries = true;
 	pp.rnr_retry = 7;
-	pair_open(&p, &pp, IBV_QPT_RC);
-	pair_meet(&p);
-	urxe_sim_filter(p.sim, alive, NULL);
-	armed(&p, IBV_QPT_RC, 1);
-	dead_net = 0;
+	without_net(&p, &pp, 0);
 	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_SUCCESS);
 	expect_migrated(&p.a, 1);
 	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 1);
@@ -177,11 +183,7 @@ static void test_no_retries(void)
 	pair_close(&p);
 
 	/* Both at once: the counter does not go below zero. */
-	pair_open(&p, &pp, IBV_QPT_RC);
-	pair_meet(&p);
-	urxe_sim_filter(p.sim, nothing_alive, NULL);
-	armed(&p, IBV_QPT_RC, 1);
-	dead_net = 2;
+	without_net(&p, &pp, 2);
 	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_RETRY_EXC_ERR);
 	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 2);
 	dead_net = -1;
@@ -196,11 +198,7 @@ static void test_retries_begin_anew(void)
 
 	pp.set_retries = true;
 	pp.retry_cnt = 1;
-	pair_open(&p, &pp, IBV_QPT_RC);
-	pair_meet(&p);
-	urxe_sim_filter(p.sim, nothing_alive, NULL);
-	armed(&p, IBV_QPT_RC, 1);
-	dead_net = 2;
+	without_net(&p, &pp, 2);
 	CU_ASSERT_EQUAL(write_some(&p, &p.a, &p.b), IBV_WC_RETRY_EXC_ERR);
 	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TIMEOUTS), 4);
 	CU_ASSERT_EQUAL(events(&p.a, IBV_EVENT_PATH_MIG), 1);

@@ -224,6 +224,15 @@ static unsigned until_direct(int fd, struct peer *p, const char *text, const cha
 	return tries;
 }
 
+/* The peer's QP got "by QP" behind this header, with the socket's port number. */
+static void by_qp(const struct peer *p, uint8_t *header, size_t len, uint16_t port)
+{
+	header[2] = (uint8_t)(port >> 8);
+	header[3] = (uint8_t)port;
+	CU_ASSERT(!memcmp(p->buf + GRH, header, len));
+	CU_ASSERT(!memcmp(p->buf + GRH + len, "by QP", 5));
+}
+
 static void bytes(void)
 {
 	uint8_t header[8] = {4, 8, 0, 0, 127, 0, 0, 1};
@@ -242,10 +251,7 @@ static void bytes(void)
 	CU_ASSERT_EQUAL(peer_got(&p, data4, sizeof(data4), ""), qpn);
 	peer_udp(&p, port, 7, "");
 	until_direct(fd, &p, "by QP", HERE);
-	header[2] = (uint8_t)(port >> 8);
-	header[3] = (uint8_t)port;
-	CU_ASSERT(!memcmp(p.buf + GRH, header, sizeof(header)));
-	CU_ASSERT(!memcmp(p.buf + GRH + sizeof(header), "by QP", 5));
+	by_qp(&p, header, sizeof(header), port);
 	WORKS(rclose(fd));
 	peer_close(&p);
 }
@@ -278,10 +284,7 @@ static void bytes6(void)
 	IS(sendto(p.fd, m, sizeof(m), 0, addr("::1", port), sizeof(struct sockaddr_in6)),
 	   sizeof(m));
 	until_direct(fd, &p, "by QP", "::1");
-	header[2] = (uint8_t)(port >> 8);
-	header[3] = (uint8_t)port;
-	CU_ASSERT(!memcmp(p.buf + GRH, header, sizeof(header)));
-	CU_ASSERT(!memcmp(p.buf + GRH + sizeof(header), "by QP", 5));
+	by_qp(&p, header, sizeof(header), port);
 	WORKS(rclose(fd));
 	peer_close(&p);
 }

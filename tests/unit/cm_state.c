@@ -802,11 +802,7 @@ static void rej_by_guid(void)
 
 	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_REQ_RCVD);
-	peer_mad(&r, URXE_CM_IN_REJ, m);
-	urxe_mad_put(m, URXE_REJ_REMOTE_COMM_ID, 0);
-	urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_TIMEOUT);
-	urxe_mad_put(m, URXE_REJ_REJECTED_INFO_LENGTH, 8);
-	urxe_put64(urxe_mad_bytes(m, URXE_REJ_ARI), PEER_GUID + 1);
+	peer_gave_up(&r, PEER_GUID + 1, m);
 	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
 	CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_REQ_RCVD);
 	urxe_put64(urxe_mad_bytes(m, URXE_REJ_ARI), PEER_GUID);

@@ -251,11 +251,8 @@ static void half_a_guid(void)
 
 	rig_open(&r, OWN_GUID);
 	bring_to(&r, URXE_CM_REQ_RCVD);
-	peer_mad(&r, URXE_CM_IN_REJ, m);
-	urxe_mad_put(m, URXE_REJ_REMOTE_COMM_ID, 0);
-	urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_TIMEOUT);
+	peer_gave_up(&r, PEER_GUID, m);
 	urxe_mad_put(m, URXE_REJ_REJECTED_INFO_LENGTH, 7);
-	urxe_put64(urxe_mad_bytes(m, URXE_REJ_ARI), PEER_GUID);
 	urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
 	CU_ASSERT_EQUAL(row(r.id), URXE_CM_REQ_RCVD);
 	CU_ASSERT_EQUAL(urxe_cm_get_counters(r.cm)->drop_unknown_id, 1);
