@@ -255,6 +255,17 @@ URXE_RS_API int rshutdown(int fd, int how)
 	return urxe_rs_ret(err);
 }
 
+/* The peer is told that it is over, and what was sent arrives. */
+static void finish_all(struct urxe_rs *s, struct urxe_rs_call *c) URXE_REQUIRES(s->lock)
+{
+	if (is_connected(s))
+		shut(s, c, SHUT_RDWR);
+	if (s->dg) {
+		c->deadline = linger_deadline(s);
+		urxe_rs_dgram_flush(s, c);
+	}
+}
+
 /* To its end: half of it would leave a socket that nobody finds any more. */
 static void close_socket(struct urxe_rs *s)
 {
@@ -262,11 +273,8 @@ static void close_socket(struct urxe_rs *s)
 
 	urxe_mutex_lock(&s->lock);
 	urxe_rs_look(s, true);
-	if (is_connected(s) && (!s->linger.l_onoff || s->linger.l_linger))
-		shut(s, &c, SHUT_RDWR);
-	c.deadline = linger_deadline(s);
-	if (s->dg)
-		urxe_rs_dgram_flush(s, &c);
+	if (!s->linger.l_onoff || s->linger.l_linger)
+		finish_all(s, &c);
 	s->gone = true;
 	urxe_rs_changed(s);
 	urxe_mutex_unlock(&s->lock);

@@ -241,6 +241,7 @@ static void error_behind_bytes(void)
 }
 
 static atomic_uint signals;
+static atomic_bool closed;
 
 static void count(int sig)
 {
@@ -250,6 +251,7 @@ static void count(int sig)
 static void *close_it(void *fd)
 {
 	WORKS(rclose(*(int *)fd));
+	atomic_store(&closed, true);
 	return NULL;
 }
 
@@ -271,12 +273,16 @@ static void signals_while_closing(void)
 	CU_ASSERT_EQUAL(pthread_create(&t, NULL, close_it, &p.fd), 0);
 	for (unsigned i = 0; i < 100; i++) {
 		pthread_kill(t, SIGUSR1);
-		while (atomic_load(&signals) <= i)
+		while (atomic_load(&signals) <= i && !atomic_load(&closed))
 			sched_yield();
 	}
 	while (!last) {
-		if (ibv_poll_cq(p.id->recv_cq, 1, &wc) < 1)
+		bool over = atomic_load(&closed); /* all has come, then */
+
+		if (ibv_poll_cq(p.id->recv_cq, 1, &wc) < 1) {
+			CU_ASSERT_FATAL(!over);
 			continue;
+		}
 		CU_ASSERT_EQUAL_FATAL(wc.status, IBV_WC_SUCCESS);
 		got += be32toh(wc.imm_data) == urxe_rs_message(URXE_RS_DATA, 1);
 		last = be32toh(wc.imm_data) == urxe_rs_message(URXE_RS_CONTROL, URXE_RS_DISCONNECT);
