@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "cm/rsocket/rsocket.h"
@@ -33,12 +34,15 @@ struct member {
 
 struct instance {
 	struct cds_list_head entry, members;
+	struct cds_list_head watches; /* struct urxe_rs_watch of threads that sleep for it */
+	uint64_t edition;	      /* of members: another one for each change */
 	int fd;
 	unsigned n;
 };
 
 static struct urxe_mutex lock = URXE_MUTEX_INIT;
 static CDS_LIST_HEAD(instances);
+static uint64_t editions URXE_GUARDED_BY(lock); /* of all, so that a new instance has its own */
 
 static struct instance *find(int fd) URXE_REQUIRES(lock)
 {
@@ -62,6 +66,16 @@ static struct member *find_member(const struct instance *e, int fd) URXE_REQUIRE
 	return NULL;
 }
 
+/* Wake those that sleep for what it was. */
+static void changed(struct instance *e) URXE_REQUIRES(lock)
+{
+	struct urxe_rs_watch *w;
+
+	e->edition = ++editions;
+	cds_list_for_each_entry (w, &e->watches, entry)
+		eventfd_write(w->wake, 1);
+}
+
 static void drop(struct instance *e, struct member *m) URXE_REQUIRES(lock)
 {
 	cds_list_del(&m->entry);
@@ -83,7 +97,9 @@ URXE_RS_API int repoll_create(int flags)
 	}
 	e->fd = fd;
 	CDS_INIT_LIST_HEAD(&e->members);
+	CDS_INIT_LIST_HEAD(&e->watches);
 	urxe_mutex_lock(&lock);
+	e->edition = ++editions;
 	cds_list_add(&e->entry, &instances);
 	urxe_mutex_unlock(&lock);
 	return fd;
@@ -98,6 +114,8 @@ int urxe_rs_repoll_close(int fd)
 	e = find(fd);
 	if (e) {
 		cds_list_del(&e->entry);
+		changed(e);
+		cds_list_del(&e->watches); /* they find each other still, and it no more */
 		cds_list_for_each_entry_safe (m, next, &e->members, entry)
 			drop(e, m);
 	}
@@ -172,6 +190,8 @@ URXE_RS_API int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	e = find(epfd);
 	if (e)
 		err = control(e, op, fd, event);
+	if (!err)
+		changed(e);
 	urxe_mutex_unlock(&lock);
 	return urxe_rs_ret(err);
 }
@@ -182,6 +202,9 @@ URXE_RS_API int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 struct set {
 	struct urxe_rs_polled *p;
 	unsigned n;
+	int epfd;
+	uint64_t edition; /* that they are of */
+	struct urxe_rs_watch watch;
 };
 
 static void collect_members(const struct instance *e, struct set *t) URXE_REQUIRES(lock)
@@ -200,14 +223,15 @@ static void collect_members(const struct instance *e, struct set *t) URXE_REQUIR
 	}
 }
 
-static int collect(int epfd, struct set *t)
+static int collect(struct set *t)
 {
 	struct instance *e;
 	int err = EBADF;
 
 	urxe_mutex_lock(&lock);
-	e = find(epfd);
+	e = find(t->epfd);
 	if (e) {
+		t->edition = e->edition;
 		t->p = calloc((size_t)e->n + 1, sizeof(*t->p));
 		err = t->p ? 0 : ENOMEM;
 	}
@@ -215,6 +239,28 @@ static int collect(int epfd, struct set *t)
 		collect_members(e, t);
 	urxe_mutex_unlock(&lock);
 	return err;
+}
+
+/* Of urxe_rs_wait. */
+static bool around(void *arg, int wake)
+{
+	struct set *t = arg;
+	struct instance *e;
+	bool stale;
+
+	urxe_mutex_lock(&lock);
+	e = find(t->epfd);
+	stale = !e || e->edition != t->edition;
+	if (wake < 0) {
+		cds_list_del(&t->watch.entry);
+	} else {
+		t->watch.wake = wake;
+		CDS_INIT_LIST_HEAD(&t->watch.entry);
+		if (!stale)
+			cds_list_add(&t->watch.entry, &e->watches);
+	}
+	urxe_mutex_unlock(&lock);
+	return stale;
 }
 
 static void set_drop(void *arg)
@@ -263,16 +309,17 @@ static int report(int epfd, const struct set *t, struct epoll_event *events, int
 static int wait_once(int epfd, struct epoll_event *events, int most, uint64_t deadline, int cancel)
 {
 	struct pollfd own = {.fd = epfd, .events = POLLIN};
-	struct set t = {0};
+	struct set t = {.epfd = epfd};
 	struct urxe_rs_wait w = {
 		.others = &own,
 		.m = 1,
 		.deadline = deadline,
 		.cancel = cancel,
 		.drop = set_drop,
+		.around = around,
 		.arg = &t,
 	};
-	int err = collect(epfd, &t), ret = urxe_rs_ret(err);
+	int err = collect(&t), ret = urxe_rs_ret(err);
 
 	if (!err) {
 		w.sockets = t.p;

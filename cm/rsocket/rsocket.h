@@ -203,8 +203,12 @@ struct urxe_rs_wait {
 	int cancel; /* what urxe_cancel_off() returned: a sleep may be cancelled if that could be */
 	/* What is to be done then, with arg. */
 	void (*drop)(void *arg);
+	/* NULL, or what is called before a sleep that the eventfd @wake ends, and with -1 after it.
+	 * True: these are not what is to be waited for any more, and urxe_rs_wait() returns 0. */
+	bool (*around)(void *arg, int wake);
 	void *arg;
 	/* private: */
+	bool stale; /* what around() said last */
 	int wake;
 	struct pollfd *all;
 };

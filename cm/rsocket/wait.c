@@ -112,10 +112,11 @@ static void end_watch(struct urxe_rs_polled *p, const struct pollfd fds[2])
 	urxe_mutex_unlock(&s->lock);
 }
 
-static void end_sleep(const struct urxe_rs_wait *w)
+static void end_sleep(struct urxe_rs_wait *w)
 {
 	for (unsigned i = 0; i < w->n; i++)
 		end_watch(&w->sockets[i], &w->all[2 * i]);
+	w->stale = w->around && w->around(w->arg, -1);
 	close(w->wake);
 }
 
@@ -151,6 +152,7 @@ static int sleep_for(struct urxe_rs_wait *w)
 		return errno;
 	for (unsigned i = 0; i < w->n; i++)
 		changed |= begin_watch(&w->sockets[i], w->wake, &w->all[2 * i]);
+	changed |= w->around && w->around(w->arg, w->wake);
 	for (unsigned i = 0; i < w->m; i++)
 		w->all[2 * w->n + i] = w->others[i];
 	w->all[2 * w->n + w->m] = (struct pollfd){.fd = w->wake, .events = POLLIN};
@@ -262,5 +264,7 @@ int urxe_rs_wait(struct urxe_rs_wait *w)
 			errno = err;
 			return -1;
 		}
+		if (w->stale)
+			return 0;
 	}
 }

@@ -176,6 +176,59 @@ static void repolled(void)
 
 /* ---- several threads ---- */
 
+struct worker {
+	int ep, fd;
+};
+
+static void *answer(void *arg)
+{
+	const struct worker *w = arg;
+	uint32_t ev;
+
+	for (unsigned i = 0; i < 100; i++) {
+		CU_ASSERT_EQUAL_FATAL(told(w->ep, 10000, &ev), 1);
+		hear(w->fd);
+		say(w->fd);
+	}
+	return NULL;
+}
+
+static void *wait_for_its_end(void *arg)
+{
+	struct epoll_event e;
+
+	FAILS(repoll_wait(*(int *)arg, &e, 1, 10000), EBADF);
+	return NULL;
+}
+
+/* Who sleeps in repoll_wait() learns of what is put in, changed, taken out and put in again. */
+static void changed_under_a_sleeper(void)
+{
+	struct worker w;
+	struct duo d;
+	pthread_t t;
+
+	duo_open(&d, "10.0.0.1");
+	w = (struct worker){repoll_create(0), d.server};
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, answer, &w), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		if (i % 3 == 2)
+			change(w.ep, EPOLL_CTL_DEL, d.server, 0);
+		say(d.client);
+		change(w.ep, i % 3 == 1 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, d.server,
+		       EPOLLIN | EPOLLONESHOT);
+		hear(d.client);
+		if (i % 3 == 2)
+			change(w.ep, EPOLL_CTL_DEL, d.server, 0);
+	}
+	pthread_join(t, NULL);
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, wait_for_its_end, &w.ep), 0);
+	poll(NULL, 0, 20); /* until it sleeps, most likely; it must end in any case */
+	WORKS(rclose(w.ep));
+	pthread_join(t, NULL);
+	duo_close(&d);
+}
+
 #define TURNS 2000
 
 static void *echo(void *arg)
@@ -306,4 +359,4 @@ static void cancelled(void)
 }
 
 URXE_TEST_MAIN("cm_rsocket_poll", T(cancelled), T(polled), T(states), T(selected), T(repolled),
-	       T(by_several), T(all_are_woken))
+	       T(changed_under_a_sleeper), T(by_several), T(all_are_woken))
