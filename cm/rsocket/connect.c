@@ -188,6 +188,7 @@ static int take_request(struct urxe_rs *s, const struct urxe_rs_call *c, struct 
 	URXE_REQUIRES(s->lock)
 {
 	struct urxe_rs_request *r;
+	bool full;
 	int err;
 
 	for (;;) {
@@ -202,9 +203,13 @@ static int take_request(struct urxe_rs *s, const struct urxe_rs_call *c, struct 
 	}
 	r = cds_list_first_entry(&s->requests, struct urxe_rs_request, entry);
 	*e = r->event;
+	full = urxe_rs_backlog_full(s);
 	cds_list_del(&r->entry);
 	s->n_requests--;
 	free(r);
+	/* Who slept while there was no room for more did not watch its channel. */
+	if (full)
+		urxe_rs_changed(s);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 /* Of rdma-core after 64: our headers may not have them. */
@@ -175,6 +176,50 @@ static void repolled(void)
 }
 
 /* ---- several threads ---- */
+
+static void *take_one(void *arg)
+{
+	const struct duo *d = arg;
+	uint32_t ev;
+
+	CU_ASSERT_EQUAL(told(d->client, -1, &ev), 1);
+	CU_ASSERT_EQUAL(rclose(raccept(d->listener, NULL, NULL)), 0);
+	return NULL;
+}
+
+/* Who was told of a request when there was no room for more learns of the next one. */
+static void full_under_a_sleeper(void)
+{
+	struct sockaddr_storage at;
+	const struct timeval long_time = {10, 0};
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	struct duo d = {.listener = rsocket(AF_INET, SOCK_STREAM, 0)}, r;
+	socklen_t len = sizeof(at);
+	struct pollfd p[2];
+	uint32_t ev;
+	pthread_t t;
+
+	WORKS(rbind(d.listener, addr("10.0.0.1", 0), sizeof(at)));
+	WORKS(rlisten(d.listener, 1));
+	WORKS(rgetsockname(d.listener, (struct sockaddr *)&at, &len));
+	r = (struct duo){.listener = d.listener, .client = repoll_create(0)};
+	WORKS(rsetsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &long_time, sizeof(long_time)));
+	change(r.client, EPOLL_CTL_ADD, d.listener, EPOLLIN | EPOLLET);
+	d.client = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	FAILS(rconnect(d.client, (struct sockaddr *)&at, len), EINPROGRESS);
+	p[0] = (struct pollfd){.fd = d.client, .events = POLLOUT};
+	p[1] = (struct pollfd){.fd = d.listener, .events = POLLIN};
+	CU_ASSERT_EQUAL(rpoll(p, 2, 10000), 1);
+	CU_ASSERT_EQUAL(told(r.client, 0, &ev), 1);
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, take_one, &r), 0);
+	poll(NULL, 0, 20); /* until it sleeps, most likely; it must end in any case */
+	d.server = raccept(d.listener, NULL, NULL);
+	CU_ASSERT_EQUAL(rconnect(fd, (struct sockaddr *)&at, len), 0);
+	pthread_join(t, NULL);
+	WORKS(rclose(fd));
+	WORKS(rclose(r.client));
+	duo_close(&d);
+}
 
 struct worker {
 	int ep, fd;
@@ -359,4 +404,4 @@ static void cancelled(void)
 }
 
 URXE_TEST_MAIN("cm_rsocket_poll", T(cancelled), T(polled), T(states), T(selected), T(repolled),
-	       T(changed_under_a_sleeper), T(by_several), T(all_are_woken))
+	       T(changed_under_a_sleeper), T(full_under_a_sleeper), T(by_several), T(all_are_woken))
