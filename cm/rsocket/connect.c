@@ -117,6 +117,16 @@ static void handle(struct urxe_rs *s, const struct rdma_cm_event *e) URXE_REQUIR
 		urxe_rs_fail(s, err);
 }
 
+/* Nobody accepts it any more. */
+static void refuse_request(struct rdma_cm_event *e)
+{
+	struct rdma_cm_id *id = e->id;
+
+	rdma_reject(id, NULL, 0);
+	rdma_ack_cm_event(e);
+	rdma_destroy_id(id);
+}
+
 /* False: there is no memory, and its sender tries again. */
 static bool queue_request(struct urxe_rs *s, struct rdma_cm_event *e) URXE_REQUIRES(s->lock)
 {
@@ -140,6 +150,10 @@ void urxe_rs_cm_events(struct urxe_rs *s)
 		if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			struct rdma_cm_id *id = e->id;
 
+			if (s->state != URXE_RS_LISTENING) {
+				refuse_request(e);
+				continue;
+			}
 			if (queue_request(s, e))
 				continue;
 			rdma_ack_cm_event(e);

@@ -136,6 +136,8 @@ void urxe_rs_end(struct urxe_rs_call *c) URXE_RELEASE(c->s->lock);
 
 /** urxe_rs_new - a socket that nobody finds yet; NULL and errno. @like: whose settings it has. */
 struct urxe_rs *urxe_rs_new(int domain, const struct urxe_rs *like);
+/** urxe_rs_drop_requests - refuse what nobody has accepted. */
+void urxe_rs_drop_requests(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_free - with all it has; for urxe_rs_put(). */
 void urxe_rs_free(struct urxe_rs *s);
 /** urxe_rs_nonblock - calls for @fd wait no more. 0 or errno. */

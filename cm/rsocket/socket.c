@@ -83,7 +83,7 @@ struct urxe_rs *urxe_rs_new(int domain, const struct urxe_rs *like)
 	return s;
 }
 
-static void drop_requests(struct urxe_rs *s)
+void urxe_rs_drop_requests(struct urxe_rs *s)
 {
 	struct urxe_rs_request *r, *next;
 
@@ -95,12 +95,14 @@ static void drop_requests(struct urxe_rs *s)
 		rdma_destroy_id(id);
 		free(r);
 	}
+	CDS_INIT_LIST_HEAD(&s->requests);
+	s->n_requests = 0;
 }
 
 /* Nobody else knows it: its lock is not taken. */
 void urxe_rs_free(struct urxe_rs *s) URXE_UNCHECKED
 {
-	drop_requests(s);
+	urxe_rs_drop_requests(s);
 	if (s->st && s->st->hello)
 		rdma_disconnect(s->id);
 	urxe_rs_stream_free(s);
@@ -230,6 +232,16 @@ static int shut(struct urxe_rs *s, struct urxe_rs_call *c, int how) URXE_REQUIRE
 	return err == EAGAIN ? ETIMEDOUT : err;
 }
 
+/* As of TCP: who waits in raccept() is told, and whoever asks is refused. */
+static void shut_listener(struct urxe_rs *s, int how) URXE_REQUIRES(s->lock)
+{
+	if (how == SHUT_WR)
+		return;
+	urxe_rs_set_state(s, URXE_RS_CLOSED);
+	urxe_rs_drop_requests(s);
+	urxe_rs_cm_events(s); /* what waited for room in its backlog */
+}
+
 static bool is_connected(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
 {
 	return s->state == URXE_RS_CONNECTED || s->state == URXE_RS_ACCEPTING;
@@ -249,6 +261,8 @@ URXE_RS_API int rshutdown(int fd, int how)
 		err = urxe_rs_dgram_shutdown(c.s, how);
 	else if (is_connected(c.s))
 		err = shut(c.s, &c, how);
+	else if (c.s->state == URXE_RS_LISTENING)
+		shut_listener(c.s, how);
 	else if (c.s->state != URXE_RS_CLOSED)
 		err = ENOTCONN;
 	urxe_rs_end(&c);

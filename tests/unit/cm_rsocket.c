@@ -466,6 +466,34 @@ static void closed_under_a_reader(void)
 	WORKS(rclose(d.server));
 }
 
+static void *acceptor(void *fd)
+{
+	FAILS(raccept(*(int *)fd, NULL, NULL), EINVAL);
+	return NULL;
+}
+
+/* As with TCP, rshutdown() of a listener ends what waits for it; who asks then is refused. */
+static void shut_under_an_acceptor(void)
+{
+	struct sockaddr_storage at;
+	int l = rs_listener("10.0.0.1", &at), fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	struct pollfd p[2] = {{.fd = fd, .events = POLLOUT}, {.fd = l}};
+	pthread_t t;
+
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, acceptor, &l), 0);
+	poll(NULL, 0, 20); /* until it sleeps, most likely; it must end in any case */
+	WORKS(rshutdown(l, SHUT_WR));
+	WORKS(rshutdown(l, SHUT_RD));
+	pthread_join(t, NULL);
+	CU_ASSERT(rs_ready(l, POLLIN) & POLLHUP);
+	FAILS(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
+	while (!p[0].revents)
+		CU_ASSERT_FATAL(rpoll(p, 2, 10000) > 0);
+	CU_ASSERT_EQUAL(get_int(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+	WORKS(rclose(fd));
+	WORKS(rclose(l));
+}
+
 /* A child that closes what it has inherited, and ends, leaves its parent's connection alone. */
 static void forked(void)
 {
@@ -551,5 +579,5 @@ static void nothing_stays(void)
 
 URXE_TEST_MAIN("cm_rsocket", T(connections), T(waiting), T(ends), T(ends_without_linger),
 	       T(sent_before_close), T(bulk), T(full), T(vectors), T(options), T(timeouts),
-	       T(mapped), T(refused), T(closed_under_a_reader), T(forked), T(backlog),
-	       T(nothing_stays))
+	       T(mapped), T(refused), T(closed_under_a_reader), T(shut_under_an_acceptor),
+	       T(forked), T(backlog), T(nothing_stays))
