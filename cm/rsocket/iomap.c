@@ -219,8 +219,8 @@ static int write_some(struct urxe_rs *s, struct urxe_rs_cursor *c, uint64_t offs
 	return 0;
 }
 
-static size_t write_all(struct urxe_rs *s, const struct urxe_rs_call *c, const void *buf,
-			size_t len, uint64_t offset) URXE_REQUIRES(s->lock)
+static ssize_t write_all(struct urxe_rs *s, const struct urxe_rs_call *c, const void *buf,
+			 size_t len, uint64_t offset) URXE_REQUIRES(s->lock)
 {
 	const struct iovec iov = {(void *)(uintptr_t)buf, len};
 	struct urxe_rs_cursor from = {&iov, 1, 0};
@@ -235,21 +235,21 @@ static size_t write_all(struct urxe_rs *s, const struct urxe_rs_call *c, const v
 			err = write_some(s, &from, offset + done, len - done, &part);
 		done += part;
 	}
-	return done || !err ? done : (size_t)urxe_rs_ret(err);
+	return urxe_rs_done(s, done, err);
 }
 
 URXE_RS_API size_t riowrite(int fd, const void *buf, size_t len, off_t offset, int flags)
 {
 	struct urxe_rs_call c;
-	size_t ret;
+	ssize_t ret;
 
 	if (!urxe_rs_begin(&c, fd))
 		return (size_t)-1;
 	urxe_rs_patience(c.s, &c, flags, c.s->sndtimeo);
 	if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL) || offset < 0 || len > SSIZE_MAX)
-		ret = (size_t)urxe_rs_ret(EINVAL);
+		ret = urxe_rs_ret(EINVAL);
 	else
 		ret = write_all(c.s, &c, buf, len, (uint64_t)offset);
 	urxe_rs_end(&c);
-	return ret;
+	return (size_t)ret;
 }

@@ -118,8 +118,6 @@ static uint32_t send_some(struct urxe_rs *s, struct urxe_rs_cursor *c, size_t le
 /* Why nothing can be sent, now or ever. */
 static int send_errno(struct urxe_rs *s) URXE_REQUIRES(s->lock)
 {
-	int err;
-
 	switch (s->state) {
 	case URXE_RS_CONNECTED:
 		return s->can_send ? EAGAIN : EPIPE;
@@ -128,13 +126,21 @@ static int send_errno(struct urxe_rs *s) URXE_REQUIRES(s->lock)
 	case URXE_RS_RESOLVING:
 		return EAGAIN;
 	case URXE_RS_FAILED:
-		err = urxe_rs_take_error(s);
-		return err ? err : EPIPE;
+		return s->err ? s->err : EPIPE;
 	case URXE_RS_CLOSED:
 		return EPIPE;
 	default:
 		return ENOTCONN;
 	}
+}
+
+ssize_t urxe_rs_done(struct urxe_rs *s, size_t done, int err)
+{
+	if (done || !err)
+		return (ssize_t)done;
+	if (err == s->err)
+		s->err = 0;
+	return urxe_rs_ret(err);
 }
 
 int urxe_rs_await_room(struct urxe_rs *s, const struct urxe_rs_call *c)
@@ -164,14 +170,14 @@ static ssize_t send_all(struct urxe_rs *s, const struct urxe_rs_call *c, const s
 
 	if (!len) {
 		err = send_errno(s);
-		return err == EAGAIN ? 0 : urxe_rs_ret(err);
+		return urxe_rs_done(s, 0, err == EAGAIN ? 0 : err);
 	}
 	while (done < len && !err) {
 		err = urxe_rs_await_room(s, c);
 		if (!err)
 			done += send_some(s, &from, len - done);
 	}
-	return done ? (ssize_t)done : urxe_rs_ret(err);
+	return urxe_rs_done(s, done, err);
 }
 
 bool urxe_rs_begin_message(struct urxe_rs_call *c, int fd, const struct msghdr *msg, int refused,

@@ -159,6 +159,9 @@ void urxe_rs_stage(struct urxe_rs *s, struct urxe_rs_cursor *c, uint32_t len,
 		   struct urxe_rs_write *w) URXE_REQUIRES(s->lock);
 /** urxe_rs_await_room - until something can be written. 0 or errno. */
 int urxe_rs_await_room(struct urxe_rs *s, const struct urxe_rs_call *c) URXE_REQUIRES(s->lock);
+/** urxe_rs_done - what a call returns that has sent so much before @err, or without one: an error
+ * of the socket's that it does not tell stays for the next call. */
+ssize_t urxe_rs_done(struct urxe_rs *s, size_t done, int err) URXE_REQUIRES(s->lock);
 
 /* ---- iomap.c ---- */
 

@@ -240,6 +240,33 @@ static void error_behind_bytes(void)
 	peer_close(&p);
 }
 
+static void *send_much(void *fd)
+{
+	static const char bytes[2000];
+
+	CU_ASSERT_EQUAL(rsend(*(int *)fd, bytes, sizeof(bytes), 0), 1024);
+	FAILS(rsend(*(int *)fd, bytes, sizeof(bytes), 0), EPROTO);
+	FAILS(rsend(*(int *)fd, bytes, sizeof(bytes), 0), EPIPE);
+	return NULL;
+}
+
+/* Likewise of what was sent before it. */
+static void error_behind_sent(void)
+{
+	struct ibv_wc wc = {0};
+	struct peer p;
+	pthread_t t;
+
+	peer_open(&p);
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, send_much, &p.fd), 0);
+	while (ibv_poll_cq(p.id->recv_cq, 1, &wc) < 1 ||
+	       be32toh(wc.imm_data) != urxe_rs_message(URXE_RS_DATA, 1024))
+		;
+	say(&p, urxe_rs_message(URXE_RS_DATA, 0x1fffffff), 0, 0, 0);
+	pthread_join(t, NULL);
+	peer_close(&p);
+}
+
 static atomic_uint signals;
 static atomic_bool closed;
 
@@ -360,4 +387,5 @@ static void strangers(void)
 }
 
 URXE_TEST_MAIN("cm_rsocket_peer", T(by_hand), T(little_room), T(no_credits), T(too_much),
-	       T(error_behind_bytes), T(signals_while_closing), T(gone), T(strangers))
+	       T(error_behind_bytes), T(error_behind_sent), T(signals_while_closing), T(gone),
+	       T(strangers))
