@@ -196,6 +196,23 @@ URXE_RS_API int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	return urxe_rs_ret(err);
 }
 
+/* ---- fork ---- */
+
+void urxe_rs_repoll_hold(void) URXE_UNCHECKED
+{
+	urxe_mutex_lock(&lock);
+}
+
+void urxe_rs_repoll_release(bool child) URXE_UNCHECKED
+{
+	struct instance *e;
+
+	cds_list_for_each_entry (e, &instances, entry)
+		if (child)
+			CDS_INIT_LIST_HEAD(&e->watches);
+	urxe_mutex_unlock(&lock);
+}
+
 /* ---- waiting ---- */
 
 /* The sockets of one that are waited for. */

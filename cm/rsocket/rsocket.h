@@ -236,6 +236,11 @@ int urxe_rs_repoll_close(int fd);
 /** urxe_rs_repoll_forget - a socket is closed. */
 void urxe_rs_repoll_forget(int fd);
 
+/** urxe_rs_repoll_hold, urxe_rs_repoll_release - over a fork, its one lock. @child: threads that
+ * slept are not there. */
+void urxe_rs_repoll_hold(void);
+void urxe_rs_repoll_release(bool child);
+
 /** urxe_rs_ret - 0, or -1 and errno. */
 int urxe_rs_ret(int err);
 

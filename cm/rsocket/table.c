@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* From a descriptor to its socket. */
 #include <errno.h>
+#include <pthread.h>
 
 #include "cm/rsocket/rsocket.h"
 
@@ -32,8 +33,57 @@ static struct urxe_rs *find(int fd) URXE_REQUIRES(lock)
 	return NULL;
 }
 
+/* ---- fork ---- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fork_prepare(void) URXE_ACQUIRE(lock)
+{
+	urxe_rs_repoll_hold();
+	urxe_mutex_lock(&lock);
+}
+
+static void fork_parent(void) URXE_RELEASE(lock)
+{
+	urxe_mutex_unlock(&lock);
+	urxe_rs_repoll_release(false);
+}
+
+/*
+ * Threads that are in a call are not here. A socket that one of them was at work on may be halfway
+ * between two states: it is in the table no more, and stays as it is.
+ */
+static void forget_threads(struct urxe_rs *s) URXE_REQUIRES(lock)
+{
+	if (urxe_mutex_trylock(&s->lock)) {
+		CDS_INIT_LIST_HEAD(&s->watches);
+		urxe_mutex_unlock(&s->lock);
+	} else {
+		cds_list_del(&s->entry);
+	}
+}
+
+static void fork_child(void) URXE_RELEASE(lock)
+{
+	struct urxe_rs *s, *next;
+
+	for (int i = 0; i < BUCKETS; i++)
+		cds_list_for_each_entry_safe (s, next, bucket(i), entry)
+			forget_threads(s);
+	urxe_mutex_unlock(&lock); /* taken by this very thread before the fork */
+	urxe_rs_repoll_release(true);
+}
+
+static void at_fork(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- the table ---- */
+
 void urxe_rs_add(struct urxe_rs *s)
 {
+	pthread_once(&once, at_fork);
 	urxe_mutex_lock(&lock);
 	cds_list_add(&s->entry, bucket(s->fd));
 	urxe_mutex_unlock(&lock);

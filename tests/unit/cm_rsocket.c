@@ -4,6 +4,8 @@
 
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -518,6 +520,54 @@ static void forked(void)
 	duo_close(&d);
 }
 
+struct busy {
+	int fd;
+	atomic_bool enough;
+};
+
+static void *look_all_the_time(void *arg)
+{
+	struct busy *b = arg;
+	struct pollfd p = {.fd = b->fd, .events = POLLIN};
+
+	while (!atomic_load(&b->enough))
+		rpoll(&p, 1, 0);
+	return NULL;
+}
+
+/* A child is not held up by locks of its parent's threads, which it has not. */
+static void forked_in_a_call(void)
+{
+	struct busy b = {0};
+	struct duo d;
+	pthread_t t;
+	char c;
+
+	duo_open(&d, "10.0.0.1");
+	b.fd = d.client;
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, look_all_the_time, &b), 0);
+	fflush(NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		int status = -1;
+		pid_t child = fork();
+
+		if (!child) {
+			alarm(10);
+			rclose(d.client);
+			rclose(d.server);
+			rclose(d.listener);
+			_exit(0);
+		}
+		CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+		CU_ASSERT_EQUAL_FATAL(status, 0);
+	}
+	atomic_store(&b.enough, true);
+	pthread_join(t, NULL);
+	CU_ASSERT_EQUAL(rsend(d.client, "x", 1, 0), 1);
+	CU_ASSERT_EQUAL(rrecv(d.server, &c, 1, 0), 1);
+	duo_close(&d);
+}
+
 /* More requests than the backlog: those that are accepted make room for the others. */
 static void backlog(void)
 {
@@ -580,4 +630,4 @@ static void nothing_stays(void)
 URXE_TEST_MAIN("cm_rsocket", T(connections), T(waiting), T(ends), T(ends_without_linger),
 	       T(sent_before_close), T(bulk), T(full), T(vectors), T(options), T(timeouts),
 	       T(mapped), T(refused), T(closed_under_a_reader), T(shut_under_an_acceptor),
-	       T(forked), T(backlog), T(nothing_stays))
+	       T(forked), T(forked_in_a_call), T(backlog), T(nothing_stays))
