@@ -8,6 +8,10 @@
 
 #include <infiniband/verbs.h>
 
+/** URXE_RS_LOOK_MOST - completions that are taken in one look (or a batch more): a peer that sends
+ * all the time does not keep who looks. */
+#define URXE_RS_LOOK_MOST 1024
+
 struct urxe_rs_cq {
 	struct ibv_comp_channel *events; /* does not block */
 	struct ibv_cq *cq;		 /* NULL: there is none */

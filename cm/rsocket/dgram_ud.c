@@ -258,13 +258,16 @@ void urxe_rs_ud_completions(struct urxe_rs *s)
 	struct ibv_wc wc[BATCH];
 
 	cds_list_for_each_entry (ud, &s->dg->uds, entry) {
-		int n;
+		int n, all = 0;
 
 		do {
 			n = ibv_poll_cq(ud->cq.cq, BATCH, wc);
 			for (int i = 0; i < n; i++)
 				completed(s, ud, &wc[i]);
-		} while (n == BATCH);
+			all += n;
+		} while (n == BATCH && all < URXE_RS_LOOK_MOST);
+		if (n == BATCH)
+			urxe_rs_changed(s); /* there may be more */
 	}
 }
 

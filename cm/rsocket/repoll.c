@@ -38,6 +38,7 @@ struct instance {
 	uint64_t edition;	      /* of members: another one for each change */
 	int fd;
 	unsigned n;
+	bool others_first; /* in the next report, by turns */
 };
 
 static struct urxe_mutex lock = URXE_MUTEX_INIT;
@@ -289,7 +290,7 @@ static void set_drop(void *arg)
 	free(t->p);
 }
 
-/* True: the application is told. */
+/* True: the application is told. Where there is room for few, the others come before it then. */
 static bool tell(int epfd, const struct urxe_rs_polled *p, struct epoll_event *event)
 {
 	struct instance *e;
@@ -303,6 +304,8 @@ static bool tell(int epfd, const struct urxe_rs_polled *p, struct epoll_event *e
 		told = true;
 		m->told = m->want.events & EPOLLET ? p->seen + 1 : 0;
 		m->off = m->want.events & EPOLLONESHOT;
+		cds_list_del(&m->entry);
+		cds_list_add_tail(&m->entry, &e->members);
 		event->events = (uint32_t)(unsigned short)p->revents;
 		event->data = m->want.data;
 	}
@@ -310,17 +313,47 @@ static bool tell(int epfd, const struct urxe_rs_polled *p, struct epoll_event *e
 	return told;
 }
 
-static int report(int epfd, const struct set *t, struct epoll_event *events, int most)
+static bool others_first(int epfd)
 {
-	int got = 0, more;
+	struct instance *e;
+	bool ret = false;
+
+	urxe_mutex_lock(&lock);
+	e = find(epfd);
+	if (e) {
+		ret = e->others_first;
+		e->others_first = !ret;
+	}
+	urxe_mutex_unlock(&lock);
+	return ret;
+}
+
+static int report_sockets(int epfd, const struct set *t, struct epoll_event *events, int most)
+{
+	int got = 0;
 
 	for (unsigned i = 0; i < t->n && got < most; i++)
 		if (t->p[i].revents)
 			got += tell(epfd, &t->p[i], &events[got]);
-	if (got == most)
-		return got;
-	more = epoll_wait(epfd, events + got, most - got, 0);
-	return more < 0 ? (got ? got : -1) : got + more;
+	return got;
+}
+
+/* Neither sockets nor the kernel's descriptors can keep the room for events from the others. */
+static int report(int epfd, const struct set *t, struct epoll_event *events, int most)
+{
+	bool others = others_first(epfd);
+	int got = 0, more;
+
+	for (unsigned i = 0; i < 2 && got < most; i++, others = !others) {
+		if (others)
+			more = epoll_wait(epfd, events + got, most - got, 0);
+		else
+			more = report_sockets(epfd, t, events + got, most - got);
+		if (more < 0)
+			return got ? got : -1;
+		got += more;
+	}
+	return got;
 }
 
 static int wait_once(int epfd, struct epoll_event *events, int most, uint64_t deadline, int cancel)

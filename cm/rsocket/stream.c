@@ -237,8 +237,7 @@ void urxe_rs_completions(struct urxe_rs *s)
 {
 	struct urxe_rs_stream *st = s->st;
 	struct ibv_wc wc[BATCH];
-	bool any = false;
-	int n;
+	int n, all = 0;
 
 	if (!st || !st->cq.cq || !st->hello)
 		return;
@@ -246,12 +245,12 @@ void urxe_rs_completions(struct urxe_rs *s)
 		n = ibv_poll_cq(st->cq.cq, BATCH, wc);
 		for (int i = 0; i < n; i++)
 			completed(s, &wc[i]);
-		any |= n > 0;
-	} while (n == BATCH);
+		all += n;
+	} while (n == BATCH && all < URXE_RS_LOOK_MOST);
 	if (n < 0)
 		urxe_rs_fail(s, EIO);
 	urxe_rs_grant(s);
-	if (any) {
+	if (all > 0) {
 		urxe_rs_tell_mappings(s);
 		urxe_rs_changed(s);
 	}

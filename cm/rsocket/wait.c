@@ -208,7 +208,7 @@ int urxe_rs_await(struct urxe_rs *s, const struct urxe_rs_call *c)
 
 	if (s->gone)
 		return EBADF;
-	if (!c->deadline)
+	if (!urxe_rs_left(c->deadline))
 		return EAGAIN;
 	do {
 		urxe_mutex_unlock(&s->lock);

@@ -175,6 +175,37 @@ static void repolled(void)
 	close(fds[1]);
 }
 
+/* Each that is ready is told in its turn, with room for one event alone. */
+static void in_turns(void)
+{
+	int ep = repoll_create(0), fds[2] = {-1, -1};
+	unsigned seen = 0;
+	struct duo d[3];
+
+	CU_ASSERT_FATAL(ep >= 0 && !pipe(fds));
+	CU_ASSERT_EQUAL(write(fds[1], "x", 1), 1);
+	for (unsigned i = 0; i < 3; i++) {
+		struct epoll_event e = {.events = EPOLLOUT, .data.u32 = i};
+
+		duo_open(&d[i], "10.0.0.1");
+		WORKS(repoll_ctl(ep, EPOLL_CTL_ADD, d[i].client, &e));
+	}
+	WORKS(repoll_ctl(ep, EPOLL_CTL_ADD, fds[0],
+			 &(struct epoll_event){.events = EPOLLIN, .data.u32 = 3}));
+	for (unsigned i = 0; i < 6; i++) {
+		struct epoll_event e = {0};
+
+		CU_ASSERT_EQUAL(repoll_wait(ep, &e, 1, 0), 1);
+		seen += 1u << 4 * e.data.u32;
+	}
+	CU_ASSERT_EQUAL(seen, 0x3111);
+	for (unsigned i = 0; i < 3; i++)
+		duo_close(&d[i]);
+	WORKS(rclose(ep));
+	close(fds[0]);
+	close(fds[1]);
+}
+
 /* ---- several threads ---- */
 
 static void *take_one(void *arg)
@@ -404,4 +435,5 @@ static void cancelled(void)
 }
 
 URXE_TEST_MAIN("cm_rsocket_poll", T(cancelled), T(polled), T(states), T(selected), T(repolled),
-	       T(changed_under_a_sleeper), T(full_under_a_sleeper), T(by_several), T(all_are_woken))
+	       T(in_turns), T(changed_under_a_sleeper), T(full_under_a_sleeper), T(by_several),
+	       T(all_are_woken))
