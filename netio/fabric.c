@@ -100,6 +100,11 @@ bool urxe_fabric_ours(const struct urxe_fabric *f)
 	return urxe_fhub_generation() == f->generation;
 }
 
+struct urxe_fabric_process urxe_fabric_process(const struct urxe_fabric *f)
+{
+	return (struct urxe_fabric_process){urxe_fhub_generation_at(), f->generation};
+}
+
 unsigned urxe_fabric_slot(const struct urxe_fabric *f)
 {
 	/* Pairs with the release in join(). */

@@ -15,6 +15,7 @@
 #ifndef URXE_NETIO_FABRIC_H
 #define URXE_NETIO_FABRIC_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -150,6 +151,20 @@ void urxe_fabric_hook(struct urxe_fabric *f, const struct urxe_fabric_hooks *hoo
 
 /** urxe_fabric_ours - is @f of this process, rather than of the one that forked it? A load. */
 bool urxe_fabric_ours(const struct urxe_fabric *f);
+
+/** A process, by a word that a fork's child has another number in. */
+struct urxe_fabric_process {
+	const _Atomic uint64_t *word;
+	uint64_t number;
+};
+
+/** urxe_fabric_process - the one that @f is of. */
+struct urxe_fabric_process urxe_fabric_process(const struct urxe_fabric *f);
+/** urxe_fabric_in - is it the calling one? For who asks for each frame. */
+static inline bool urxe_fabric_in(const struct urxe_fabric_process *p)
+{
+	return atomic_load_explicit(p->word, memory_order_relaxed) == p->number;
+}
 /** urxe_fabric_slot - our slot; 0: not joined, or a child. */
 unsigned urxe_fabric_slot(const struct urxe_fabric *f);
 /** urxe_fabric_mac - our MAC as the table has it, once joined; false before. */

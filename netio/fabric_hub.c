@@ -54,6 +54,11 @@ uint64_t urxe_fhub_generation(void)
 	return registry ? atomic_load_explicit(&registry->generation, memory_order_relaxed) : 0;
 }
 
+const _Atomic uint64_t *urxe_fhub_generation_at(void)
+{
+	return &registry->generation;
+}
+
 uint64_t urxe_fhub_begin(void)
 {
 	uint64_t old = 0, fresh;

@@ -60,7 +60,8 @@ struct fabric_mail {
 struct fabric_peer {
 	struct urxe_ring_tx tx;
 	struct urxe_ring_stage stage; /* tx's */
-	bool on;		      /* tx is mapped */
+	uint8_t slot;
+	bool on; /* tx is mapped */
 	bool asked;
 	bool dirty; /* something was committed since it was last published */
 	bool stuck; /* it was full, and nothing has been read since */
@@ -94,13 +95,14 @@ struct fabric_slot {
 
 struct fabric_link {
 	struct urxe_fabric *fabric;
-	char name[32];		       /* of the device, for log lines */
-	unsigned own;		       /* slot */
-	unsigned gate;		       /* of the gateway that was last written to; 0: none */
-	bool is_gate;		       /* we are it */
-	struct urxe_spawn spawn;       /* that one is started */
-	struct urxe_fabric_bell *bell; /* ours */
-	uint32_t room;		       /* bytes of the longest frame */
+	struct urxe_fabric_process process; /* that opened it */
+	char name[32];			    /* of the device, for log lines */
+	unsigned own;			    /* slot */
+	unsigned gate;			    /* of the gateway that was last written to; 0: none */
+	bool is_gate;			    /* we are it */
+	struct urxe_spawn spawn;	    /* that one is started */
+	struct urxe_fabric_bell *bell;	    /* ours */
+	uint32_t room;			    /* bytes of the longest frame */
 	_Atomic uint64_t watched[FABRIC_WORDS]; /* peers at whose rings we look; written with the
 						 * lane */
 	unsigned num_watched;
@@ -108,6 +110,7 @@ struct fabric_link {
 	unsigned dirty_count;
 	uint8_t dirty[URXE_FABRIC_SLOTS];
 	uint64_t held[FABRIC_WORDS]; /* peers that frames of ours wait for */
+	unsigned num_held;	     /* such peers */
 	atomic_uint coming;	     /* how many of them are not there yet */
 	/* Rings in our memory; bytes of those that have grown, and how many at most; under lock. */
 	unsigned rings;
@@ -134,16 +137,6 @@ struct fabric_link {
 	_Atomic uint64_t mailed[FABRIC_WORDS]; /* who has some */
 	struct fabric_peer peer[URXE_FABRIC_SLOTS];
 };
-
-static inline void fabric_bit_set(uint64_t *set, unsigned slot)
-{
-	set[slot / 64] |= 1ull << slot % 64;
-}
-
-static inline void fabric_bit_clear(uint64_t *set, unsigned slot)
-{
-	set[slot / 64] &= ~(1ull << slot % 64);
-}
 
 /** fabric_watched - the peers from 64 * @word on at whose rings we look: a bit each. */
 static inline uint64_t fabric_watched(const struct fabric_link *l, unsigned word)
@@ -190,12 +183,17 @@ int fabric_peer_attach(struct fabric_link *l, unsigned slot, const uint8_t mac[6
 void fabric_peer_full(struct fabric_link *l, unsigned slot);
 /** fabric_peer_publish - what was committed to peers is there for them to read. */
 void fabric_peer_publish(struct fabric_link *l);
-/** fabric_peer_committed - something was committed to @slot. */
-void fabric_peer_committed(struct fabric_link *l, unsigned slot);
+/** fabric_peer_committed - something was committed to its ring. */
+void fabric_peer_committed(struct fabric_link *l, struct fabric_peer *p);
 /** fabric_peer_send - a frame of our own, to a peer's ring or to wait for it; it is copied. */
 void fabric_peer_send(struct fabric_link *l, unsigned slot, const struct urxe_frame *f);
 /** fabric_peer_retry - frames that wait for peers, as far as there is room now. */
-void fabric_peer_retry(struct fabric_link *l);
+void fabric_peer_retry_all(struct fabric_link *l);
+static inline void fabric_peer_retry(struct fabric_link *l)
+{
+	if (l->num_held)
+		fabric_peer_retry_all(l);
+}
 /** fabric_peer_retire - the first ring of a peer is at its end: 0, or EBUSY while something of it
  * is borrowed. */
 int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p);

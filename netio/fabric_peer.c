@@ -5,6 +5,7 @@
  * wait for room.
  */
 #include "netio/fabric_link.h"
+#include "netio/fabric_ring_tx.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -83,6 +84,16 @@ static void set_coming(struct fabric_link *l, struct fabric_peer *p, bool coming
 	atomic_fetch_add_explicit(&l->coming, coming ? 1u : -1u, memory_order_relaxed);
 }
 
+static void set_held(struct fabric_link *l, unsigned slot, bool held)
+{
+	uint64_t *word = &l->held[slot / 64], bit = 1ull << slot % 64;
+
+	if (!(*word & bit) == !held)
+		return;
+	*word ^= bit;
+	l->num_held += held ? 1u : -1u;
+}
+
 static void drop_held(struct fabric_link *l, unsigned slot)
 {
 	struct fabric_peer *p = &l->peer[slot];
@@ -96,7 +107,7 @@ static void drop_held(struct fabric_link *l, unsigned slot)
 	urxe_free(p->held);
 	p->held = NULL;
 	p->full_since = 0;
-	fabric_bit_clear(l->held, slot);
+	set_held(l, slot, false);
 }
 
 static void hold(struct fabric_link *l, unsigned slot, const struct urxe_frame *f)
@@ -117,7 +128,7 @@ static void hold(struct fabric_link *l, unsigned slot, const struct urxe_frame *
 	to->len = f->len;
 	to->flags = f->flags;
 	p->held_count++;
-	fabric_bit_set(l->held, slot);
+	set_held(l, slot, true);
 	if (!p->on)
 		set_coming(l, p, true);
 }
@@ -403,14 +414,12 @@ static void publish_one(struct fabric_link *l, struct fabric_peer *p)
 	urxe_bell_ring(p->bell, l->own);
 }
 
-void fabric_peer_committed(struct fabric_link *l, unsigned slot)
+void fabric_peer_committed(struct fabric_link *l, struct fabric_peer *p)
 {
-	struct fabric_peer *p = &l->peer[slot];
-
 	p->used = true;
 	if (!p->dirty) {
 		p->dirty = true;
-		l->dirty[l->dirty_count++] = (uint8_t)slot;
+		l->dirty[l->dirty_count++] = p->slot;
 	}
 	if (urxe_ring_unpublished(&p->tx) >= p->tx.size / PUBLISH_PER)
 		publish_one(l, p);
@@ -448,7 +457,7 @@ static bool write_frame(struct fabric_link *l, unsigned slot, const struct urxe_
 	}
 	memcpy(to, f->data, f->len);
 	urxe_ring_commit(&p->tx, f->len, f->flags & URXE_FRAME_NO_ICRC ? URXE_RING_NO_ICRC : 0);
-	fabric_peer_committed(l, slot);
+	fabric_peer_committed(l, p);
 	return true;
 }
 
@@ -484,7 +493,7 @@ static void retry(struct fabric_link *l, unsigned slot)
 		drop_held(l, slot);
 }
 
-void fabric_peer_retry(struct fabric_link *l)
+void fabric_peer_retry_all(struct fabric_link *l)
 {
 	for (unsigned w = 0; w < FABRIC_WORDS; w++) {
 		for (uint64_t left = l->held[w]; left; left &= left - 1)
@@ -504,7 +513,7 @@ int fabric_peer_retire(struct fabric_link *l, struct fabric_peer *p)
 	p->rx = rx->next;
 	free_rx(l, p, rx);
 	if (last && !has_last(p))
-		fabric_peer_gone(l, (unsigned)(p - l->peer));
+		fabric_peer_gone(l, p->slot);
 	return 0;
 }
 

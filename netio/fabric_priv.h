@@ -68,6 +68,9 @@ struct urxe_fhub {
 
 /** urxe_fhub_generation - of this process; a child that was forked has another one. 0: none yet. */
 uint64_t urxe_fhub_generation(void);
+/** urxe_fhub_generation_at - the word that has it, for as long as the process lives. After
+ * urxe_fhub_begin(). */
+const _Atomic uint64_t *urxe_fhub_generation_at(void);
 /** urxe_fhub_begin - the generation, made if need be. */
 uint64_t urxe_fhub_begin(void);
 /** urxe_fhub_get - of a folder, whose descriptor it takes over in any case. NULL: no memory. */

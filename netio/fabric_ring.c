@@ -2,7 +2,7 @@
 /*
  * Rings and bells of a local fabric (fabric_ring.h).
  */
-#include "netio/fabric_ring.h"
+#include "netio/fabric_ring_tx.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,12 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SEALS	   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define FRAME_MIN  14u /* an Ethernet header */
-#define LEN_MASK   0xffffffu
-#define FLAGS_AT   24
-#define AT_ONCE	   8192 /* bytes of a first ring that are there before they are used */
-#define NEXT_LINES 2	/* that a small record has behind its first */
+#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define FRAME_MIN 14u /* an Ethernet header */
+#define LEN_MASK  0xffffffu
+#define AT_ONCE	  8192 /* bytes of a first ring that are there before they are used */
 
 /* The reader's line, and the writer's, a pair of cache lines each. */
 struct control {
@@ -32,22 +30,6 @@ _Static_assert(sizeof(struct control) == URXE_RING_CONTROL, "the records begin b
 static struct control *control(uint8_t *mem)
 {
 	return (struct control *)(void *)mem;
-}
-
-static uint8_t *record(uint8_t *mem, uint32_t size, uint32_t pos)
-{
-	return mem + URXE_RING_CONTROL + (pos & (size - 1));
-}
-
-static _Atomic uint32_t *word_at(uint8_t *mem, uint32_t size, uint32_t pos)
-{
-	return (_Atomic uint32_t *)(void *)record(mem, size, pos);
-}
-
-/* Bytes of a record with a frame of @len. */
-static uint32_t record_len(uint32_t len)
-{
-	return (URXE_RING_HEAD + len + URXE_RING_UNIT - 1) & ~(URXE_RING_UNIT - 1);
 }
 
 /* ---- memory ---- */
@@ -137,92 +119,16 @@ bool urxe_ring_progress(struct urxe_ring_tx *tx)
 	return true;
 }
 
-/* One unit stays free, for the 0 behind the last record. */
-static bool fits(const struct urxe_ring_tx *tx, uint32_t len)
-{
-	return tx->pos + len + URXE_RING_UNIT - tx->tail <= tx->size;
-}
-
-/* Is it at the record which the reader is looking at? */
-static bool may_wait(const struct urxe_ring_tx *tx)
-{
-	return tx->first == tx->pos && !tx->skip;
-}
-
-uint8_t *urxe_ring_reserve(struct urxe_ring_tx *tx, uint32_t len)
-{
-	uint32_t need = record_len(len), left = tx->size - (tx->pos & (tx->size - 1));
-
-	if (tx->open || need > tx->size / 2)
-		return NULL;
-	/* A frame is in one piece. */
-	tx->skip = need > left ? left : 0;
-	if (!fits(tx, tx->skip + need) && (!urxe_ring_progress(tx) || !fits(tx, tx->skip + need)))
-		return NULL;
-	tx->open = true;
-	tx->made = NULL;
-	if (tx->stage && len <= URXE_RING_STAGE)
-		tx->made = may_wait(tx) ? tx->stage->first : tx->stage->other;
-	if (tx->made)
-		return tx->made;
-	return record(tx->mem, tx->size, tx->pos + tx->skip) + URXE_RING_HEAD;
-}
-
-/*
- * The record that comes next: its reader has the lines, from the last time around. Not the first
- * one, at whose word it is looking.
- */
-static void fetch_next(const struct urxe_ring_tx *tx)
-{
-	for (uint32_t i = 1; i <= NEXT_LINES; i++) {
-		const uint8_t *p = record(tx->mem, tx->size, tx->pos + i * URXE_RING_UNIT);
-#if defined(__x86_64__)
-		/* The compiler must not count on PREFETCHW: it would read, and the line stays
-		 * shared. */
-		__asm__ volatile("prefetchw %0" : : "m"(*p));
-#else
-		__builtin_prefetch(p, 1);
-#endif
-	}
-}
-
-/* A record of @len bytes in all; the next one's word says that there is none yet. */
-static void put(struct urxe_ring_tx *tx, uint32_t len, uint32_t word)
-{
-	atomic_store_explicit(word_at(tx->mem, tx->size, tx->pos + len), 0, memory_order_relaxed);
-	/* The first one's word opens all that come behind it. */
-	if (tx->first == tx->pos)
-		tx->word = word;
-	else
-		atomic_store_explicit(word_at(tx->mem, tx->size, tx->pos), word,
-				      memory_order_relaxed);
-	tx->pos += len;
-}
-
-void urxe_ring_commit(struct urxe_ring_tx *tx, uint32_t len, uint32_t flags)
-{
-	if (tx->made && may_wait(tx))
-		tx->staged = len;
-	else if (tx->made)
-		urxe_ring_copy(record(tx->mem, tx->size, tx->pos + tx->skip) + URXE_RING_HEAD,
-			       tx->made, len);
-	if (tx->skip)
-		put(tx, tx->skip, tx->skip | URXE_RING_PAD << FLAGS_AT);
-	put(tx, record_len(len), len | flags << FLAGS_AT);
-	tx->open = false;
-	fetch_next(tx);
-}
-
 bool urxe_ring_publish(struct urxe_ring_tx *tx)
 {
 	if (tx->first == tx->pos)
 		return false;
 	if (tx->staged)
-		urxe_ring_copy(record(tx->mem, tx->size, tx->first) + URXE_RING_HEAD,
+		urxe_ring_copy(urxe_ring_record(tx->mem, tx->size, tx->first) + URXE_RING_HEAD,
 			       tx->stage->first, tx->staged);
 	tx->staged = 0;
 	/* Pairs with urxe_ring_next(). */
-	atomic_store_explicit(word_at(tx->mem, tx->size, tx->first), tx->word,
+	atomic_store_explicit(urxe_ring_word(tx->mem, tx->size, tx->first), tx->word,
 			      memory_order_release);
 	tx->first = tx->pos;
 	return true;
@@ -231,8 +137,8 @@ bool urxe_ring_publish(struct urxe_ring_tx *tx)
 void urxe_ring_end(struct urxe_ring_tx *tx)
 {
 	urxe_ring_publish(tx);
-	atomic_store_explicit(word_at(tx->mem, tx->size, tx->pos), URXE_RING_END << FLAGS_AT,
-			      memory_order_release);
+	atomic_store_explicit(urxe_ring_word(tx->mem, tx->size, tx->pos),
+			      URXE_RING_END << URXE_RING_FLAGS_AT, memory_order_release);
 }
 
 void urxe_ring_want(struct urxe_ring_tx *tx)
@@ -256,29 +162,30 @@ static bool skip_pad(struct urxe_ring_rx *rx, uint32_t word)
 enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_frame *f)
 {
 	/* Read once, as the writer may change it. Pairs with urxe_ring_publish(). */
-	uint32_t word =
-		atomic_load_explicit(word_at(rx->mem, rx->size, rx->read), memory_order_acquire);
+	uint32_t word = atomic_load_explicit(urxe_ring_word(rx->mem, rx->size, rx->read),
+					     memory_order_acquire);
 	uint32_t len, need;
 
-	if (word >> FLAGS_AT == URXE_RING_PAD) {
+	if (word >> URXE_RING_FLAGS_AT == URXE_RING_PAD) {
 		if (!skip_pad(rx, word))
 			return URXE_RING_BAD;
-		word = atomic_load_explicit(word_at(rx->mem, rx->size, rx->read),
+		word = atomic_load_explicit(urxe_ring_word(rx->mem, rx->size, rx->read),
 					    memory_order_acquire);
 	}
 	if (!word)
 		return URXE_RING_NOTHING;
-	if (word >> FLAGS_AT == URXE_RING_END)
+	if (word >> URXE_RING_FLAGS_AT == URXE_RING_END)
 		return URXE_RING_ENDED;
 	len = word & LEN_MASK;
-	need = record_len(len);
-	if (word >> FLAGS_AT & ~(uint32_t)URXE_RING_NO_ICRC || len < FRAME_MIN || len > rx->max ||
-	    (rx->read & (rx->size - 1)) + need > rx->size || rx->read + need - rx->tail > rx->size)
+	need = urxe_ring_record_len(len);
+	if (word >> URXE_RING_FLAGS_AT & ~(uint32_t)URXE_RING_NO_ICRC || len < FRAME_MIN ||
+	    len > rx->max || (rx->read & (rx->size - 1)) + need > rx->size ||
+	    rx->read + need - rx->tail > rx->size)
 		return URXE_RING_BAD;
 	*f = (struct urxe_ring_frame){
-		.data = record(rx->mem, rx->size, rx->read) + URXE_RING_HEAD,
+		.data = urxe_ring_record(rx->mem, rx->size, rx->read) + URXE_RING_HEAD,
 		.len = len,
-		.flags = word >> FLAGS_AT,
+		.flags = word >> URXE_RING_FLAGS_AT,
 	};
 	rx->read += need;
 	rx->borrowed++;
@@ -287,7 +194,7 @@ enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_fr
 
 const _Atomic uint32_t *urxe_ring_at(const struct urxe_ring_rx *rx)
 {
-	return word_at(rx->mem, rx->size, rx->read);
+	return urxe_ring_word(rx->mem, rx->size, rx->read);
 }
 
 bool urxe_ring_return(struct urxe_ring_rx *rx)

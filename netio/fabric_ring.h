@@ -124,13 +124,8 @@ int urxe_ring_map(struct urxe_ring_tx *tx, uint32_t size, int fd);
 /** urxe_ring_unmap - @mem, of a ring of @size bytes of records; NULL is fine. Any thread. */
 void urxe_ring_unmap(uint8_t *mem, uint32_t size);
 
-/* ---- writing ---- */
+/* ---- writing: fabric_ring_tx.h, and ---- */
 
-/** urxe_ring_reserve - room for a frame of @len bytes; NULL: there is none. One at a time. */
-uint8_t *urxe_ring_reserve(struct urxe_ring_tx *tx, uint32_t len);
-/** urxe_ring_commit - the frame of the last urxe_ring_reserve() is complete: @len bytes of it, no
- * more than were reserved. The reader does not see it before the next urxe_ring_publish(). */
-void urxe_ring_commit(struct urxe_ring_tx *tx, uint32_t len, uint32_t flags);
 /** urxe_ring_abort - the frame of the last urxe_ring_reserve() is not to be. */
 static inline void urxe_ring_abort(struct urxe_ring_tx *tx)
 {

@@ -14,6 +14,7 @@
 
 #include "netio/clock.h"
 #include "netio/fabric_link.h"
+#include "netio/fabric_ring_tx.h"
 #include "urxe/free.h"
 #include "urxe/log.h"
 
@@ -32,7 +33,7 @@
 /* A forked child has the parent's link, and not its memory. */
 static bool ours(const struct fabric_link *l)
 {
-	return urxe_fabric_ours(l->fabric);
+	return urxe_fabric_in(&l->process);
 }
 
 /* ---- frames of our own ---- */
@@ -114,7 +115,7 @@ static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint
 	data = urxe_ring_reserve(&p->tx, len);
 	if (!data) {
 		if (!p->tx.open)
-			fabric_peer_full(l, (unsigned)(p - l->peer));
+			fabric_peer_full(l, p->slot);
 		return EAGAIN;
 	}
 	p->stuck = false;
@@ -122,15 +123,13 @@ static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint
 	return 0;
 }
 
+/* Of the process that reserved it: the thread that forks has no frame in hand. */
 static void fabric_commit(void *link, unsigned lane, const struct urxe_frame *f)
 {
-	struct fabric_link *l = link;
 	struct fabric_peer *p = f->buf;
 
-	if (!ours(l))
-		return;
 	urxe_ring_commit(&p->tx, f->len, f->flags & URXE_FRAME_NO_ICRC ? URXE_RING_NO_ICRC : 0);
-	fabric_peer_committed(l, (unsigned)(p - l->peer));
+	fabric_peer_committed(link, p);
 }
 
 static void fabric_abort(void *link, unsigned lane, const struct urxe_frame *f)
@@ -580,10 +579,13 @@ static int fabric_open(void *arg, const struct urxe_port_config *cfg, const uint
 	}
 	snprintf(l->name, sizeof(l->name), "%s", cfg->name);
 	l->fabric = arg;
+	l->process = urxe_fabric_process(l->fabric);
 	l->room = l3_mtu + ETH_LEN + VLAN_LEN;
 	l->pool.room = l->room;
 	l->grown_most = GROWN_MOST;
 	urxe_spin_init(&l->lock);
+	for (unsigned i = 0; i < URXE_FABRIC_SLOTS; i++)
+		l->peer[i].slot = (uint8_t)i;
 	err = start(l, cfg->num_ips != 0, info);
 	if (err) {
 		urxe_fabric_error(l->fabric, why, sizeof(why));

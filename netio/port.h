@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "netio/sleep.h"
+#include "urxe/guarded.h"
 #include "urxe/thread_safety.h"
 
 struct urxe_port;
@@ -338,6 +339,9 @@ struct urxe_tx {
 	uint32_t flags; /* netio's */
 };
 
+#define URXE_TX_UNSUMMED \
+	0x28 /* netio's: flags of a frame whose ICRC is not made as it is written */
+
 /**
  * urxe_tx_begin - reserve a frame for @len bytes from BTH to the end of the pad
  * @dqpn: the QPN that its BTH will have: some links have receivers for each
@@ -350,9 +354,19 @@ struct urxe_tx {
 int urxe_tx_begin(struct urxe_lane *lane, struct urxe_path *path, uint32_t dqpn, struct urxe_tx *tx,
 		  uint32_t len) URXE_REQUIRES(lane);
 
+/** urxe_tx_sum_headers, urxe_tx_append_summed - of urxe_tx_headers() and urxe_tx_append(), what few
+ * small frames need. */
+void urxe_tx_sum_headers(struct urxe_tx *tx, uint32_t hdr_len);
+int urxe_tx_append_summed(struct urxe_tx *tx, const void *src, uint32_t len);
+
 /** urxe_tx_headers - the first @hdr_len bytes at tx->bth are written; starts the ICRC. Once a
  * frame. */
-void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len);
+static inline void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len)
+{
+	tx->cur = tx->bth + hdr_len;
+	if (!(tx->flags & URXE_TX_UNSUMMED))
+		urxe_tx_sum_headers(tx, hdr_len);
+}
 
 /**
  * urxe_tx_headers_twice - instead of urxe_tx_headers(), of a packet without payload: its ICRC goes
@@ -368,7 +382,15 @@ void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len);
  * Returns 0, or EFAULT: @src cannot be read (urxe/guarded.h). The frame is of no use then:
  * urxe_tx_abort().
  */
-int urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len);
+static inline int urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
+{
+	uint8_t *to = tx->cur;
+
+	if (!src || !(tx->flags & URXE_TX_UNSUMMED) || len > (uint32_t)(tx->end - to))
+		return urxe_tx_append_summed(tx, src, len);
+	tx->cur = to + len;
+	return urxe_guarded_copy(to, src, len);
+}
 
 /** urxe_tx_commit - the frame is complete: all @len bytes of urxe_tx_begin() were given. */
 void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx) URXE_REQUIRES(lane);

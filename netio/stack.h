@@ -388,6 +388,8 @@ struct urxe_port {
 	bool wire_icrc;		      /* and those that the link carries */
 	bool shared;		      /* its senders make none: frames are in their memory, too */
 	bool tx_csum, rx_csum;
+	bool places;	     /* frames are written into their receivers' memory */
+	uint32_t wire_flags; /* TX_*, of frames that the link carries */
 	unsigned num_lanes;
 	struct urxe_lane *lanes;
 	unsigned may_hold; /* as struct urxe_link_info's */

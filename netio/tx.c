@@ -268,11 +268,8 @@ ALWAYS int to_peer(struct urxe_lane *lane, const uint8_t mac[6], uint32_t dqpn, 
 	struct urxe_port *port = lane->port;
 	int err;
 
-	if (port->tx_csum)
-		*flags |= TX_CSUM;
-	if (!port->wire_icrc)
-		*flags |= TX_NOICRC;
-	if (port->ops->reserve && dqpn > 1) {
+	*flags |= port->wire_flags;
+	if (port->places && dqpn > 1) {
 		if (!lane->faults.on) {
 			*flags |= TX_PLACED;
 			return 0;
@@ -500,11 +497,11 @@ ALWAYS uint32_t frame_icrc(const struct urxe_tx *tx, uint32_t len)
 	return urxe_icrc(frame_l3(tx), tx->flags & TX_IPV4, len);
 }
 
-void urxe_tx_headers(struct urxe_tx *tx, uint32_t hdr_len)
+static_assert(URXE_TX_UNSUMMED == (TX_NOICRC | TX_SHORT), "as port.h has it");
+
+void urxe_tx_sum_headers(struct urxe_tx *tx, uint32_t hdr_len)
 {
-	tx->cur = tx->bth + hdr_len;
-	if (!(tx->flags & (TX_NOICRC | TX_SHORT)))
-		tx->crc = frame_icrc(tx, hdr_len);
+	tx->crc = frame_icrc(tx, hdr_len);
 }
 
 void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len)
@@ -518,11 +515,11 @@ void urxe_tx_headers_twice(struct urxe_tx *tx, uint32_t hdr_len)
 static __attribute__((noinline)) void append_zeros(struct urxe_tx *tx, uint8_t *to, uint32_t len)
 {
 	memset(to, 0, len);
-	if (!(tx->flags & (TX_NOICRC | TX_SHORT)))
+	if (!(tx->flags & URXE_TX_UNSUMMED))
 		tx->crc = urxe_icrc_more(tx->crc, to, len);
 }
 
-int urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
+int urxe_tx_append_summed(struct urxe_tx *tx, const void *src, uint32_t len)
 {
 	uint8_t *to = tx->cur;
 
@@ -533,7 +530,7 @@ int urxe_tx_append(struct urxe_tx *tx, const void *src, uint32_t len)
 		append_zeros(tx, to, len);
 		return 0;
 	}
-	if (tx->flags & (TX_NOICRC | TX_SHORT))
+	if (tx->flags & URXE_TX_UNSUMMED)
 		return urxe_guarded_copy(to, src, len);
 	return urxe_icrc_copy(&tx->crc, to, src, len);
 }
@@ -550,17 +547,6 @@ static uint32_t frame_flags(const struct urxe_tx *tx)
 {
 	return (tx->flags & TX_CSUM ? URXE_FRAME_TX_IPV4_CSUM : 0) |
 	       (tx->flags & TX_NOICRC ? URXE_FRAME_NO_ICRC : 0);
-}
-
-static void commit_placed(struct urxe_lane *lane, const struct urxe_frame *f) URXE_REQUIRES(lane)
-{
-	struct urxe_port *port = lane->port;
-
-	if (port->capture)
-		urxe_capture_write(port->capture, f->data, f->len, true);
-	port->ops->commit(port->link, lane->index, f);
-	lane->placed++;
-	lane->placed_bytes += f->len;
 }
 
 /* A copy for ourselves of what goes to others, too. */
@@ -600,7 +586,7 @@ static __attribute__((noinline)) void emit_special(struct urxe_lane *lane, const
 /* Goes a frame to the wire, with nobody to look at it or to harm it? To be asked once a frame. */
 ALWAYS bool goes_straight(struct urxe_lane *lane, const struct urxe_tx *tx) URXE_REQUIRES(lane)
 {
-	return !(tx->flags & (TX_MCAST | TX_PLACED | TX_STEER | TX_LOOP)) && !lane->port->capture &&
+	return !(tx->flags & (TX_MCAST | TX_STEER | TX_LOOP)) && !lane->port->capture &&
 	       lane->tx_head + lane->tx_count < TX_QUEUE &&
 	       (!lane->faults.on || urxe_fault_spares(&lane->faults.tx, 1));
 }
@@ -624,29 +610,54 @@ ALWAYS void put_icrc(struct urxe_lane *lane, const struct urxe_tx *tx, bool queu
 	}
 }
 
-void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
+ALWAYS void make_frame(const struct urxe_tx *tx, struct urxe_frame *f)
 {
-	struct urxe_frame own, *f = &own;
-	bool straight;
-
-	if (tx->cur < tx->end)
-		urxe_tx_append(tx, NULL, (uint32_t)(tx->end - tx->cur));
-	straight = goes_straight(lane, tx);
-	put_icrc(lane, tx, straight);
-	unreserve(lane, tx);
-	urxe_count(lane, URXE_CNT_tx_packets, 1);
-	if (straight)
-		f = &lane->txq[lane->tx_head + lane->tx_count++];
 	f->data = tx->l2;
 	f->rest = NULL;
 	f->len = (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);
 	f->room = tx->room;
 	f->flags = frame_flags(tx);
 	f->buf = tx->frame;
-	if (!straight && tx->flags & TX_PLACED)
-		commit_placed(lane, f);
-	else if (!straight)
+}
+
+/* It is where its receiver reads it. */
+ALWAYS void commit_placed(struct urxe_lane *lane, const struct urxe_tx *tx) URXE_REQUIRES(lane)
+{
+	struct urxe_port *port = lane->port;
+	struct urxe_frame f;
+
+	put_icrc(lane, tx, false);
+	make_frame(tx, &f);
+	if (port->capture)
+		urxe_capture_write(port->capture, f.data, f.len, true);
+	port->ops->commit(port->link, lane->index, &f);
+	lane->placed++;
+	lane->placed_bytes += f.len;
+}
+
+ALWAYS void commit_own(struct urxe_lane *lane, const struct urxe_tx *tx) URXE_REQUIRES(lane)
+{
+	bool straight = goes_straight(lane, tx);
+	struct urxe_frame own, *f = &own;
+
+	put_icrc(lane, tx, straight);
+	unreserve(lane, tx);
+	if (straight)
+		f = &lane->txq[lane->tx_head + lane->tx_count++];
+	make_frame(tx, f);
+	if (!straight)
 		emit_special(lane, tx, f);
+}
+
+void urxe_tx_commit(struct urxe_lane *lane, struct urxe_tx *tx)
+{
+	if (tx->cur < tx->end)
+		urxe_tx_append(tx, NULL, (uint32_t)(tx->end - tx->cur));
+	urxe_count(lane, URXE_CNT_tx_packets, 1);
+	if (tx->flags & TX_PLACED)
+		commit_placed(lane, tx);
+	else
+		commit_own(lane, tx);
 	if (lane->tx_count + lane->placed >= lane->burst)
 		urxe_lane_flush(lane);
 }

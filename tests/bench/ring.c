@@ -25,7 +25,7 @@
 
 #include "measure.h"
 #include "netio/config.h"
-#include "netio/fabric_ring.h"
+#include "netio/fabric_ring_tx.h"
 #include "netio/link_fabric.h"
 #include "netio/port.h"
 #include "urxe/lock.h"

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "netio/fabric_ring.h"
+#include "netio/fabric_ring_tx.h"
 #include "netio/stack.h"
 
 #define RING	    4096u

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "netio/fabric_ring.h"
+#include "netio/fabric_ring_tx.h"
 #include "urxe/random.h"
 
 /* ---- the model ---- */
