@@ -334,7 +334,7 @@ static struct guest *guest_make(struct urxe_device *dev, uint32_t qpn, unsigned 
 	qp->dev = dev;
 	qp->real = qp;
 	qp->qpn = qpn;
-	qp->type = IBV_QPT_XRC_RECV;
+	urxe_qp_set_type(qp, IBV_QPT_XRC_RECV);
 	qp->state = IBV_QPS_RTS;
 	qp->rq = &qp->own_rq;
 	qp->req.deadline = URXE_NEVER;

@@ -34,7 +34,7 @@ static int post_data(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv
 static int post_operation(struct urxe_qp *qp, struct urxe_swqe *wqe, const struct ibv_send_wr *wr)
 	URXE_REQUIRES(qp->lock)
 {
-	switch (wr->opcode) {
+	switch ((unsigned)wr->opcode) {
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 	case IBV_WR_RDMA_READ:
@@ -53,10 +53,14 @@ static int post_operation(struct urxe_qp *qp, struct urxe_swqe *wqe, const struc
 		if (!wr->bind_mw.mw || wr->bind_mw.mw->type != IBV_MW_TYPE_2)
 			return EINVAL;
 		return urxe_wqe_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+	case URXEDV_WR_FLUSH:
+		return EINVAL; /* struct ibv_send_wr has no room for what it needs */
 	default:
 		break;
 	}
 	wqe->imm = wr->imm_data; /* or invalidate_rkey, in the same place */
+	if (qp->type == IBV_QPT_RC)
+		return 0;
 	if (qp->type == IBV_QPT_UD)
 		return urxe_wqe_ud(qp, wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
 				   wr->wr.ud.remote_qkey);
@@ -71,8 +75,6 @@ static int post_one(struct urxe_qp *qp, const struct ibv_send_wr *wr, uint32_t a
 	struct urxe_swqe *wqe;
 	int err;
 
-	if ((unsigned)wr->opcode == URXEDV_WR_FLUSH)
-		return EINVAL; /* struct ibv_send_wr has no room for what it needs */
 	err = urxe_wqe_begin(qp, at, (unsigned)wr->opcode, wr->wr_id, wr->send_flags, &wqe);
 	if (err)
 		return err;

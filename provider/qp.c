@@ -177,6 +177,21 @@ static void qp_hold_objects(struct urxe_qp *qp, int n)
 
 static struct urxe_slab qps = URXE_SLAB_INIT(struct urxe_qp);
 
+const uint8_t urxe_qp_services[URXE_QP_TYPES] = {
+	[IBV_QPT_RC] = URXE_SVC_RC,
+	[IBV_QPT_UC] = URXE_SVC_UC,
+	[IBV_QPT_UD] = URXE_SVC_UD,
+	[IBV_QPT_RAW_PACKET] = URXE_SVC_UD, /* which has none of its own */
+	[IBV_QPT_XRC_SEND] = URXE_SVC_XRC,
+	[IBV_QPT_XRC_RECV] = URXE_SVC_XRC,
+};
+
+void urxe_qp_set_type(struct urxe_qp *qp, enum ibv_qp_type type)
+{
+	qp->type = (uint8_t)type;
+	qp->sq.ops = urxe_wqe_allowed[type];
+}
+
 struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ibpd,
 				      struct ibv_qp_init_attr *attr, uint32_t qpn)
 {
@@ -206,10 +221,12 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 	qp->rcq = to_urxe_cq(attr->recv_cq);
 	if (!qp->rcq)
 		qp->rcq = qp->scq; /* XRC_SEND: never used, never NULL */
+	qp->has_events =
+		(qp->scq && qp->scq->vcq.cq.channel) || (qp->rcq && qp->rcq->vcq.cq.channel);
 	qp->srq = to_urxe_srq(attr->srq);
 	qp->resp.pd = qp->pd;
 	qp->resp.recv_pd = qp->srq ? qp->srq->pd->root : qp->pd;
-	qp->type = (uint8_t)attr->qp_type;
+	urxe_qp_set_type(qp, attr->qp_type);
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->state = IBV_QPS_RESET;
 	qp->req.deadline = URXE_NEVER;

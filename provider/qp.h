@@ -147,6 +147,7 @@ struct urxe_sq {
 	 */
 	uint32_t polled_at;
 	uint32_t left_at; /* cur, when posts were last left to the caller's next turn */
+	uint32_t ops;	  /* bits 1 << opcode of what the QP's transport can do */
 	uint64_t polls;
 	uint32_t max_sge, max_inline;
 	struct urxe_ring ring;
@@ -362,18 +363,19 @@ struct urxe_qp {
 	uint8_t mig_state; /* enum ibv_mig_state */
 	bool got;	   /* a message has completed a receive, and nothing was posted since */
 	bool replies;	   /* something was posted after the last that did, before the next */
-	bool sq_draining;  /* SQD: the drained event is due */
+	bool has_events;   /* one of its CQs has a channel */
 	struct urxe_path *alt_path; /* apm.c */
 	bool pending;		    /* under sched.lock */
 	bool sqd_notify;
 	bool block_self_mcast; /* gets no copy of what it sends to a group that it is in */
 	bool last_wqe_reached;
-	bool told_too_long; /* a datagram that did not fit was logged */
-	bool mig_refused;   /* PATH_MIG_ERR was raised since the last rearm */
-	uint8_t lane;	    /* that all it sends goes by: on two, packets overtake each other */
-	bool answers;	    /* the responder may have something to send; if not, it has not */
+	bool sq_draining; /* SQD: the drained event is due */
+	bool mig_refused; /* PATH_MIG_ERR was raised since the last rearm */
+	uint8_t lane;	  /* that all it sends goes by: on two, packets overtake each other */
+	bool answers;	  /* the responder may have something to send; if not, it has not */
 	struct urxe_path *lend_path; /* XRC_RECV: to processes that have our addresses (lend.c) */
 	struct urxe_pace pace;
+	bool told_too_long; /* a datagram that did not fit was logged */
 
 	URXE_NEW_LINE struct urxe_sq sq;
 	struct urxe_builder wr;
@@ -427,20 +429,14 @@ static inline bool urxe_qp_acked(const struct urxe_qp *qp)
 	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND;
 }
 
+/** urxe_qp_set_type - enum ibv_qp_type, and what goes with it. Once. */
+void urxe_qp_set_type(struct urxe_qp *qp, enum ibv_qp_type type);
+/** urxe_qp_services - URXE_SVC_* by enum ibv_qp_type. */
+extern const uint8_t urxe_qp_services[];
 /** urxe_qp_service - the upper bits of its opcodes. */
 static inline uint8_t urxe_qp_service(const struct urxe_qp *qp)
 {
-	switch (qp->type) {
-	case IBV_QPT_RC:
-		return URXE_SVC_RC;
-	case IBV_QPT_UC:
-		return URXE_SVC_UC;
-	case IBV_QPT_XRC_SEND:
-	case IBV_QPT_XRC_RECV:
-		return URXE_SVC_XRC;
-	default:
-		return URXE_SVC_UD;
-	}
+	return urxe_qp_services[qp->type];
 }
 
 static inline struct urxe_swqe *urxe_sq_at(const struct urxe_sq *sq, uint32_t i)

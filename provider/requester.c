@@ -20,14 +20,9 @@
 
 /* Wire operations of a work request: for a packet that is first, middle, last or the only one. */
 struct wr_ops {
-	uint8_t first, middle, last, only;
+	_Alignas(8) uint8_t first;
+	uint8_t middle, last, only;
 	uint8_t wc_opcode;
-	uint8_t kind; /* WR_* */
-};
-
-enum {
-	WR_ONE_PSN = 1 << 0, /* whatever its length */
-	WR_LOCAL = 1 << 1,   /* nothing is sent */
 };
 
 #define ALWAYS(op) op, op, op, op
@@ -37,23 +32,23 @@ enum {
 
 static const struct wr_ops wr_ops[] = {
 	[IBV_WR_SEND] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST,
-			 URXE_OP_SEND_ONLY, IBV_WC_SEND, 0},
+			 URXE_OP_SEND_ONLY, IBV_WC_SEND},
 	[IBV_WR_SEND_WITH_IMM] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST_IMM,
-				  URXE_OP_SEND_ONLY_IMM, IBV_WC_SEND, 0},
+				  URXE_OP_SEND_ONLY_IMM, IBV_WC_SEND},
 	[IBV_WR_RDMA_WRITE] = {URXE_OP_WRITE_FIRST, URXE_OP_WRITE_MIDDLE, URXE_OP_WRITE_LAST,
-			       URXE_OP_WRITE_ONLY, IBV_WC_RDMA_WRITE, 0},
+			       URXE_OP_WRITE_ONLY, IBV_WC_RDMA_WRITE},
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = {URXE_OP_WRITE_FIRST, URXE_OP_WRITE_MIDDLE,
 					URXE_OP_WRITE_LAST_IMM, URXE_OP_WRITE_ONLY_IMM,
-					IBV_WC_RDMA_WRITE, 0},
+					IBV_WC_RDMA_WRITE},
 	[IBV_WR_SEND_WITH_INV] = {URXE_OP_SEND_FIRST, URXE_OP_SEND_MIDDLE, URXE_OP_SEND_LAST_INV,
-				  URXE_OP_SEND_ONLY_INV, IBV_WC_SEND, 0},
-	[IBV_WR_RDMA_READ] = {ALWAYS(URXE_OP_READ_REQUEST), IBV_WC_RDMA_READ, 0},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {ALWAYS(URXE_OP_COMPARE_SWAP), IBV_WC_COMP_SWAP, WR_ONE_PSN},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {ALWAYS(URXE_OP_FETCH_ADD), IBV_WC_FETCH_ADD, WR_ONE_PSN},
-	[IBV_WR_ATOMIC_WRITE] = {ALWAYS(URXE_OP_ATOMIC_WRITE), IBV_WC_ATOMIC_WRITE, WR_ONE_PSN},
-	[URXEDV_WR_FLUSH] = {ALWAYS(URXE_OP_FLUSH), URXEDV_WC_FLUSH, WR_ONE_PSN},
-	[IBV_WR_LOCAL_INV] = {ALWAYS(0), IBV_WC_LOCAL_INV, WR_LOCAL},
-	[IBV_WR_BIND_MW] = {ALWAYS(0), IBV_WC_BIND_MW, WR_LOCAL},
+				  URXE_OP_SEND_ONLY_INV, IBV_WC_SEND},
+	[IBV_WR_RDMA_READ] = {ALWAYS(URXE_OP_READ_REQUEST), IBV_WC_RDMA_READ},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {ALWAYS(URXE_OP_COMPARE_SWAP), IBV_WC_COMP_SWAP},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {ALWAYS(URXE_OP_FETCH_ADD), IBV_WC_FETCH_ADD},
+	[IBV_WR_ATOMIC_WRITE] = {ALWAYS(URXE_OP_ATOMIC_WRITE), IBV_WC_ATOMIC_WRITE},
+	[URXEDV_WR_FLUSH] = {ALWAYS(URXE_OP_FLUSH), URXEDV_WC_FLUSH},
+	[IBV_WR_LOCAL_INV] = {ALWAYS(0), IBV_WC_LOCAL_INV},
+	[IBV_WR_BIND_MW] = {ALWAYS(0), IBV_WC_BIND_MW},
 };
 
 enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode)
@@ -63,7 +58,17 @@ enum ibv_wc_opcode urxe_requester_wc_opcode(uint8_t wr_opcode)
 
 static bool is_local(const struct urxe_swqe *wqe)
 {
-	return wr_ops[wqe->opcode].kind & WR_LOCAL;
+	const uint32_t local = URXE_OPS_LOCAL;
+
+	return local >> wqe->opcode & 1;
+}
+
+/* One PSN, whatever its length. */
+static bool has_one_psn(const struct urxe_swqe *wqe)
+{
+	const uint32_t one = URXE_OPS_ATOMIC | URXE_OP_BIT(ATOMIC_WRITE) | URXE_OPS_FLUSH;
+
+	return !wqe->length || one >> wqe->opcode & 1;
 }
 
 /* How many of the peer's responder resources a READ or ATOMIC takes at once. */
@@ -101,13 +106,15 @@ static void complete_oldest(struct urxe_qp *qp, enum ibv_wc_status status) URXE_
 /* Local operations take no PSN: those that were carried out are complete with what is before. */
 void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status)
 {
-	struct urxe_sq *sq = &qp->sq;
+	const struct urxe_sq *sq = &qp->sq;
+	const struct urxe_swqe *next;
 
-	complete_oldest(qp, status);
-	while (status == IBV_WC_SUCCESS && sq->done != sq->post &&
-	       is_local(urxe_sq_at(sq, sq->done)) &&
-	       urxe_sq_at(sq, sq->done)->flags & URXE_WQE_STARTED)
+	do {
 		complete_oldest(qp, status);
+		if (status != IBV_WC_SUCCESS || sq->done == sq->post)
+			return;
+		next = urxe_sq_at(sq, sq->done);
+	} while (is_local(next) && next->flags & URXE_WQE_STARTED);
 }
 
 /* Assign PSNs: from here on the WQE is under way. False: it has to wait. */
@@ -122,7 +129,7 @@ static bool start_wqe(struct urxe_qp *qp, struct urxe_swqe *wqe)
 	if (urxe_requester_answered(wqe) && r->rd_out >= qp->attr.max_rd_atomic)
 		return false;
 	wqe->psn = r->next_psn;
-	wqe->npsn = wr_ops[wqe->opcode].kind & WR_ONE_PSN || !wqe->length
+	wqe->npsn = has_one_psn(wqe)
 			    ? 1
 			    : (uint32_t)(((uint64_t)wqe->length + qp->mtu - 1) >> qp->mtu_shift);
 	if (urxe_requester_answered(wqe)) {

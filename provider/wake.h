@@ -30,8 +30,7 @@ void urxe_wakes_send(struct urxe_wakes *w);
 /** urxe_wakes_hold_for - the same for a sender: only who sleeps for events wakes others often. */
 static inline bool urxe_wakes_hold_for(const struct urxe_qp *qp, struct urxe_wakes *w)
 {
-	return ((qp->scq && qp->scq->vcq.cq.channel) || (qp->rcq && qp->rcq->vcq.cq.channel)) &&
-	       urxe_wakes_hold(w);
+	return qp->has_events && urxe_wakes_hold(w);
 }
 
 /** urxe_wakes_hold_turn - the same for a turn: none is woken in the middle of one. Where nobody

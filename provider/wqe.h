@@ -22,12 +22,6 @@
 /** urxe_wqe_allowed - the bits 1 << opcode of what transports can do, by enum ibv_qp_type. */
 extern const uint32_t urxe_wqe_allowed[URXE_QP_TYPES];
 
-/** urxe_wqe_ops - bits 1 << opcode of what the QP's transport can do. */
-static inline uint32_t urxe_wqe_ops(const struct urxe_qp *qp)
-{
-	return qp->type < URXE_QP_TYPES ? urxe_wqe_allowed[qp->type] : 0;
-}
-
 /** urxe_wqe_begin - a WQE in slot @at, not posted before urxe_wqe_publish(). @flags: ibv_send_flags
  */
 static inline int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcode, uint64_t wr_id,
@@ -35,24 +29,27 @@ static inline int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcod
 {
 	struct urxe_sq *sq = &qp->sq;
 	struct urxe_swqe *wqe;
+	uint16_t marks = 0;
 
-	if (opcode > 31 || !(1u << opcode & urxe_wqe_ops(qp)))
+	if (opcode > 31 || !(sq->ops >> opcode & 1))
 		return EINVAL;
-	/* No capability of ours says that we would fill in checksums: frames without are lost. */
-	if (flags & IBV_SEND_IP_CSUM)
-		return EINVAL;
+	if (__builtin_expect(flags & (IBV_SEND_IP_CSUM | IBV_SEND_SOLICITED | IBV_SEND_FENCE), 0)) {
+		/* No capability of ours says that we would fill in checksums: frames without are
+		 * lost. */
+		if (flags & IBV_SEND_IP_CSUM)
+			return EINVAL;
+		marks = (flags & IBV_SEND_SOLICITED ? URXE_WQE_SOLICITED : 0) |
+			(flags & IBV_SEND_FENCE ? URXE_WQE_FENCE : 0);
+	}
+	if (flags & IBV_SEND_SIGNALED || qp->sq_sig_all)
+		marks |= URXE_WQE_SIGNALED;
 	if (urxe_ring_room(&sq->ring, sq->done, at))
 		return ENOMEM;
 	wqe = urxe_sq_at(sq, at);
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = wr_id;
 	wqe->opcode = (uint8_t)opcode;
-	if (flags & IBV_SEND_SIGNALED || qp->sq_sig_all)
-		wqe->flags |= URXE_WQE_SIGNALED;
-	if (flags & IBV_SEND_SOLICITED)
-		wqe->flags |= URXE_WQE_SOLICITED;
-	if (flags & IBV_SEND_FENCE)
-		wqe->flags |= URXE_WQE_FENCE;
+	wqe->flags = marks;
 	*out = wqe;
 	return 0;
 }
@@ -90,14 +87,14 @@ int urxe_wqe_bind(struct urxe_swqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 static inline int urxe_wqe_finish(const struct urxe_qp *qp, const struct urxe_swqe *wqe)
 	URXE_REQUIRES(qp->lock)
 {
-	uint32_t op = 1u << wqe->opcode;
+	const uint32_t eight = URXE_OPS_ATOMIC | URXE_OP_BIT(ATOMIC_WRITE);
+	const uint32_t none = URXE_OPS_LOCAL | URXE_OPS_FLUSH; /* they have no data of ours */
 
 	if (qp->type == IBV_QPT_UD && (!(wqe->flags & URXE_WQE_AH) || wqe->length > qp->mtu))
 		return EINVAL;
-	if (op & (URXE_OPS_ATOMIC | URXE_OP_BIT(ATOMIC_WRITE)) && wqe->length != URXE_ATOMIC_LEN)
+	if (__builtin_expect((eight | none) >> wqe->opcode & 1, 0) &&
+	    wqe->length != (none >> wqe->opcode & 1 ? 0 : URXE_ATOMIC_LEN))
 		return EINVAL;
-	if (op & (URXE_OPS_LOCAL | URXE_OPS_FLUSH) && wqe->length)
-		return EINVAL; /* they have no data of ours */
 	urxe_trace_post_send(qp, wqe);
 	return 0;
 }

@@ -332,7 +332,7 @@ int urxe_wr_enable(struct urxe_qp *qp, uint64_t flags)
 	uint64_t offered = 0;
 
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-		if (urxe_wqe_ops(qp) & 1u << ops[i].opcode)
+		if (qp->sq.ops & 1u << ops[i].opcode)
 			offered |= ops[i].flag;
 	if (flags & ~offered)
 		return EOPNOTSUPP;
