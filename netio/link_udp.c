@@ -187,10 +187,12 @@ static int bind_sock(struct udp_link *u, int fd, const struct urxe_port_config *
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(URXE_UDP_DPORT)};
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(URXE_UDP_DPORT)};
+	struct udp_sock *s = &u->sock[ipv4 ? 0 : 1];
 	const uint8_t *gid;
 
-	u->sock[ipv4 ? 0 : 1].one_address = one_address(cfg, ipv4, &gid);
-	if (u->sock[ipv4 ? 0 : 1].one_address) {
+	s->one_address = one_address(cfg, ipv4, &gid);
+	if (s->one_address) {
+		memcpy(s->address, gid, 16);
 		memcpy(&v4.sin_addr, gid + 12, 4);
 		memcpy(&v6.sin6_addr, gid, 16);
 		if (cfg->host_if[0])
@@ -412,6 +414,23 @@ static int link_resolve(void *link, const uint8_t gid[16], uint8_t mac[6])
 	return 0;
 }
 
+/* What comes to an address reaches its socket, or the address is of no use. */
+static int link_addr(void *link, bool add, const uint8_t gid[16])
+{
+	const struct udp_link *u = link;
+	const struct udp_sock *s = &u->sock[urxe_gid_is_v4(gid) ? 0 : 1];
+	char buf[URXE_GID_STRLEN];
+
+	if (!add || (s->fd >= 0 && (!s->one_address || !memcmp(s->address, gid, 16))))
+		return 0;
+	urxe_err("%s: address %s cannot be added: the port began with %s, and has a socket for no "
+		 "other; "
+		 "give all addresses at the start",
+		 u->name, urxe_gid_print(gid, buf, sizeof(buf)),
+		 s->fd < 0 ? "none of its family" : "one of its family");
+	return EADDRNOTAVAIL;
+}
+
 static int link_group(void *link, const uint8_t gid[16], bool join)
 {
 	struct udp_link *u = link;
@@ -478,6 +497,7 @@ const struct urxe_link_ops urxe_link_udp_ops = {
 	.rx = link_rx,
 	.tx = link_tx,
 	.up = link_up,
+	.addr = link_addr,
 	.group = link_group,
 	.dropped = link_dropped,
 	.refused = link_refused,

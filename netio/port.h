@@ -126,8 +126,8 @@ int urxe_port_gid(struct urxe_port *port, unsigned index, struct urxe_gid_entry 
  *
  * It is announced, and probed for a duplicate, as at start. 0; EEXIST: it is there;
  * EINVAL: no host's address; ENOSPC: no slot is empty; EBUSY: another process has it on the link's
- * interface; ENOMEM; or the errno of the link, which does not take one more group. Thread-safe;
- * call with no lane held.
+ * interface; EADDRNOTAVAIL: the link cannot receive at it; ENOMEM; or the errno of the link, which
+ * does not take one more group. Thread-safe; call with no lane held.
  */
 int urxe_port_addr_add(struct urxe_port *port, const uint8_t gid[16], unsigned prefix_len);
 

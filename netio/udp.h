@@ -35,7 +35,8 @@ struct udp_sock {
 	unsigned nth;	       /* segments of it that were taken */
 	struct udp_msgs *msgs; /* UDP_MSGS */
 	unsigned ask;	       /* so many of them, the next time: after an empty call one */
-	bool one_address;      /* it is bound to: no group reaches it */
+	bool one_address;    /* it is bound to that: neither groups nor other addresses reach it */
+	uint8_t address[16]; /* then */
 };
 
 /** Whether packets of a peer have had identifications. */

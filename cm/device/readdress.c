@@ -114,13 +114,15 @@ static struct urxe_cma_dev *find_device(const char *name) URXE_REQUIRES(urxe_cma
 	return NULL;
 }
 
-static const char *why(int err)
+static const char *why(bool add, int err)
 {
 	switch (err) {
 	case EEXIST:
 		return "the device has this address";
 	case EADDRNOTAVAIL:
-		return "the device has no such address";
+		return add ? "its port can receive at no other address than those that it began "
+			     "with"
+			   : "the device has no such address";
 	case ENOSPC:
 		return "the GID table is full";
 	case EBUSY:
@@ -149,5 +151,5 @@ const char *urxe_cma_ip_change(bool add, const char *args)
 		dev = find_device(name);
 		err = dev ? readdress(dev, add, &gid, len) : ENODEV;
 	}
-	return err ? why(err) : NULL;
+	return err ? why(add, err) : NULL;
 }

@@ -348,6 +348,24 @@ static void one_flow_refused(void)
 	ops->close(link);
 }
 
+/* A socket of one address receives at no other; one that went may come back. */
+static void no_other_address(void)
+{
+	struct end e = {NULL};
+	uint8_t own[16], other[16], v6[16] = {0xfd, [15] = 1};
+
+	CU_ASSERT_FATAL(open_end(&e, 0));
+	urxe_gid_from_v4(own, e.addr);
+	e.addr[3]++;
+	urxe_gid_from_v4(other, e.addr);
+	CU_ASSERT_EQUAL(ops->addr(e.link, true, own), 0);
+	CU_ASSERT_EQUAL(ops->addr(e.link, true, other), EADDRNOTAVAIL);
+	CU_ASSERT_EQUAL(ops->addr(e.link, true, v6), EADDRNOTAVAIL);
+	CU_ASSERT_EQUAL(ops->addr(e.link, false, own), 0);
+	CU_ASSERT_EQUAL(ops->addr(e.link, true, own), 0);
+	ops->close(e.link);
+}
+
 static void through_sockets(void)
 {
 	struct end a = {NULL}, b = {NULL}, again = {NULL};
@@ -367,5 +385,5 @@ static void through_sockets(void)
 }
 
 URXE_TEST_MAIN("udp", T(ids_show_in_the_icrc), T(damage_is_no_id),
-	       T(who_sends_none_is_not_believed_one), T(arguments), T(through_sockets),
-	       T(one_flow_refused), {NULL, NULL})
+	       T(who_sends_none_is_not_believed_one), T(arguments), T(no_other_address),
+	       T(through_sockets), T(one_flow_refused), {NULL, NULL})
