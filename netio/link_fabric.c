@@ -123,13 +123,16 @@ static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint
 	return 0;
 }
 
-/* Of the process that reserved it: the thread that forks has no frame in hand. */
 static void fabric_commit(void *link, unsigned lane, const struct urxe_frame *f)
 {
+	struct fabric_link *l = link;
 	struct fabric_peer *p = f->buf;
 
+	/* A handler of a signal may have forked. */
+	if (!ours(l))
+		return;
 	urxe_ring_commit(&p->tx, f->len, f->flags & URXE_FRAME_NO_ICRC ? URXE_RING_NO_ICRC : 0);
-	fabric_peer_committed(link, p);
+	fabric_peer_committed(l, p);
 }
 
 static void fabric_abort(void *link, unsigned lane, const struct urxe_frame *f)

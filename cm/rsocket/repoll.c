@@ -99,6 +99,7 @@ URXE_RS_API int repoll_create(int flags)
 	e->fd = fd;
 	CDS_INIT_LIST_HEAD(&e->members);
 	CDS_INIT_LIST_HEAD(&e->watches);
+	urxe_rs_watch_forks();
 	urxe_mutex_lock(&lock);
 	e->edition = ++editions;
 	cds_list_add(&e->entry, &instances);

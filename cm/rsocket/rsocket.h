@@ -108,6 +108,8 @@ const struct urxe_rs_settings *urxe_rs_config(void);
 
 /* ---- table.c ---- */
 
+/** urxe_rs_watch_forks - from now on a fork holds the locks of the tables. */
+void urxe_rs_watch_forks(void);
 /** urxe_rs_add - have urxe_rs_get() find @s, which has one reference. */
 void urxe_rs_add(struct urxe_rs *s);
 /** urxe_rs_get - the socket of a descriptor, one reference more; NULL and EBADF: there is none. */

@@ -81,9 +81,14 @@ static void at_fork(void)
 
 /* ---- the table ---- */
 
-void urxe_rs_add(struct urxe_rs *s)
+void urxe_rs_watch_forks(void)
 {
 	pthread_once(&once, at_fork);
+}
+
+void urxe_rs_add(struct urxe_rs *s)
+{
+	urxe_rs_watch_forks();
 	urxe_mutex_lock(&lock);
 	cds_list_add(&s->entry, bucket(s->fd));
 	urxe_mutex_unlock(&lock);
