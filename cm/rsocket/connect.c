@@ -99,7 +99,7 @@ static void handle(struct urxe_rs *s, const struct rdma_cm_event *e) URXE_REQUIR
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		/* What it sent before has arrived. */
-		urxe_rs_completions(s);
+		urxe_rs_last_completions(s);
 		urxe_rs_set_state(s, URXE_RS_CLOSED);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
@@ -115,16 +115,6 @@ static void handle(struct urxe_rs *s, const struct rdma_cm_event *e) URXE_REQUIR
 	}
 	if (err)
 		urxe_rs_fail(s, err);
-}
-
-/* Nobody accepts it any more. */
-static void refuse_request(struct rdma_cm_event *e)
-{
-	struct rdma_cm_id *id = e->id;
-
-	rdma_reject(id, NULL, 0);
-	rdma_ack_cm_event(e);
-	rdma_destroy_id(id);
 }
 
 /* False: there is no memory, and its sender tries again. */
@@ -150,10 +140,6 @@ void urxe_rs_cm_events(struct urxe_rs *s)
 		if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			struct rdma_cm_id *id = e->id;
 
-			if (s->state != URXE_RS_LISTENING) {
-				refuse_request(e);
-				continue;
-			}
 			if (queue_request(s, e))
 				continue;
 			rdma_ack_cm_event(e);
@@ -177,6 +163,24 @@ static int listen_with(struct urxe_rs *s, int backlog) URXE_REQUIRES(s->lock)
 		return errno;
 	s->backlog = (unsigned)backlog;
 	urxe_rs_set_state(s, URXE_RS_LISTENING);
+	return 0;
+}
+
+int urxe_rs_unlisten(struct urxe_rs *s)
+{
+	struct sockaddr_storage at = s->id->route.addr.src_storage;
+	struct rdma_cm_id *id, *old = s->id;
+
+	if (rdma_create_id(s->channel, &id, s, RDMA_PS_TCP))
+		return errno;
+	urxe_rs_drop_requests(s);
+	rdma_destroy_id(old);
+	s->id = id;
+	urxe_rs_tell_flags(s);
+	if (rdma_bind_addr(id, (struct sockaddr *)&at))
+		urxe_info("rsocket %d: it is bound no more: %s", s->fd, strerror(errno));
+	s->backlog = 0;
+	urxe_rs_set_state(s, URXE_RS_OPEN);
 	return 0;
 }
 

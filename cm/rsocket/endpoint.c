@@ -36,7 +36,9 @@ static int make_memory(struct urxe_rs *s)
 	st->targets = memory(len);
 	if (!st->sbuf || !st->rbuf || !st->targets)
 		return ENOMEM;
-	memset(st->targets, 0, len); /* no entries; all else is written before it is read */
+	/* A peer may tell of bytes that it has not written: these are none of our heap's. */
+	memset(st->rbuf, 0, 2 * (size_t)st->half);
+	memset(st->targets, 0, len); /* no entries */
 	st->notes = st->sbuf + st->ssize;
 	st->smr = ibv_reg_mr(pd, st->sbuf, (size_t)st->ssize + notes, 0);
 	if (st->smr)
@@ -65,7 +67,7 @@ static int fit(struct urxe_rs *s)
 }
 
 /* Besides those that there are credits for: the peer's last word shall not wait for a call here. */
-static uint32_t receives(const struct urxe_rs *s)
+uint32_t urxe_rs_receives(const struct urxe_rs *s)
 {
 	return s->set.rq_size + URXE_RS_CONTROLS;
 }
@@ -79,7 +81,7 @@ static int make_qp(struct urxe_rs *s)
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 		.cap = {.max_send_wr = s->set.sq_size,
-			.max_recv_wr = receives(s),
+			.max_recv_wr = urxe_rs_receives(s),
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
 			.max_inline_data = s->set.inline_size},
@@ -97,7 +99,7 @@ static int post_receives(struct urxe_rs *s)
 	struct ibv_recv_wr wr = {.wr_id = urxe_rs_wr_id(URXE_RS_RECEIVE, 0)}, *bad;
 	int err = 0;
 
-	for (uint32_t i = 0; i < receives(s) && !err; i++)
+	for (uint32_t i = 0; i < urxe_rs_receives(s) && !err; i++)
 		err = ibv_post_recv(s->id->qp, &wr, &bad);
 	return err;
 }
@@ -115,7 +117,8 @@ int urxe_rs_stream_create(struct urxe_rs *s)
 	if (!err)
 		err = make_memory(s);
 	if (!err)
-		err = urxe_rs_cq_create(&st->cq, s->id->verbs, s->set.sq_size + receives(s));
+		err = urxe_rs_cq_create(&st->cq, s->id->verbs,
+					s->set.sq_size + urxe_rs_receives(s));
 	if (!err)
 		err = make_qp(s);
 	if (!err)

@@ -110,6 +110,17 @@ static int tell_id(struct urxe_rs *s, const struct option *o, int v) URXE_REQUIR
 	return 0;
 }
 
+void urxe_rs_tell_flags(struct urxe_rs *s)
+{
+	int reuse = s->reuse, only = s->v6only;
+
+	if (reuse)
+		rdma_set_option(s->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse,
+				sizeof(reuse));
+	if (only)
+		rdma_set_option(s->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof(only));
+}
+
 /* Out of bounds is what comes next in them, as of SO_RCVBUF (socket(7)). */
 static uint32_t bounded(const struct option *o, int v)
 {

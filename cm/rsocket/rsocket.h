@@ -138,6 +138,11 @@ void urxe_rs_end(struct urxe_rs_call *c) URXE_RELEASE(c->s->lock);
 
 /** urxe_rs_new - a socket that nobody finds yet; NULL and errno. @like: whose settings it has. */
 struct urxe_rs *urxe_rs_new(int domain, const struct urxe_rs *like);
+/** urxe_rs_unlisten - a listener is as it was before, as with TCP: who waits in raccept() is told,
+ * and whoever has asked, or asks, is refused. 0 or errno. */
+int urxe_rs_unlisten(struct urxe_rs *s) URXE_REQUIRES(s->lock);
+/** urxe_rs_tell_flags - have a new id know the options that rdma_cm has to know. */
+void urxe_rs_tell_flags(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_drop_requests - refuse what nobody has accepted. */
 void urxe_rs_drop_requests(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_free - with all it has; for urxe_rs_put(). */

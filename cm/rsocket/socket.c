@@ -232,16 +232,6 @@ static int shut(struct urxe_rs *s, struct urxe_rs_call *c, int how) URXE_REQUIRE
 	return err == EAGAIN ? ETIMEDOUT : err;
 }
 
-/* As of TCP: who waits in raccept() is told, and whoever asks is refused. */
-static void shut_listener(struct urxe_rs *s, int how) URXE_REQUIRES(s->lock)
-{
-	if (how == SHUT_WR)
-		return;
-	urxe_rs_set_state(s, URXE_RS_CLOSED);
-	urxe_rs_drop_requests(s);
-	urxe_rs_cm_events(s); /* what waited for room in its backlog */
-}
-
 static bool is_connected(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
 {
 	return s->state == URXE_RS_CONNECTED || s->state == URXE_RS_ACCEPTING;
@@ -262,7 +252,7 @@ URXE_RS_API int rshutdown(int fd, int how)
 	else if (is_connected(c.s))
 		err = shut(c.s, &c, how);
 	else if (c.s->state == URXE_RS_LISTENING)
-		shut_listener(c.s, how);
+		err = how == SHUT_WR ? 0 : urxe_rs_unlisten(c.s);
 	else if (c.s->state != URXE_RS_CLOSED)
 		err = ENOTCONN;
 	urxe_rs_end(&c);

@@ -129,14 +129,15 @@ static void got_control(struct urxe_rs *s, uint32_t what) URXE_REQUIRES(s->lock)
 	}
 }
 
-static void got_data(struct urxe_rs *s, uint32_t len) URXE_REQUIRES(s->lock)
+/* @written: the bytes that came with the message. */
+static void got_data(struct urxe_rs *s, uint32_t len, uint32_t written) URXE_REQUIRES(s->lock)
 {
 	struct urxe_rs_stream *st = s->st;
 
 	st->got++;
-	if (len > st->granted) {
-		urxe_warn("rsocket %d: the peer wrote %u bytes where it may write %u", s->fd, len,
-			  st->granted);
+	if (len > st->granted || len != written) {
+		urxe_warn("rsocket %d: the peer tells of %u bytes, wrote %u, and may write %u",
+			  s->fd, len, written, st->granted);
 		urxe_rs_fail(s, EPROTO);
 		return;
 	}
@@ -165,7 +166,7 @@ static void got_message(struct urxe_rs *s, const struct ibv_wc *wc) URXE_REQUIRE
 	value = imm & URXE_RS_VALUE_MASK;
 	switch (imm >> 29) {
 	case URXE_RS_DATA:
-		got_data(s, value);
+		got_data(s, value, wc->byte_len);
 		break;
 	case URXE_RS_CREDITS:
 		st->limit = (uint16_t)value;
@@ -233,14 +234,14 @@ static void completed(struct urxe_rs *s, const struct ibv_wc *wc) URXE_REQUIRES(
 	}
 }
 
-void urxe_rs_completions(struct urxe_rs *s)
+bool urxe_rs_completions(struct urxe_rs *s)
 {
 	struct urxe_rs_stream *st = s->st;
 	struct ibv_wc wc[BATCH];
 	int n, all = 0;
 
 	if (!st || !st->cq.cq || !st->hello)
-		return;
+		return false;
 	do {
 		n = ibv_poll_cq(st->cq.cq, BATCH, wc);
 		for (int i = 0; i < n; i++)
@@ -254,6 +255,15 @@ void urxe_rs_completions(struct urxe_rs *s)
 		urxe_rs_tell_mappings(s);
 		urxe_rs_changed(s);
 	}
+	return n == BATCH;
+}
+
+void urxe_rs_last_completions(struct urxe_rs *s)
+{
+	uint32_t all = s->set.sq_size + urxe_rs_receives(s);
+
+	for (uint32_t i = 0; urxe_rs_completions(s) && i < all; i += URXE_RS_LOOK_MOST)
+		;
 }
 
 /* ---- events ---- */

@@ -89,6 +89,8 @@ enum urxe_rs_sent {
 
 /* ---- endpoint.c ---- */
 
+/** urxe_rs_receives - that it keeps posted. */
+uint32_t urxe_rs_receives(const struct urxe_rs *s);
 /** urxe_rs_stream_create - QP, CQ, memory for a socket whose id has a device. */
 int urxe_rs_stream_create(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_stream_free - all of it; NULL is fine. Nobody else knows the socket any more. */
@@ -101,8 +103,10 @@ int urxe_rs_stream_meet(struct urxe_rs *s, const uint8_t *p, unsigned len) URXE_
 
 /* ---- stream.c ---- */
 
-/** urxe_rs_completions - take in what has completed. */
-void urxe_rs_completions(struct urxe_rs *s) URXE_REQUIRES(s->lock);
+/** urxe_rs_completions - take in what has completed. True: there may be more. */
+bool urxe_rs_completions(struct urxe_rs *s) URXE_REQUIRES(s->lock);
+/** urxe_rs_last_completions - all of them, as many as its queues hold. */
+void urxe_rs_last_completions(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_stream_arm - before a sleep: have its completion channel become readable. */
 void urxe_rs_stream_arm(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_stream_watch - the descriptors of one that somebody sleeps for. */

@@ -474,14 +474,29 @@ static void *acceptor(void *fd)
 	return NULL;
 }
 
+static void refused_now(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+	CU_ASSERT_EQUAL(rpoll(&p, 1, 10000), 1);
+	CU_ASSERT_EQUAL(get_int(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+	WORKS(rclose(fd));
+}
+
 /* As with TCP, rshutdown() of a listener ends what waits for it; who asks then is refused. */
 static void shut_under_an_acceptor(void)
 {
 	struct sockaddr_storage at;
 	int l = rs_listener("10.0.0.1", &at), fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	struct pollfd p[2] = {{.fd = fd, .events = POLLOUT}, {.fd = l}};
+	int before = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	struct duo d = {.listener = l};
 	pthread_t t;
 
+	FAILS(rconnect(before, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
+	CU_ASSERT(rs_ready(l, POLLIN) & POLLIN);
+	WORKS(rshutdown(l, SHUT_RDWR));
+	refused_now(before);
+	WORKS(rlisten(l, 2));
 	CU_ASSERT_EQUAL(pthread_create(&t, NULL, acceptor, &l), 0);
 	poll(NULL, 0, 20); /* until it sleeps, most likely; it must end in any case */
 	WORKS(rshutdown(l, SHUT_WR));
@@ -489,11 +504,43 @@ static void shut_under_an_acceptor(void)
 	pthread_join(t, NULL);
 	CU_ASSERT(rs_ready(l, POLLIN) & POLLHUP);
 	FAILS(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
-	while (!p[0].revents)
-		CU_ASSERT_FATAL(rpoll(p, 2, 10000) > 0);
-	CU_ASSERT_EQUAL(get_int(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
-	WORKS(rclose(fd));
-	WORKS(rclose(l));
+	refused_now(fd);
+	WORKS(rlisten(l, 2));
+	duo_connect(&d, rsocket(AF_INET, SOCK_STREAM, 0), &at);
+	duo_close(&d);
+}
+
+#define MANY 4000
+
+static void *send_and_close(void *fd)
+{
+	for (unsigned i = 0; i < MANY; i++)
+		CU_ASSERT_EQUAL(rsend(*(int *)fd, "x", 1, 0), 1);
+	WORKS(rclose(*(int *)fd));
+	return NULL;
+}
+
+/* What has come before the end is there, though it is more than one look takes in. */
+static void much_before_the_end(void)
+{
+	struct duo d = {.listener = rsocket(AF_INET, SOCK_STREAM, 0)};
+	int client = rsocket(AF_INET, SOCK_STREAM, 0), size = 2 * MANY;
+	struct sockaddr_storage at;
+	socklen_t len = sizeof(at);
+	static char buf[MANY];
+	pthread_t t;
+
+	WORKS(rsetsockopt(d.listener, SOL_RDMA, RDMA_RQSIZE, &size, sizeof(size)));
+	WORKS(rsetsockopt(client, SOL_RDMA, RDMA_SQSIZE, &size, sizeof(size)));
+	WORKS(rbind(d.listener, addr("10.0.0.1", 0), sizeof(at)));
+	WORKS(rlisten(d.listener, 2));
+	WORKS(rgetsockname(d.listener, (struct sockaddr *)&at, &len));
+	duo_connect(&d, client, &at);
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, send_and_close, &d.client), 0);
+	pthread_join(t, NULL);
+	CU_ASSERT_EQUAL(rrecv(d.server, buf, MANY, MSG_WAITALL), MANY);
+	WORKS(rclose(d.server));
+	WORKS(rclose(d.listener));
 }
 
 /* A child that closes what it has inherited, and ends, leaves its parent's connection alone. */
@@ -630,4 +677,4 @@ static void nothing_stays(void)
 URXE_TEST_MAIN("cm_rsocket", T(connections), T(waiting), T(ends), T(ends_without_linger),
 	       T(sent_before_close), T(bulk), T(full), T(vectors), T(options), T(timeouts),
 	       T(mapped), T(refused), T(closed_under_a_reader), T(shut_under_an_acceptor),
-	       T(forked), T(forked_in_a_call), T(backlog), T(nothing_stays))
+	       T(much_before_the_end), T(forked), T(forked_in_a_call), T(backlog), T(nothing_stays))

@@ -240,6 +240,20 @@ static void error_behind_bytes(void)
 	peer_close(&p);
 }
 
+/* It tells of bytes that it has not written, or not there: none of the heap's come of that. */
+static void claims(void)
+{
+	struct peer p;
+	char buf[8];
+
+	peer_open(&p);
+	for (uint32_t i = 0; i < p.theirs.buf.length; i++)
+		CU_ASSERT_EQUAL_FATAL(((const char *)(uintptr_t)p.theirs.buf.addr)[i], 0);
+	say(&p, urxe_rs_message(URXE_RS_DATA, 8), 0, 0, 0);
+	FAILS(rrecv(p.fd, buf, sizeof(buf), 0), EPROTO);
+	peer_close(&p);
+}
+
 static void *send_much(void *fd)
 {
 	static const char bytes[2000];
@@ -386,6 +400,6 @@ static void strangers(void)
 	peer_close(&p);
 }
 
-URXE_TEST_MAIN("cm_rsocket_peer", T(by_hand), T(little_room), T(no_credits), T(too_much),
+URXE_TEST_MAIN("cm_rsocket_peer", T(by_hand), T(little_room), T(no_credits), T(too_much), T(claims),
 	       T(error_behind_bytes), T(error_behind_sent), T(signals_while_closing), T(gone),
 	       T(strangers))
