@@ -87,6 +87,12 @@ static void handle(struct urxe_rs *s, const struct rdma_cm_event *e) URXE_REQUIR
 {
 	int err = 0;
 
+	if (s->state == URXE_RS_FAILED) {
+		/* It was given up (rshutdown()) while the peer accepted it. */
+		if (e->event == RDMA_CM_EVENT_ESTABLISHED)
+			rdma_disconnect(s->id);
+		return;
+	}
 	switch (e->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		err = resolve_route(s);

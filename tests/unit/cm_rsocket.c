@@ -4,6 +4,7 @@
 
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -510,6 +511,51 @@ static void shut_under_an_acceptor(void)
 	duo_close(&d);
 }
 
+static void *connector(void *fd)
+{
+	FAILS(rconnect(*(int *)fd, addr("10.0.0.77", 7), sizeof(struct sockaddr_in)), ECONNRESET);
+	return NULL;
+}
+
+/* What it has now. */
+static short look(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	rpoll(&p, 1, 0);
+	return p.revents;
+}
+
+/* rshutdown() gives up what is under way, as TCP's; who has accepted it is told. */
+static void shut_while_connecting(void)
+{
+	struct sockaddr_storage at;
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0), l = rs_listener("10.0.0.1", &at), server;
+	pthread_t t;
+	char c;
+
+	CU_ASSERT_EQUAL(pthread_create(&t, NULL, connector, &fd), 0);
+	while (look(fd) & POLLHUP)
+		sched_yield(); /* it has not begun */
+	WORKS(rshutdown(fd, SHUT_WR));
+	pthread_join(t, NULL);
+	WORKS(rclose(fd));
+	fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	FAILS(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
+	while (!look(l))
+		look(fd);
+	WORKS(rshutdown(fd, SHUT_RDWR));
+	CU_ASSERT_EQUAL(get_int(fd, SOL_SOCKET, SO_ERROR), ECONNRESET);
+	server = raccept(l, NULL, NULL);
+	CU_ASSERT_FATAL(server >= 0);
+	while (!look(server))
+		look(fd);
+	CU_ASSERT(rrecv(server, &c, 1, 0) <= 0);
+	WORKS(rclose(server));
+	WORKS(rclose(fd));
+	WORKS(rclose(l));
+}
+
 #define MANY 4000
 
 static void *send_and_close(void *fd)
@@ -677,4 +723,5 @@ static void nothing_stays(void)
 URXE_TEST_MAIN("cm_rsocket", T(connections), T(waiting), T(ends), T(ends_without_linger),
 	       T(sent_before_close), T(bulk), T(full), T(vectors), T(options), T(timeouts),
 	       T(mapped), T(refused), T(closed_under_a_reader), T(shut_under_an_acceptor),
-	       T(much_before_the_end), T(forked), T(forked_in_a_call), T(backlog), T(nothing_stays))
+	       T(shut_while_connecting), T(much_before_the_end), T(forked), T(forked_in_a_call),
+	       T(backlog), T(nothing_stays))
