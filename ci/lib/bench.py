@@ -7,6 +7,7 @@ import re
 import statistics
 import subprocess
 import sys
+import typing
 
 sys.dont_write_bytecode = True
 import figures  # noqa: E402
@@ -295,35 +296,57 @@ BESIDE = {'memif_lat': 'memif_bare_lat', 'memif_rate': 'memif_bare_rate',
           **{name: 'pairs_%d_2' % size for name, _, _, n, size in CROWDS if n > 2}}
 
 
-FAST = 120  # ns for a cache line from one processor to the other: the machine's mood is a good one below
+# The machine's mood is a good one where a cache line takes less than FAST ns from one processor to the other, and both
+# have WHOLE of the best speed that one was seen to have.
+FAST, WHOLE = 120, 0.9
+
+
+class Sample(typing.NamedTuple):
+    value: float
+    moods: tuple  # right before and after
 
 
 def measure(runs, note):
-    """({row: [(figure, ns of the mood right before)]}, errors)"""
+    """({row: [Sample]}, errors)"""
     samples, errors = {name: [] for name, _, _ in ROWS}, []
+    moods = [figures.mood()]
     for run in range(runs):
         for name, _, fn in MEASURES:
             note('run %d of %d: %s' % (run + 1, runs, name))
             try:
-                mood = figures.mood()
                 names, values = (GROUPS[name][0], GROUPS[name][1]()) if name in GROUPS else ([name], [fn()])
+                moods.append(figures.mood())
                 for key, value in zip(names, values):
                     if value is not None:
-                        samples[key].append((value, mood))
+                        samples[key].append(Sample(value, (moods[-2], moods[-1])))
             except (ValueError, OSError, subprocess.SubprocessError) as e:
                 errors.append('%s, run %d: %s' % (name, run + 1, e))
     return samples, errors
 
 
-def medians_of(samples, good):
-    """{row: median} of the samples whose mood is so"""
-    found = {name: [v for v, ns in got if good(ns)] for name, got in samples.items()}
-    return {name: statistics.median(v) for name, v in found.items() if v}
+def moods_of(samples):
+    return [mood for got in samples.values() for sample in got for mood in sample.moods]
+
+
+def split(samples):
+    """({row: figures in the good mood}, {row: the others}), without rows that have none"""
+    best = max((mood.speed for mood in moods_of(samples)), default=0)
+    both = {}, {}
+    for name, got in samples.items():
+        for sample in got:
+            good = all(m.line < FAST and m.speed >= WHOLE * best for m in sample.moods)
+            both[not good].setdefault(name, []).append(sample.value)
+    return both
+
+
+def medians_of(found):
+    return {name: statistics.median(values) for name, values in found.items()}
 
 
 def best_of(samples):
     """{row: median} in the good mood, or of all for a row that never met it"""
-    return {**medians_of(samples, lambda ns: True), **medians_of(samples, lambda ns: ns < FAST)}
+    good, others = split(samples)
+    return {**medians_of(others), **medians_of(good)}
 
 
 def judge(medians):
@@ -340,12 +363,14 @@ def judge(medians):
 
 
 def show(samples, medians, aims, errors, runs):
-    moods = sorted(ns for got in samples.values() for _, ns in got)
+    lines, speeds = (sorted(m) or [0] for m in ([m.line for m in moods_of(samples)], [m.speed for m in moods_of(samples)]))
     print('%d runs; vhost link or fabric, path MTU %d, one process per end, %d CPUs, load %.1f' % (
         runs, MTU, os.cpu_count(), os.getloadavg()[0]))
-    print('A cache line goes from one CPU to the other in %.0f..%.0f ns; fast: medians of samples with less than %d\n' % (
-        moods[0] if moods else 0, moods[-1] if moods else 0, FAST))
-    columns = [medians_of(samples, lambda ns: ns < FAST), medians_of(samples, lambda ns: ns >= FAST)]
+    print('A cache line goes from one CPU to the other in %.0f..%.0f ns, and the slower CPU makes %.1f..%.1f additions a ns; '
+          'fast: medians of samples with less than %d ns and %.1f of the best speed, before and after\n' % (
+              lines[0], lines[-1], speeds[0], speeds[-1], FAST, WHOLE))
+    halves = split(samples)
+    columns = [medians_of(half) for half in halves]
     print('%-48s %10s %4s %10s %4s %-5s %22s  %s' % (
         '', 'fast', 'of', 'slow', 'of', '', 'lowest .. highest', 'of the bare link, the ring, two'))
     for name, title, unit in ROWS:
@@ -354,11 +379,11 @@ def show(samples, medians, aims, errors, runs):
             continue
         figures_of, ratios = '', []
         for number, column in enumerate(columns):
-            count = sum((ns >= FAST) == number for _, ns in samples[name])
+            count = len(halves[number].get(name, ()))
             figures_of += ' %10s %4s' % (('%.3g' % column[name], count) if count else ('', ''))
             if count and BESIDE.get(name) in column:
                 ratios.append('%.2f' % (column[name] / column[BESIDE[name]]))
-        values = [v for v, _ in samples[name]]
+        values = [sample.value for sample in samples[name]]
         print('%-48s%s %-5s %10.3g .. %8.3g  %s' % (title, figures_of, unit, min(values), max(values), ', '.join(ratios)))
     print('\n%-64s %10s %18s' % ('aim', 'measured', ''))
     for a in aims:

@@ -104,7 +104,7 @@ def processor():
 
 
 def table(medians, samples, runs):
-    moods = sorted(ns for got in samples.values() for _, ns in got)
+    lines = sorted(m.line for got in samples.values() for sample in got for m in sample.moods)
     yield '| | %s |' % ' | '.join(COLUMNS)
     yield '|---|%s' % ('---|' * len(COLUMNS))
     for title, form, rows in TABLE:
@@ -112,9 +112,9 @@ def table(medians, samples, runs):
     yield ''
     text = ('%s; %d CPUs (%s) of a virtual machine, Linux %s; two processes; medians of %d runs, path MTU %d. A cache line '
             'went from one CPU to the other in %.0f to %.0f ns meanwhile, on which all of this hangs; where samples were '
-            'taken below 120 ns, those count. The bare link of vhost: %.2f us, %.1f M/s, %.0f Gb/s.' % (
+            'taken below 120 ns, with both CPUs at full speed, those count. The bare link of vhost: %.2f us, %.1f M/s, %.0f Gb/s.' % (
                 datetime.date.today(), os.cpu_count(), processor(), platform.release().split('-')[0], runs, MTU,
-                moods[0], moods[-1], *(medians.get('bare_' + k, float('nan')) for k in ('lat', 'rate', 'bw'))))
+                lines[0], lines[-1], *(medians.get('bare_' + k, float('nan')) for k in ('lat', 'rate', 'bw'))))
     line = ''
     for word in text.split():
         if len(line) + len(word) > 99:

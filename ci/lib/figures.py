@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import typing
 
 import node
 
@@ -212,18 +213,29 @@ def qp_memory(mtu, qps=10000):
     return float(found.group(1)) / 1024
 
 
-def number(argv, timeout=60):
-    """What a program prints, which is one number"""
+def numbers(argv, timeout=60):
+    """What a program prints, which is numbers"""
     done = subprocess.run(around_argv(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
                           check=False)
     if done.returncode:
         raise ValueError('%s: %s' % (' '.join(argv), done.stderr.strip()))
-    return float(done.stdout)
+    return [float(x) for x in done.stdout.split()]
+
+
+def number(argv, timeout=60):
+    """What a program prints, which is one number"""
+    one, = numbers(argv, timeout)
+    return one
+
+
+class Mood(typing.NamedTuple):
+    """How the machine is at a moment: tests/bench/mood.c"""
+    line: float   # ns in which a cache line goes from one processor to the other
+    speed: float  # of the slower processor, additions a ns: a neighbour may have half of its core
 
 
 def mood():
-    """ns in which a cache line goes from one processor to the other: tests/bench/mood.c"""
-    return number([bench_program('mood')])
+    return Mood(*numbers([bench_program('mood')]))
 
 
 def tcp(mode, rounds=None, size=None):
