@@ -75,7 +75,7 @@ MEASURES = [
     ('fab_bw', 'Gb/s', lambda: figures.bandwidth('ib_write_bw', 65536, MTU, 20000, 'fabric')),
     ('fab_pinned', None, None),
     ('fab_bare', None, None),
-    ('fab_conn', '/s', lambda: figures.conn('-n 2000', r'([\d.]+) a second', MTU, 'fabric')[0]),
+    ('fab_conn', '/s', lambda: figures.conn('-n 10000', r'([\d.]+) a second', MTU, 'fabric')[0]),
     ('fab_many', '/s', lambda: figures.conn('-p 1000 -n 5000', r'([\d.]+) a second', MTU, 'fabric')[0]),
     ('fab_open', 'ms', lambda: figures.crowd('open', 20)),
     ('fab_attach', 'us', lambda: figures.ring('attach', 50)),

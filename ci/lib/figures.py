@@ -148,7 +148,7 @@ def conn(options, pattern, mtu, link='vhost'):
     return tuple(float(x) for x in found.groups())
 
 
-def connections(mtu, count=2000, at_once=1000):
+def connections(mtu, count=10000, at_once=1000):
     """One after the other: (a second, p50 and p99 of rdma_connect() to ESTABLISHED in us); the same with
     completion queues of their own for each; at once: (a second, p50, p99, KiB a connection takes on either side)"""
     return (conn('-n %d' % count, CONN, mtu) + conn('-q -n %d' % count, r'([\d.]+) a second', mtu) +
