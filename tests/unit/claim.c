@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -25,6 +26,7 @@ static char err[200];
 static void setup(void)
 {
 	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	CU_ASSERT_EQUAL(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* of children's children */
 	snprintf(at.path, sizeof(at.path), "%s/s", dir);
 }
 
@@ -137,13 +139,20 @@ static pid_t leave_child(bool made, int *until)
 	return child;
 }
 
+/* Its socket goes with it, which has the same name as the next one's. */
+static void end_child(pid_t child, int until)
+{
+	close(until);
+	CU_ASSERT_EQUAL(waitpid(child, NULL, 0), child);
+}
+
 static void dead_with_child(void)
 {
 	int until;
+	pid_t child = leave_child(true, &until);
 
-	leave_child(true, &until);
 	CU_ASSERT(is_free());
-	close(until);
+	end_child(child, until);
 }
 
 /* That the last one has died says nothing of a socket that came after its own. */
@@ -153,14 +162,14 @@ static void dead_and_others(void)
 	pid_t child = leave_child(false, &until);
 
 	CU_ASSERT(is_taken() && named(child));
-	close(until);
+	end_child(child, until);
 	unlink(at.path);
-	leave_child(true, &until);
+	child = leave_child(true, &until);
 	unlink(at.path);
 	fd = socket_at(SOCK_SEQPACKET, 4);
 	CU_ASSERT(is_taken());
 	close(fd);
-	close(until);
+	end_child(child, until);
 	CU_ASSERT(is_free());
 }
 
