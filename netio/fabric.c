@@ -64,8 +64,7 @@ int urxe_fabric_create(struct urxe_fabric **out, const struct urxe_fabric_spec *
 
 	if (!f)
 		return ENOMEM;
-	f->generation = urxe_fhub_begin();
-	if (!f->generation) {
+	if (urxe_fhub_begin(&f->process)) {
 		free(f);
 		return ENOMEM;
 	}
@@ -97,12 +96,12 @@ struct urxe_fabric *urxe_fabric_ref(struct urxe_fabric *f)
 
 bool urxe_fabric_ours(const struct urxe_fabric *f)
 {
-	return urxe_fhub_generation() == f->generation;
+	return urxe_fabric_in(&f->process);
 }
 
 struct urxe_fabric_process urxe_fabric_process(const struct urxe_fabric *f)
 {
-	return (struct urxe_fabric_process){urxe_fhub_generation_at(), f->generation};
+	return f->process;
 }
 
 unsigned urxe_fabric_slot(const struct urxe_fabric *f)
@@ -513,7 +512,7 @@ void urxe_fabric_inherit(struct urxe_fabric *f)
 	f->listen_again = f->look = 0;
 	atomic_store(&f->serves, false);
 	begin_anew(f);
-	f->generation = urxe_fhub_begin();
+	urxe_fhub_begin(&f->process); /* its page is there */
 }
 
 void urxe_fabric_put(struct urxe_fabric *f)

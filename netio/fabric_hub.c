@@ -49,25 +49,18 @@ static void make_registry(void)
 		pthread_atfork(NULL, NULL, wipe); /* before Linux 4.14 */
 }
 
-uint64_t urxe_fhub_generation(void)
-{
-	return registry ? atomic_load_explicit(&registry->generation, memory_order_relaxed) : 0;
-}
-
-const _Atomic uint64_t *urxe_fhub_generation_at(void)
-{
-	return &registry->generation;
-}
-
-uint64_t urxe_fhub_begin(void)
+int urxe_fhub_begin(struct urxe_fabric_process *p)
 {
 	uint64_t old = 0, fresh;
 
 	pthread_once(&once, make_registry);
 	if (!registry)
-		return 0;
+		return ENOMEM;
 	fresh = urxe_random64() | 1;
-	return atomic_compare_exchange_strong(&registry->generation, &old, fresh) ? fresh : old;
+	p->word = &registry->generation;
+	p->number =
+		atomic_compare_exchange_strong(&registry->generation, &old, fresh) ? fresh : old;
+	return 0;
 }
 
 /* ---- hubs ---- */

@@ -187,8 +187,9 @@ void fabric_peer_publish(struct fabric_link *l);
 void fabric_peer_committed(struct fabric_link *l, struct fabric_peer *p);
 /** fabric_peer_send - a frame of our own, to a peer's ring or to wait for it; it is copied. */
 void fabric_peer_send(struct fabric_link *l, unsigned slot, const struct urxe_frame *f);
-/** fabric_peer_retry - frames that wait for peers, as far as there is room now. */
+/** fabric_peer_retry_all - of fabric_peer_retry(), when any wait. */
 void fabric_peer_retry_all(struct fabric_link *l);
+/** fabric_peer_retry - frames that wait for peers, as far as there is room now. */
 static inline void fabric_peer_retry(struct fabric_link *l)
 {
 	if (l->num_held)

@@ -66,13 +66,9 @@ struct urxe_fhub {
 	uint64_t held[URXE_FABRIC_SLOTS / 64];
 };
 
-/** urxe_fhub_generation - of this process; a child that was forked has another one. 0: none yet. */
-uint64_t urxe_fhub_generation(void);
-/** urxe_fhub_generation_at - the word that has it, for as long as the process lives. After
- * urxe_fhub_begin(). */
-const _Atomic uint64_t *urxe_fhub_generation_at(void);
-/** urxe_fhub_begin - the generation, made if need be. */
-uint64_t urxe_fhub_begin(void);
+/** urxe_fhub_begin - *@p is the calling process; a child that is forked is another one. 0 or
+ * ENOMEM. */
+int urxe_fhub_begin(struct urxe_fabric_process *p);
 /** urxe_fhub_get - of a folder, whose descriptor it takes over in any case. NULL: no memory. */
 struct urxe_fhub *urxe_fhub_get(int dir, const char *path, bool group);
 /** urxe_fhub_put - @child: of the process that was forked: nothing is closed. */
@@ -212,7 +208,7 @@ struct urxe_frobust_head {
 
 struct urxe_fabric {
 	atomic_uint refs;
-	uint64_t generation;
+	struct urxe_fabric_process process;
 	struct urxe_fabric_spec spec;
 	bool node;
 	bool gate;

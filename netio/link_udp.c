@@ -424,8 +424,7 @@ static int link_addr(void *link, bool add, const uint8_t gid[16])
 	if (!add || (s->fd >= 0 && (!s->one_address || !memcmp(s->address, gid, 16))))
 		return 0;
 	urxe_err("%s: address %s cannot be added: the port began with %s, and has a socket for no "
-		 "other; "
-		 "give all addresses at the start",
+		 "other; give all addresses at the start",
 		 u->name, urxe_gid_print(gid, buf, sizeof(buf)),
 		 s->fd < 0 ? "none of its family" : "one of its family");
 	return EADDRNOTAVAIL;

@@ -445,8 +445,8 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 	port->wire_icrc = !li->no_icrc || port->loop_icrc;
 	port->card = li->card;
 	port->may_hold = port->ops->let_go ? li->may_hold : 0;
-	port->tx_csum = li->tx_offloads & URXE_OFFLOAD_IPV4_CSUM;
-	port->wire_flags = (port->tx_csum ? TX_CSUM : 0) | (port->wire_icrc ? 0 : TX_NOICRC);
+	port->wire_flags = (li->tx_offloads & URXE_OFFLOAD_IPV4_CSUM ? TX_CSUM : 0) |
+			   (port->wire_icrc ? 0 : TX_NOICRC);
 	port->places = port->ops->reserve;
 	port->rx_csum = li->rx_offloads & URXE_OFFLOAD_IPV4_CSUM;
 	urxe_spin_lock(&port->info_lock);

@@ -387,7 +387,7 @@ struct urxe_port {
 	bool loop_icrc;		      /* looped frames carry a true ICRC, and it is checked */
 	bool wire_icrc;		      /* and those that the link carries */
 	bool shared;		      /* its senders make none: frames are in their memory, too */
-	bool tx_csum, rx_csum;
+	bool rx_csum;
 	bool places;	     /* frames are written into their receivers' memory */
 	uint32_t wire_flags; /* TX_*, of frames that the link carries */
 	unsigned num_lanes;
