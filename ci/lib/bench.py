@@ -309,18 +309,21 @@ class Sample(typing.NamedTuple):
 def measure(runs, note):
     """({row: [Sample]}, errors)"""
     samples, errors = {name: [] for name, _, _ in ROWS}, []
-    moods = [figures.mood()]
+    before = None
     for run in range(runs):
         for name, _, fn in MEASURES:
             note('run %d of %d: %s' % (run + 1, runs, name))
             try:
+                before = before or figures.mood()
                 names, values = (GROUPS[name][0], GROUPS[name][1]()) if name in GROUPS else ([name], [fn()])
-                moods.append(figures.mood())
+                after = figures.mood()
                 for key, value in zip(names, values):
                     if value is not None:
-                        samples[key].append(Sample(value, (moods[-2], moods[-1])))
+                        samples[key].append(Sample(value, (before, after)))
+                before = after
             except (ValueError, OSError, subprocess.SubprocessError) as e:
                 errors.append('%s, run %d: %s' % (name, run + 1, e))
+                before = None
     return samples, errors
 
 
@@ -363,7 +366,8 @@ def judge(medians):
 
 
 def show(samples, medians, aims, errors, runs):
-    lines, speeds = (sorted(m) or [0] for m in ([m.line for m in moods_of(samples)], [m.speed for m in moods_of(samples)]))
+    lines = sorted(m.line for m in moods_of(samples)) or [0]
+    speeds = sorted(m.speed for m in moods_of(samples)) or [0]
     print('%d runs; vhost link or fabric, path MTU %d, one process per end, %d CPUs, load %.1f' % (
         runs, MTU, os.cpu_count(), os.getloadavg()[0]))
     print('A cache line goes from one CPU to the other in %.0f..%.0f ns, and the slower CPU makes %.1f..%.1f additions a ns; '
