@@ -348,11 +348,6 @@ static int begin(struct urxe_rs *s, const struct sockaddr *addr, socklen_t len)
 	return 0;
 }
 
-static bool is_under_way(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
-{
-	return s->state == URXE_RS_RESOLVING || s->state == URXE_RS_CONNECTING;
-}
-
 static int connect_socket(struct urxe_rs *s, const struct urxe_rs_call *c,
 			  const struct sockaddr *addr, socklen_t len) URXE_REQUIRES(s->lock)
 {
@@ -364,7 +359,7 @@ static int connect_socket(struct urxe_rs *s, const struct urxe_rs_call *c,
 	if (again && s->state == URXE_RS_LISTENING)
 		return EISCONN;
 	urxe_rs_look(s, true);
-	while (is_under_way(s)) {
+	while (urxe_rs_is_under_way(s)) {
 		if (!c->deadline)
 			return again ? EALREADY : EINPROGRESS;
 		err = urxe_rs_await(s, c);

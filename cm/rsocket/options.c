@@ -91,10 +91,15 @@ static int set_timeout(uint64_t *ns, const void *val, socklen_t len)
 	return 0;
 }
 
+static int tell(struct urxe_rs *s, int name, int v) URXE_REQUIRES(s->lock)
+{
+	return rdma_set_option(s->id, RDMA_OPTION_ID, name, &v, sizeof(v)) ? errno : 0;
+}
+
 /* What rdma_cm has to know. */
 static int tell_id(struct urxe_rs *s, const struct option *o, int v) URXE_REQUIRES(s->lock)
 {
-	int name;
+	int name, err;
 
 	if (o->level == SOL_SOCKET && o->name == SO_REUSEADDR)
 		name = RDMA_OPTION_ID_REUSEADDR;
@@ -105,20 +110,16 @@ static int tell_id(struct urxe_rs *s, const struct option *o, int v) URXE_REQUIR
 	if (s->dg)
 		return setsockopt(s->fd, o->level, o->name, &v, sizeof(v)) ? errno : 0;
 	/* Of use before it is bound alone, and sockets of TCP take it at any time. */
-	if (rdma_set_option(s->id, RDMA_OPTION_ID, name, &v, sizeof(v)) && s->state == URXE_RS_OPEN)
-		return errno;
-	return 0;
+	err = tell(s, name, v);
+	return s->state == URXE_RS_OPEN ? err : 0;
 }
 
 void urxe_rs_tell_flags(struct urxe_rs *s)
 {
-	int reuse = s->reuse, only = s->v6only;
-
-	if (reuse)
-		rdma_set_option(s->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse,
-				sizeof(reuse));
-	if (only)
-		rdma_set_option(s->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof(only));
+	if (s->reuse)
+		tell(s, RDMA_OPTION_ID_REUSEADDR, 1);
+	if (s->v6only)
+		tell(s, RDMA_OPTION_ID_AFONLY, 1);
 }
 
 /* Out of bounds is what comes next in them, as of SO_RCVBUF (socket(7)). */

@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "cm/rsocket/rsocket.h"
@@ -70,11 +69,8 @@ static struct member *find_member(const struct instance *e, int fd) URXE_REQUIRE
 /* Wake those that sleep for what it was. */
 static void changed(struct instance *e) URXE_REQUIRES(lock)
 {
-	struct urxe_rs_watch *w;
-
 	e->edition = ++editions;
-	cds_list_for_each_entry (w, &e->watches, entry)
-		eventfd_write(w->wake, 1);
+	urxe_rs_wake(&e->watches);
 }
 
 static void drop(struct instance *e, struct member *m) URXE_REQUIRES(lock)

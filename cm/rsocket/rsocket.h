@@ -168,6 +168,11 @@ void urxe_rs_look(struct urxe_rs *s, bool whole) URXE_REQUIRES(s->lock);
 
 /* ---- connect.c ---- */
 
+/** urxe_rs_is_under_way - is it being connected? */
+static inline bool urxe_rs_is_under_way(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
+{
+	return s->state == URXE_RS_RESOLVING || s->state == URXE_RS_CONNECTING;
+}
 /** urxe_rs_backlog_full - has a listener as many requests as it may, which are to be accepted? */
 static inline bool urxe_rs_backlog_full(const struct urxe_rs *s) URXE_REQUIRES(s->lock)
 {
@@ -194,6 +199,8 @@ struct urxe_rs_polled {
 	struct urxe_rs_watch watch;
 };
 
+/** urxe_rs_wake - end the sleeps of a list of struct urxe_rs_watch, under its lock. */
+void urxe_rs_wake(const struct cds_list_head *watches);
 /** urxe_rs_changed - wake those that sleep for it. */
 void urxe_rs_changed(struct urxe_rs *s) URXE_REQUIRES(s->lock);
 /** urxe_rs_deadline - @ns from now, of the clock of urxe_rs_wait(); 0 and URXE_RS_FOREVER stay. */

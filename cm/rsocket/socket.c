@@ -253,7 +253,7 @@ URXE_RS_API int rshutdown(int fd, int how)
 		err = shut(c.s, &c, how);
 	else if (c.s->state == URXE_RS_LISTENING)
 		err = how == SHUT_WR ? 0 : urxe_rs_unlisten(c.s);
-	else if (c.s->state == URXE_RS_RESOLVING || c.s->state == URXE_RS_CONNECTING)
+	else if (urxe_rs_is_under_way(c.s))
 		urxe_rs_fail(c.s, ECONNRESET); /* given up, as TCP's */
 	else if (c.s->state != URXE_RS_CLOSED)
 		err = ENOTCONN;

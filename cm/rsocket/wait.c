@@ -53,13 +53,18 @@ void urxe_rs_patience(const struct urxe_rs *s, struct urxe_rs_call *c, int flags
 	c->deadline = s->flags & O_NONBLOCK || flags & MSG_DONTWAIT ? 0 : urxe_rs_deadline(ns);
 }
 
-void urxe_rs_changed(struct urxe_rs *s)
+void urxe_rs_wake(const struct cds_list_head *watches)
 {
 	struct urxe_rs_watch *w;
 
-	s->changes++;
-	cds_list_for_each_entry (w, &s->watches, entry)
+	cds_list_for_each_entry (w, watches, entry)
 		eventfd_write(w->wake, 1);
+}
+
+void urxe_rs_changed(struct urxe_rs *s)
+{
+	s->changes++;
+	urxe_rs_wake(&s->watches);
 }
 
 /* ---- one sleep ---- */

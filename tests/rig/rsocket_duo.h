@@ -15,17 +15,24 @@ struct duo {
 	int listener, client, server;
 };
 
-/** rs_listener - a socket that listens at @host, at a port of its own, which is in *@at. */
-static inline int rs_listener(const char *host, struct sockaddr_storage *at)
+/** rs_listen - @fd, whatever was set of it, listens at @host, at a port of its own, which is in
+ * *@at. */
+static inline void rs_listen(int fd, const char *host, int backlog, struct sockaddr_storage *at)
 {
-	struct sockaddr *a = addr(host, 0);
 	socklen_t len = sizeof(*at);
-	int fd = rsocket(a->sa_family, SOCK_STREAM, 0);
 
 	CU_ASSERT_FATAL(fd >= 0);
-	WORKS(rbind(fd, a, sizeof(*at)));
-	WORKS(rlisten(fd, 2));
+	WORKS(rbind(fd, addr(host, 0), sizeof(*at)));
+	WORKS(rlisten(fd, backlog));
 	WORKS(rgetsockname(fd, (struct sockaddr *)at, &len));
+}
+
+/** rs_listener - a socket that does. */
+static inline int rs_listener(const char *host, struct sockaddr_storage *at)
+{
+	int fd = rsocket(addr(host, 0)->sa_family, SOCK_STREAM, 0);
+
+	rs_listen(fd, host, 2, at);
 	return fd;
 }
 

@@ -572,15 +572,12 @@ static void much_before_the_end(void)
 	struct duo d = {.listener = rsocket(AF_INET, SOCK_STREAM, 0)};
 	int client = rsocket(AF_INET, SOCK_STREAM, 0), size = 2 * MANY;
 	struct sockaddr_storage at;
-	socklen_t len = sizeof(at);
 	static char buf[MANY];
 	pthread_t t;
 
 	WORKS(rsetsockopt(d.listener, SOL_RDMA, RDMA_RQSIZE, &size, sizeof(size)));
 	WORKS(rsetsockopt(client, SOL_RDMA, RDMA_SQSIZE, &size, sizeof(size)));
-	WORKS(rbind(d.listener, addr("10.0.0.1", 0), sizeof(at)));
-	WORKS(rlisten(d.listener, 2));
-	WORKS(rgetsockname(d.listener, (struct sockaddr *)&at, &len));
+	rs_listen(d.listener, "10.0.0.1", 2, &at);
 	duo_connect(&d, client, &at);
 	CU_ASSERT_EQUAL(pthread_create(&t, NULL, send_and_close, &d.client), 0);
 	pthread_join(t, NULL);

@@ -225,14 +225,12 @@ static void full_under_a_sleeper(void)
 	const struct timeval long_time = {10, 0};
 	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
 	struct duo d = {.listener = rsocket(AF_INET, SOCK_STREAM, 0)}, r;
-	socklen_t len = sizeof(at);
+	const socklen_t len = sizeof(at);
 	struct pollfd p[2];
 	uint32_t ev;
 	pthread_t t;
 
-	WORKS(rbind(d.listener, addr("10.0.0.1", 0), sizeof(at)));
-	WORKS(rlisten(d.listener, 1));
-	WORKS(rgetsockname(d.listener, (struct sockaddr *)&at, &len));
+	rs_listen(d.listener, "10.0.0.1", 1, &at);
 	r = (struct duo){.listener = d.listener, .client = repoll_create(0)};
 	WORKS(rsetsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &long_time, sizeof(long_time)));
 	change(r.client, EPOLL_CTL_ADD, d.listener, EPOLLIN | EPOLLET);
