@@ -7,6 +7,7 @@
 #define URXE_NETIO_FABRIC_RING_TX_H
 
 #include "netio/fabric_ring.h"
+#include "urxe/lines.h"
 
 #define URXE_RING_FLAGS_AT   24 /* of a record's word: flags above, below bytes of the frame */
 #define URXE_RING_NEXT_LINES 2	/* that a small record has behind its first */
@@ -68,16 +69,8 @@ static inline uint8_t *urxe_ring_reserve(struct urxe_ring_tx *tx, uint32_t len)
  * around. Not the first one, at whose word it is looking. */
 static inline void urxe_ring_fetch_next(uint8_t *mem, uint32_t size, uint32_t pos)
 {
-	for (uint32_t i = 1; i <= URXE_RING_NEXT_LINES; i++) {
-		const uint8_t *p = urxe_ring_record(mem, size, pos + i * URXE_RING_UNIT);
-#if defined(__x86_64__)
-		/* The compiler must not count on PREFETCHW: it would read, and the line stays
-		 * shared. */
-		__asm__ volatile("prefetchw %0" : : "m"(*p));
-#else
-		__builtin_prefetch(p, 1);
-#endif
-	}
+	for (uint32_t i = 1; i <= URXE_RING_NEXT_LINES; i++)
+		urxe_line_fetch(urxe_ring_record(mem, size, pos + i * URXE_RING_UNIT));
 }
 
 /** urxe_ring_put - a record of @len bytes in all; the next one's word says that there is none

@@ -7,6 +7,7 @@
 #include "netio/stack.h"
 #include "netio/trace.h"
 #include "urxe/guarded.h"
+#include "urxe/lines.h"
 
 /* On the way of each packet, from more places than one. */
 #define ALWAYS static inline __attribute__((always_inline))
@@ -17,18 +18,6 @@ static bool cache_refill(struct urxe_lane *lane)
 
 	lane->cached = port->ops->alloc(port->link, lane->index, lane->cache, TX_CACHE);
 	return lane->cached != 0;
-}
-
-#define LINE 64 /* bytes of a cache line */
-
-static inline void prefetch_write(const uint8_t *p)
-{
-#if defined(__x86_64__)
-	/* The compiler must not count on PREFETCHW: it would read, and the line stays shared. */
-	__asm__ volatile("prefetchw %0" : : "m"(*p));
-#else
-	__builtin_prefetch(p, 1);
-#endif
 }
 
 /*
@@ -42,8 +31,8 @@ static void fetch_next(const struct urxe_lane *lane)
 	if (!lane->cached)
 		return;
 	next = lane->cache[lane->cached - 1].data;
-	prefetch_write(next);
-	prefetch_write(next + LINE);
+	urxe_line_fetch(next);
+	urxe_line_fetch(next + URXE_LINE);
 }
 
 void urxe_frame_free(struct urxe_lane *lane, struct urxe_frame *f)

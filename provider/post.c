@@ -98,6 +98,7 @@ int urxe_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 	bool held;
 	int err = 0;
 
+	urxe_wqe_fetch(qp);
 	if (urxe_device_check(qp->dev)) {
 		*bad = wr;
 		return urxe_ret(EIO);

@@ -9,6 +9,7 @@
 
 #include "qp.h"
 #include "trace.h"
+#include "urxe/lines.h"
 
 /* Bits 1 << opcode. */
 #define URXE_OP_BIT(x)	(1u << IBV_WR_##x)
@@ -21,6 +22,28 @@
 
 /** urxe_wqe_allowed - the bits 1 << opcode of what transports can do, by enum ibv_qp_type. */
 extern const uint32_t urxe_wqe_allowed[URXE_QP_TYPES];
+
+/* Of thousands of QPs nothing is in a cache: all lines are fetched at once, and slots ahead. */
+#define FETCH_SLOTS 3
+
+/** urxe_wqe_fetch - what posting and sending touch of a QP. */
+static inline void urxe_wqe_fetch(const struct urxe_qp *qp)
+{
+	urxe_line_fetch(&qp->lock);
+	urxe_line_fetch(&qp->sq);
+	urxe_line_fetch(&qp->req);
+	urxe_line_fetch(&qp->req.cc);
+	urxe_line_fetch(&qp->req.again);
+	urxe_line_fetch(&qp->timer);
+}
+
+static inline void fetch_slot(const struct urxe_sq *sq, uint32_t at)
+{
+	const uint8_t *slot = urxe_ring_at(&sq->ring, at);
+
+	urxe_line_fetch(slot);
+	urxe_line_fetch(slot + URXE_LINE);
+}
 
 /** urxe_wqe_begin - a WQE in slot @at, not posted before urxe_wqe_publish(). @flags: ibv_send_flags
  */
@@ -46,10 +69,14 @@ static inline int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcod
 	if (urxe_ring_room(&sq->ring, sq->done, at))
 		return ENOMEM;
 	wqe = urxe_sq_at(sq, at);
-	memset(wqe, 0, sizeof(*wqe));
+	fetch_slot(sq, at + FETCH_SLOTS);
+	/* What every operation that looks at it sets is left as it is: each store counts. */
 	wqe->wr_id = wr_id;
-	wqe->opcode = (uint8_t)opcode;
+	wqe->rkey = wqe->remote_qpn = wqe->inv_rkey = wqe->length = 0;
+	wqe->psn = wqe->npsn = 0;
 	wqe->flags = marks;
+	wqe->opcode = (uint8_t)opcode;
+	wqe->num_sge = 0;
 	*out = wqe;
 	return 0;
 }

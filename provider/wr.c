@@ -244,6 +244,7 @@ static void wr_start(struct ibv_qp_ex *qpx) URXE_UNCHECKED
 	struct urxe_qp *qp = of(qpx);
 	struct urxe_builder *b = &qp->wr;
 
+	urxe_wqe_fetch(qp);
 	/* A thread that is not here may have it, and the QP is good for nothing but saying so. */
 	if (urxe_device_inherited(qp->dev))
 		memset(&qp->lock, 0, sizeof(qp->lock));

@@ -17,6 +17,17 @@
 /** URXE_NEW_LINE - the member that it stands before begins a line. */
 #define URXE_NEW_LINE _Alignas(URXE_LINE)
 
+/** urxe_line_fetch - begin to fetch the line of @p, which will be written to. Any address. */
+static inline void urxe_line_fetch(const void *p)
+{
+#if defined(__x86_64__)
+	/* The compiler must not count on PREFETCHW: it would read, and the line stays shared. */
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 /** urxe_alloc_lines - zeroed memory for a struct of @size bytes that has such members; free() ends
  * it. NULL: there is none. */
 static inline void *urxe_alloc_lines(size_t size)
