@@ -103,9 +103,9 @@ def tail(prog, size, mtu, fault, iters=100000):
     return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 8, options=('--opt-b', fault))
 
 
-def rate(prog, size, mtu, iters, link='vhost'):
-    """Million messages a second."""
-    return perftest(prog, '-s %d -n %d' % (size, iters), mtu, 4, link)
+def rate(prog, size, mtu, iters, link='vhost', listed=1):
+    """Million messages a second, @listed of them in a call of ibv_post_send()"""
+    return perftest(prog, '-s %d -n %d -l %d' % (size, iters, listed), mtu, 4, link)
 
 
 def pings(mtu, link='vhost', count=2000):
