@@ -187,6 +187,7 @@ enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_fr
 		.len = len,
 		.flags = word >> URXE_RING_FLAGS_AT,
 	};
+	urxe_lines_take(urxe_ring_record(rx->mem, rx->size, rx->read), need);
 	rx->read += need;
 	rx->borrowed++;
 	return URXE_RING_FRAME;

@@ -7,7 +7,8 @@
  * when its word is not 0; the word behind the last one is 0. So the reader needs no index of the
  * writer's, and a hole punched into the memory is nothing. One thread at a time writes, one reads.
  * Neither believes the other: each has its own positions, bounds what it reads once, and follows
- * nothing.
+ * nothing. The reader leaves what it reads as it is, but writes to each line of it
+ * (urxe_lines_take()), which makes its writer four times as fast, or ten.
  */
 #ifndef URXE_NETIO_FABRIC_RING_H
 #define URXE_NETIO_FABRIC_RING_H

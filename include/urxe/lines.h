@@ -28,6 +28,23 @@ static inline void urxe_line_fetch(const void *p)
 #endif
 }
 
+/**
+ * urxe_lines_take - write to each line of @len bytes at @p what is in it: before they are read, of
+ * memory that is written by another processor time and again. Nobody may write there meanwhile.
+ *
+ * A line that was only read is shared. Before it is written to again, all processors give it up,
+ * for one line after the other: 7 ns each between two processors that share a cache, 27 between
+ * others (AMD EPYC). A line that its reader has written to is fetched from there, many at a time: 1
+ * and 3 ns. It costs the reader nothing, as it has to fetch the lines anyway.
+ */
+static inline void urxe_lines_take(void *p, size_t len)
+{
+	volatile char *at = (volatile char *)p;
+
+	for (size_t i = 0; i < len; i += URXE_LINE)
+		at[i] = at[i];
+}
+
 /** urxe_alloc_lines - zeroed memory for a struct of @size bytes that has such members; free() ends
  * it. NULL: there is none. */
 static inline void *urxe_alloc_lines(size_t size)
