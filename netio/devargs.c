@@ -279,6 +279,7 @@ static const struct urxe_driver_kind kinds[] = {
 	 .ring_arg = "queue_size",
 	 .same_queues = true,
 	 .hoards = true,
+	 .written = true,
 	 .complete = complete_virtio_user,
 	 .socket = socket_virtio_user},
 	/* A card's, whose port is a PCI address. */

@@ -19,6 +19,7 @@
 #include "netio/link_ethdev.h"
 #include "netio/pci.h"
 #include "netio/port.h"
+#include "urxe/lines.h"
 #include "urxe/log.h"
 
 #define BURST 64
@@ -95,8 +96,9 @@ static void ethdev_let_go(void *link, void *buf)
 	lcore_restore(old);
 }
 
-/* One piece. A frame that is too long for it loses its tail: the stack counts it as cut off. */
-static void frame_from_mbuf(struct urxe_frame *f, struct rte_mbuf *m)
+/* One piece. A frame that is too long for it loses its tail: the stack counts it as cut off.
+ * @written: the peer's processor wrote it, and will write there again. */
+static void frame_from_mbuf(struct urxe_frame *f, struct rte_mbuf *m, bool written)
 {
 	if (m->nb_segs > 1 && rte_pktmbuf_linearize(m)) {
 		rte_pktmbuf_free(m->next);
@@ -104,6 +106,8 @@ static void frame_from_mbuf(struct urxe_frame *f, struct rte_mbuf *m)
 		m->nb_segs = 1;
 		m->pkt_len = m->data_len;
 	}
+	if (written)
+		urxe_lines_take(rte_pktmbuf_mtod(m, void *), m->data_len);
 	*f = (struct urxe_frame){.data = rte_pktmbuf_mtod(m, uint8_t *),
 				 .len = m->data_len,
 				 .room = m->data_len,
@@ -127,7 +131,7 @@ static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 		got = rte_eth_rx_burst(e->port, (uint16_t)lane, m,
 				       (uint16_t)(n < BURST ? n : BURST));
 		for (unsigned i = 0; i < got; i++)
-			frame_from_mbuf(&f[i], m[i]);
+			frame_from_mbuf(&f[i], m[i], e->kind && e->kind->written);
 		lcore_restore(old);
 	}
 	urxe_guard_leave(&l->guard);
