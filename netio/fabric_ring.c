@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "urxe/lines.h"
+
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define FRAME_MIN 14u /* an Ethernet header */
 #define LEN_MASK  0xffffffu

@@ -7,10 +7,8 @@
 #define URXE_NETIO_FABRIC_RING_TX_H
 
 #include "netio/fabric_ring.h"
-#include "urxe/lines.h"
 
-#define URXE_RING_FLAGS_AT   24 /* of a record's word: flags above, below bytes of the frame */
-#define URXE_RING_NEXT_LINES 2	/* that a small record has behind its first */
+#define URXE_RING_FLAGS_AT 24 /* of a record's word: flags above, below bytes of the frame */
 
 /** urxe_ring_record - where the record at @pos begins. */
 static inline uint8_t *urxe_ring_record(uint8_t *mem, uint32_t size, uint32_t pos)
@@ -65,14 +63,6 @@ static inline uint8_t *urxe_ring_reserve(struct urxe_ring_tx *tx, uint32_t len)
 	return urxe_ring_record(tx->mem, size, tx->pos + tx->skip) + URXE_RING_HEAD;
 }
 
-/** urxe_ring_fetch_next - the record that comes next: its reader has the lines, from the last time
- * around. Not the first one, at whose word it is looking. */
-static inline void urxe_ring_fetch_next(uint8_t *mem, uint32_t size, uint32_t pos)
-{
-	for (uint32_t i = 1; i <= URXE_RING_NEXT_LINES; i++)
-		urxe_line_fetch(urxe_ring_record(mem, size, pos + i * URXE_RING_UNIT));
-}
-
 /** urxe_ring_put - a record of @len bytes in all; the next one's word says that there is none
  * yet. */
 static inline void urxe_ring_put(struct urxe_ring_tx *tx, uint8_t *mem, uint32_t size, uint32_t len,
@@ -106,7 +96,6 @@ static inline void urxe_ring_commit(struct urxe_ring_tx *tx, uint32_t len, uint3
 			      tx->skip | URXE_RING_PAD << URXE_RING_FLAGS_AT);
 	urxe_ring_put(tx, mem, size, urxe_ring_record_len(len), len | flags << URXE_RING_FLAGS_AT);
 	tx->open = false;
-	urxe_ring_fetch_next(mem, size, tx->pos);
 }
 
 #endif
