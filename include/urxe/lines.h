@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Structs laid out by cache lines. Where thousands of them are in use, each line that a message
- * touches is one that has to be fetched.
+ * Structs laid out by cache lines, and lines that go from one processor to another. Where thousands
+ * of structs are in use, each line that a message touches is one that has to be fetched.
  */
 #ifndef URXE_LINES_H
 #define URXE_LINES_H
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,9 +41,12 @@ static inline void urxe_line_fetch(const void *p)
 static inline void urxe_lines_take(void *p, size_t len)
 {
 	volatile char *at = (volatile char *)p;
+	size_t i = 0;
 
-	for (size_t i = 0; i < len; i += URXE_LINE)
+	while (i < len) {
 		at[i] = at[i];
+		i += URXE_LINE - (uintptr_t)(at + i) % URXE_LINE;
+	}
 }
 
 /** urxe_alloc_lines - zeroed memory for a struct of @size bytes that has such members; free() ends
