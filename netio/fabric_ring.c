@@ -161,6 +161,16 @@ static bool skip_pad(struct urxe_ring_rx *rx, uint32_t word)
 	return true;
 }
 
+/* The lines of the record that begins with @word. That is written as a whole, as other threads look
+ * at it (urxe_ring_at()). */
+static void take(const struct urxe_ring_rx *rx, uint32_t word, uint32_t len)
+{
+	atomic_store_explicit(urxe_ring_word(rx->mem, rx->size, rx->read), word,
+			      memory_order_relaxed);
+	urxe_lines_take(urxe_ring_record(rx->mem, rx->size, rx->read) + URXE_RING_UNIT,
+			len - URXE_RING_UNIT);
+}
+
 enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_frame *f)
 {
 	/* Read once, as the writer may change it. Pairs with urxe_ring_publish(). */
@@ -189,7 +199,7 @@ enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_fr
 		.len = len,
 		.flags = word >> URXE_RING_FLAGS_AT,
 	};
-	urxe_lines_take(urxe_ring_record(rx->mem, rx->size, rx->read), need);
+	take(rx, word, need);
 	rx->read += need;
 	rx->borrowed++;
 	return URXE_RING_FRAME;
