@@ -46,8 +46,10 @@ struct urxe_driver_kind {
 	bool same_queues;     /* queue i talks to queue i of the peer: lanes without RSS */
 	/* It frees sent frames when its ring is full, unless it is asked to do so sooner. */
 	bool hoards;
-	bool written; /* the processor of its peer writes to where its received frames are */
-	bool linked;  /* it is in liburxe-dpdk-static.so, too, wherever that is built */
+	/* Its peer's processor writes to where its received frames are. Not set for cards: their
+	 * hosts were not measured, and some are devices. */
+	bool written;
+	bool linked; /* it is in liburxe-dpdk-static.so, too, wherever that is built */
 	/* Its thread does not notice a new listening socket (netio/vhost_nudge.c). */
 	bool nudge;
 	/* Private to devargs.c. Add what the user did not give; NULL: nothing. As

@@ -100,18 +100,20 @@ static void ethdev_let_go(void *link, void *buf)
  * @written: the peer's processor wrote it, and will write there again. */
 static void frame_from_mbuf(struct urxe_frame *f, struct rte_mbuf *m, bool written)
 {
+	uint16_t len;
+
 	if (m->nb_segs > 1 && rte_pktmbuf_linearize(m)) {
 		rte_pktmbuf_free(m->next);
 		m->next = NULL;
 		m->nb_segs = 1;
 		m->pkt_len = m->data_len;
 	}
+	/* Some drivers take the length from the peer as it is. */
+	len = RTE_MIN(m->data_len, (uint16_t)(m->buf_len - m->data_off));
 	if (written)
-		urxe_lines_take(rte_pktmbuf_mtod(m, void *), m->data_len);
-	*f = (struct urxe_frame){.data = rte_pktmbuf_mtod(m, uint8_t *),
-				 .len = m->data_len,
-				 .room = m->data_len,
-				 .buf = m};
+		urxe_lines_take(rte_pktmbuf_mtod(m, void *), len);
+	*f = (struct urxe_frame){
+		.data = rte_pktmbuf_mtod(m, uint8_t *), .len = len, .room = len, .buf = m};
 	f->flags = (m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD
 			   ? URXE_FRAME_RX_BAD_CSUM
 			   : 0;
@@ -131,7 +133,7 @@ static unsigned ethdev_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 		got = rte_eth_rx_burst(e->port, (uint16_t)lane, m,
 				       (uint16_t)(n < BURST ? n : BURST));
 		for (unsigned i = 0; i < got; i++)
-			frame_from_mbuf(&f[i], m[i], e->kind && e->kind->written);
+			frame_from_mbuf(&f[i], m[i], e->kind->written);
 		lcore_restore(old);
 	}
 	urxe_guard_leave(&l->guard);
