@@ -98,6 +98,7 @@ enum urxe_wqe_flag {
 
 struct urxe_swqe {
 	uint64_t wr_id;
+	/* This and the union have what an operation puts there; of another one, anything. */
 	uint64_t remote_addr;
 	union {
 		struct {

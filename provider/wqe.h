@@ -24,12 +24,15 @@
 extern const uint32_t urxe_wqe_allowed[URXE_QP_TYPES];
 
 /* Of thousands of QPs nothing is in a cache: all lines are fetched at once, and slots ahead. */
-#define FETCH_SLOTS 3
+#define URXE_WQE_AHEAD 3
 
-/** urxe_wqe_fetch - what posting and sending touch of a QP. */
+/** urxe_wqe_fetch - what posting and sending touch of a QP, whose lock is yet to be taken. */
 static inline void urxe_wqe_fetch(const struct urxe_qp *qp)
 {
 	urxe_line_fetch(&qp->lock);
+	/* Who has it is writing there. */
+	if (urxe_spin_held(&qp->lock))
+		return;
 	urxe_line_fetch(&qp->sq);
 	urxe_line_fetch(&qp->req);
 	urxe_line_fetch(&qp->req.cc);
@@ -37,7 +40,8 @@ static inline void urxe_wqe_fetch(const struct urxe_qp *qp)
 	urxe_line_fetch(&qp->timer);
 }
 
-static inline void fetch_slot(const struct urxe_sq *sq, uint32_t at)
+/** urxe_wqe_fetch_slot - the first lines of slot @at. */
+static inline void urxe_wqe_fetch_slot(const struct urxe_sq *sq, uint32_t at)
 {
 	const uint8_t *slot = urxe_ring_at(&sq->ring, at);
 
@@ -69,8 +73,9 @@ static inline int urxe_wqe_begin(struct urxe_qp *qp, uint32_t at, unsigned opcod
 	if (urxe_ring_room(&sq->ring, sq->done, at))
 		return ENOMEM;
 	wqe = urxe_sq_at(sq, at);
-	fetch_slot(sq, at + FETCH_SLOTS);
-	/* What every operation that looks at it sets is left as it is: each store counts. */
+	urxe_wqe_fetch_slot(sq, at + URXE_WQE_AHEAD);
+	/* Not remote_addr and the union: the operations that use them set them, and each store
+	 * counts. */
 	wqe->wr_id = wr_id;
 	wqe->rkey = wqe->remote_qpn = wqe->inv_rkey = wqe->length = 0;
 	wqe->psn = wqe->npsn = 0;

@@ -45,11 +45,17 @@ static inline void urxe_spin_init(struct urxe_spin *l)
 	atomic_init(&l->held, false);
 }
 
+/** urxe_spin_held - has anybody the lock? Only a hint: no longer true when it is known. */
+static inline bool urxe_spin_held(const struct urxe_spin *l)
+{
+	return atomic_load_explicit(&l->held, memory_order_relaxed);
+}
+
 /** urxe_spin_trylock - take the lock if it is free; true if taken. Never waits. */
 static inline bool urxe_spin_trylock(struct urxe_spin *l) URXE_TRY_ACQUIRE(true, l)
 {
 	/* Pairs with the release in urxe_spin_unlock(). */
-	return !atomic_load_explicit(&l->held, memory_order_relaxed) &&
+	return !urxe_spin_held(l) &&
 	       !atomic_exchange_explicit(&l->held, true, memory_order_acquire);
 }
 
