@@ -425,6 +425,24 @@ static void buffers_run_out(void)
 	free(all);
 }
 
+/* As a driver tells it whose peer has written a wrong length: its frames come back to this port. */
+static void longer_than_its_buffer(void)
+{
+	struct urxe_frame f, back;
+	struct end e;
+	uint32_t room;
+
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_ring3", 1500), 0);
+	CU_ASSERT_EQUAL_FATAL(e.ops->alloc(e.link, 0, &f, 1), 1);
+	room = f.room;
+	f.len = 60000;
+	CU_ASSERT_EQUAL_FATAL(e.ops->tx(e.link, 0, &f, 1), 1);
+	CU_ASSERT_EQUAL_FATAL(e.ops->rx(e.link, 0, &back, 1), 1);
+	CU_ASSERT_EQUAL(back.len, room);
+	e.ops->free(e.link, 0, &back, 1);
+	end_close(&e);
+}
+
 static void wait_and_wake(void)
 {
 	uint64_t start = now(), one = 1;
@@ -525,5 +543,5 @@ static void setup(void)
 
 URXE_TEST_MAIN("ethdev", T(setup), T(clock_is_monotonic), T(guest), T(pool), T(vhost),
 	       T(ring_lengths), T(virtio_user_first), T(too_long), T(memif), T(bad_ports),
-	       T(strange_folders), T(strange_listeners), T(buffers_run_out), T(wait_and_wake),
-	       T(removed), T(forked_child), T(ends_cleanup))
+	       T(longer_than_its_buffer), T(strange_folders), T(strange_listeners),
+	       T(buffers_run_out), T(wait_and_wake), T(removed), T(forked_child), T(ends_cleanup))
