@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "urxe/lines.h"
+
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define FRAME_MIN 14u /* an Ethernet header */
 #define LEN_MASK  0xffffffu
@@ -159,20 +161,6 @@ static bool skip_pad(struct urxe_ring_rx *rx, uint32_t word)
 	return true;
 }
 
-/*
- * As urxe_lines_take() does it, but atomically: a thread that has no lock may be looking, for news,
- * where a record began when it was last told (urxe_ring_at()).
- */
-static void take(const struct urxe_ring_rx *rx, uint32_t len)
-{
-	for (uint32_t at = 0; at < len; at += URXE_RING_UNIT) {
-		_Atomic uint32_t *w = urxe_ring_word(rx->mem, rx->size, rx->read + at);
-
-		atomic_store_explicit(w, atomic_load_explicit(w, memory_order_relaxed),
-				      memory_order_relaxed);
-	}
-}
-
 enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_frame *f)
 {
 	/* Read once, as the writer may change it. Pairs with urxe_ring_publish(). */
@@ -201,7 +189,8 @@ enum urxe_ring_found urxe_ring_next(struct urxe_ring_rx *rx, struct urxe_ring_fr
 		.len = len,
 		.flags = word >> URXE_RING_FLAGS_AT,
 	};
-	take(rx, need);
+	/* A thread without a lock may be looking for news amid it (urxe_ring_at()). */
+	urxe_lines_take(urxe_ring_record(rx->mem, rx->size, rx->read), need);
 	rx->read += need;
 	rx->borrowed++;
 	return URXE_RING_FRAME;

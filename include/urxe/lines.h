@@ -44,7 +44,9 @@ static inline void urxe_lines_take(void *p, size_t len)
 	size_t i = 0;
 
 	while (i < len) {
-		at[i] = at[i];
+		/* Threads may be looking there, atomically. */
+		__atomic_store_n(&at[i], __atomic_load_n(&at[i], __ATOMIC_RELAXED),
+				 __ATOMIC_RELAXED);
 		i += URXE_LINE - (uintptr_t)(at + i) % URXE_LINE;
 	}
 }
