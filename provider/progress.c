@@ -92,15 +92,13 @@ static struct urxe_sent serve_locked(struct urxe_qp *qp, struct urxe_lane *lane,
 
 /* ---- receive ---- */
 
+/* The QP of that QPN if there is one; if not, perhaps another one, as deliver() sees. */
 static struct urxe_qp *find_qp(struct urxe_device *dev, uint32_t qpn)
 {
-	struct urxe_qp *qp;
-
 	/* Pairs with the release in qp_publish(), as the table's acquire with its own. */
 	if (qpn == 1)
 		return atomic_load_explicit(&dev->gsi, memory_order_acquire);
-	qp = urxe_table_get(&dev->qps, qpn & dev->qpn_mask);
-	return qp && qp->qpn == qpn ? qp : NULL;
+	return urxe_table_get(&dev->qps, qpn & dev->qpn_mask);
 }
 
 /* What a QP sent met congestion, its peer says (IBTA A17.9.3). */
@@ -120,7 +118,7 @@ static enum urxe_stat receive_cnp(struct urxe_qp *qp, const struct urxe_decoded 
 static enum urxe_stat deliver(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 	URXE_REQUIRES(qp->lock)
 {
-	if (qp->destroyed)
+	if (qp->destroyed || qp->qpn != pkt->dqpn)
 		return URXE_STAT_RX_NO_QP;
 	if (pkt->what & URXE_OPF_CNP)
 		return receive_cnp(qp, pkt, now);
@@ -166,13 +164,19 @@ static void fetch_qp(const struct urxe_qp *qp)
 	__builtin_prefetch(&qp->resp, 1);
 }
 
-static void look_at(struct urxe_device *dev, struct urxe_packet *frame, struct arrival *a)
+static void read_headers(struct urxe_device *dev, struct urxe_packet *frame, struct arrival *a)
 {
-	a->qp = NULL;
 	a->bad = urxe_decode(frame, &a->pkt);
 	if (frame->ecn == URXE_ECN_CE)
 		urxe_stat_inc(dev, URXE_STAT_RX_ECN_MARKED);
 	urxe_trace_packet_rx(&a->pkt, frame->len);
+	if (a->bad == URXE_STAT_NONE)
+		urxe_table_fetch(&dev->qps, a->pkt.dqpn & dev->qpn_mask);
+}
+
+static void look_up(struct urxe_device *dev, struct arrival *a)
+{
+	a->qp = NULL;
 	if (a->bad != URXE_STAT_NONE || a->pkt.flags & URXE_PKT_MULTICAST ||
 	    a->pkt.what & URXE_OPF_LEND || a->pkt.dqpn == URXE_MCAST_QPN)
 		return;
@@ -304,8 +308,11 @@ static void receive_burst(struct urxe_device *dev, struct urxe_lane *lane, struc
 
 	if (!n)
 		return;
+	/* Of thousands of QPs nothing is in a cache: step by step, each for all packets. */
 	for (unsigned i = 0; i < n; i++)
-		look_at(dev, &pkts[i], &a[i]);
+		read_headers(dev, &pkts[i], &a[i]);
+	for (unsigned i = 0; i < n; i++)
+		look_up(dev, &a[i]);
 	urxe_stat_add(dev, URXE_STAT_RX_PACKETS, n);
 	for (unsigned i = 0; i < n;) {
 		if (!a[i].qp) {

@@ -41,6 +41,21 @@ static inline void *urxe_table_get(const struct urxe_table *t, unsigned index)
 	return atomic_load_explicit(&leaf[index & (URXE_TABLE_LEAF - 1)], memory_order_acquire);
 }
 
+/** urxe_table_fetch - begin to fetch the line that urxe_table_get() of @index will look at.
+ * Likewise. */
+static inline void urxe_table_fetch(const struct urxe_table *t, unsigned index)
+{
+	uintptr_t leaf;
+
+	if (index >= t->size)
+		return;
+	/* An address where there is no leaf is fetched in vain. */
+	leaf = (uintptr_t)atomic_load_explicit(&t->leaves[index >> URXE_TABLE_LEAF_BITS],
+					       memory_order_relaxed);
+	__builtin_prefetch(
+		(const void *)(leaf + (index & (URXE_TABLE_LEAF - 1)) * sizeof(_Atomic(void *))));
+}
+
 /** urxe_table_next - the first object at *@index or behind, which is left in *@index; NULL: no
  * more. Within an RCU read-side section. */
 void *urxe_table_next(const struct urxe_table *t, unsigned *index);
