@@ -191,6 +191,7 @@ int urxe_destroy_cq(struct ibv_cq *ibcq)
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	urxe_buf_free(&cq->buf);
+	urxe_slots_fini(&cq->slots);
 	if (cq->pd)
 		atomic_fetch_sub(&cq->pd->users, 1);
 	urxe_context_put(&cq->ctx->vctx.context);

@@ -6,8 +6,15 @@
 #define URXE_PROVIDER_CQ_H
 
 #include "memory.h"
+#include "slots.h"
 
 /* ---- completion queue ---- */
+
+struct urxe_qp;
+
+/* So many users, of which each QP is one or two, and its QPs share the memory of their send queues
+ * (slots.h), and who posts to one fetches the next (wqe.c). */
+#define URXE_CQ_CROWD 64
 
 struct urxe_channel {
 	struct ibv_comp_channel channel; /* fd is the read end */
@@ -66,8 +73,10 @@ struct urxe_cq {
 	struct urxe_spin poll_lock;
 	struct urxe_cqe cur;
 	atomic_int users;
-	uint32_t number;	   /* for people: no other CQ of the device has it */
-	struct cds_list_head node; /* on dev->cqs */
+	_Atomic(struct urxe_qp *) posted; /* of those that send to it, the last posted to; RCU */
+	struct urxe_slots slots;	  /* of send queues */
+	uint32_t number;		  /* for people: no other CQ of the device has it */
+	struct cds_list_head node;	  /* on dev->cqs */
 };
 
 static inline struct urxe_channel *to_urxe_channel(struct ibv_comp_channel *ch)
@@ -94,6 +103,12 @@ static inline uint32_t urxe_cq_tail(const struct urxe_cq *cq)
 static inline bool urxe_cq_empty(const struct urxe_cq *cq)
 {
 	return urxe_cq_tail(cq) == atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
+
+/** urxe_cq_crowded - do so many QPs use it that most of them are in no cache? Any thread. */
+static inline bool urxe_cq_crowded(const struct urxe_cq *cq)
+{
+	return atomic_load_explicit(&cq->users, memory_order_relaxed) > URXE_CQ_CROWD;
 }
 
 /* ---- channel.c ---- */

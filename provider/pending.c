@@ -140,6 +140,12 @@ static void timer_forget(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	urxe_spin_unlock(&s->lock);
 }
 
+void urxe_pending_no_timer(struct urxe_qp *qp)
+{
+	if (qp->timer_at && timer_is_idle(qp))
+		timer_forget(qp);
+}
+
 /* True: the one that was next is gone. RCU. */
 static bool drop_first(struct urxe_device *dev)
 {

@@ -24,6 +24,8 @@ struct urxe_qp *urxe_pending_pop(struct urxe_sched *s, struct urxe_waiting *w);
  * until then would be woken for nothing. A few at a time; @dev's service thread, without locks.
  */
 void urxe_pending_idle_timers(struct urxe_device *dev);
+/** urxe_pending_no_timer - take that of @qp off the heap if it would find nothing to do. */
+void urxe_pending_no_timer(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_pending_timers - *@due: timers that are due, at most @most, off the heap; returns how many.
  */
 unsigned urxe_pending_timers(struct urxe_sched *s, uint64_t now, struct urxe_timer **due,

@@ -52,6 +52,30 @@ static struct urxe_sent send_requests(struct urxe_qp *qp, struct urxe_lane *lane
 	}
 }
 
+/* Of many QPs, one that has nothing under way. */
+static bool may_rest(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	const struct urxe_sq *sq = &qp->sq;
+
+	return sq->done == sq->post && sq->ring.size && urxe_cq_crowded(qp->scq);
+}
+
+/*
+ * It lets others have the memory of its send queue, and its timer goes while both are in a cache:
+ * later it would be looked at in vain. No pointer to a WQE is good after this.
+ */
+static __attribute__((noinline)) void rest(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_sq *sq = &qp->sq;
+
+	urxe_pending_no_timer(qp);
+	urxe_ring_rest(&sq->ring);
+	/* From the first slot on: that is the one in a cache. */
+	sq->polled_at -= sq->post;
+	sq->post = sq->cur = sq->done = 0;
+	sq->left_at = UINT32_MAX;
+}
+
 /*
  * Let a QP send; qp->lock, lane and RCU held. Requests go before responses: where an answer of the
  * application's is on its way, the ACK comes in the same burst, and the peer needs to look once for
@@ -73,6 +97,8 @@ serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
 	}
 	if (sent.packets)
 		urxe_stat_add(qp->dev, URXE_STAT_TX_PACKETS, sent.packets);
+	if (may_rest(qp))
+		rest(qp);
 	return sent;
 }
 
@@ -660,7 +686,8 @@ void urxe_progress_kick(struct urxe_qp *qp)
  */
 static bool may_gather(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	uint64_t polls = atomic_load_explicit(&qp->dev->service.polls, memory_order_relaxed);
+	uint32_t polls =
+		(uint32_t)atomic_load_explicit(&qp->dev->service.polls, memory_order_relaxed);
 
 	if (polls != qp->sq.polls) {
 		qp->sq.polls = polls;

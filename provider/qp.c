@@ -63,16 +63,18 @@ static int qp_init_queues(struct urxe_qp *qp, struct ibv_qp_init_attr *attr)
 
 	if (!cap->max_send_sge)
 		cap->max_send_sge = 1;
-	sq->max_sge = cap->max_send_sge;
+	sq->max_sge = (uint16_t)cap->max_send_sge;
 	/* Inline data lie where the SGEs would: that much is had without asking (rdma_xclient
 	 * does). */
 	tail = sq->max_sge * (uint32_t)sizeof(struct ibv_sge);
 	if (tail < cap->max_inline_data)
 		tail = cap->max_inline_data;
-	sq->max_inline = cap->max_inline_data = tail;
+	sq->max_inline = (uint16_t)tail;
+	cap->max_inline_data = tail;
 	sq->left_at = UINT32_MAX;
 	if (urxe_ring_init(&sq->ring, qp->given_pd, URXEDV_RES_SQ, cap->max_send_wr,
-			   ((uint32_t)sizeof(struct urxe_swqe) + tail + 15) & ~15u))
+			   ((uint32_t)sizeof(struct urxe_swqe) + tail + 15) & ~15u,
+			   qp->scq ? &qp->scq->slots : NULL))
 		return ENOMEM;
 	if (qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV)
 		cap->max_recv_wr = cap->max_recv_sge = 0;
@@ -360,6 +362,7 @@ static void qp_stop(struct urxe_qp *qp)
 	urxe_qp_release_wqes(qp);
 	urxe_spin_unlock(&qp->lock);
 	urxe_progress_forget(qp);
+	urxe_wqe_forget(qp);
 	/* What was done is told to who asks later: a peer that is done, too, may have ended the
 	 * connection, and the QP with it, before the CQ was looked at. */
 	urxe_qp_clean_cqs(qp, true);

@@ -17,12 +17,15 @@
 /** Counters run free; an entry's slot is counter & (size - 1). Locked as the queue it is of. */
 struct urxe_ring {
 	uint8_t *slots;
-	uint32_t stride;     /* bytes of a slot */
-	uint32_t size;	     /* slots there are: a power of two */
-	uint32_t max;	     /* entries there may be */
+	uint32_t stride; /* bytes of a slot */
+	uint32_t size;	 /* slots there are: a power of two; 0: it rests */
+	uint32_t max;	 /* entries there may be */
+	uint32_t rested; /* slots it had before it rested, or begins with */
+	struct urxe_slots
+		*shared;     /* its memory is one of these blocks if there are such; or NULL */
 	struct urxe_pd *pd;  /* whose allocator, if it has one */
 	uint64_t type;	     /* enum urxedv_resource_type */
-	struct urxe_buf buf; /* the slots' */
+	struct urxe_buf buf; /* the slots', when they are its own */
 };
 
 /** urxe_ring_at - the slot of entry @i; good until the ring grows. */
@@ -31,11 +34,16 @@ static inline void *urxe_ring_at(const struct urxe_ring *r, uint32_t i)
 	return r->slots + (size_t)(i & (r->size - 1)) * r->stride;
 }
 
-/** urxe_ring_init - an empty ring. 0 or ENOMEM. */
+/**
+ * urxe_ring_init - an empty ring. 0 or ENOMEM.
+ * @shared: of what it may take memory, the first time too when that is needed; or NULL. Not of use
+ * with a @pd that has an allocator.
+ */
 int urxe_ring_init(struct urxe_ring *r, struct urxe_pd *pd, uint64_t type, uint32_t max,
-		   uint32_t stride);
+		   uint32_t stride, struct urxe_slots *shared);
 void urxe_ring_fini(struct urxe_ring *r);
-/** urxe_ring_grow - for urxe_ring_room(): twice the slots. 0 or ENOMEM. */
+/** urxe_ring_grow - for urxe_ring_room(): twice the slots, or those it had before it rested. 0 or
+ * ENOMEM. */
 int urxe_ring_grow(struct urxe_ring *r, uint32_t from, uint32_t to);
 /** urxe_ring_room - see to a slot for entry @to, with @from the oldest in use. 0; ENOMEM: full. */
 static inline int urxe_ring_room(struct urxe_ring *r, uint32_t from, uint32_t to)
@@ -44,6 +52,8 @@ static inline int urxe_ring_room(struct urxe_ring *r, uint32_t from, uint32_t to
 		return ENOMEM;
 	return to - from < r->size ? 0 : urxe_ring_grow(r, from, to);
 }
+/** urxe_ring_rest - it is empty: its memory is for others, if it is of such as is shared. */
+void urxe_ring_rest(struct urxe_ring *r);
 /** urxe_ring_resize - let it have @max entries; @from up to @to are in use. 0 or ENOMEM. */
 int urxe_ring_resize(struct urxe_ring *r, uint32_t max, uint32_t from, uint32_t to);
 
@@ -149,8 +159,8 @@ struct urxe_sq {
 	uint32_t polled_at;
 	uint32_t left_at; /* cur, when posts were last left to the caller's next turn */
 	uint32_t ops;	  /* bits 1 << opcode of what the QP's transport can do */
-	uint64_t polls;
-	uint32_t max_sge, max_inline;
+	uint32_t polls;
+	uint16_t max_sge, max_inline;
 	struct urxe_ring ring;
 };
 
@@ -365,8 +375,8 @@ struct urxe_qp {
 	bool got;	   /* a message has completed a receive, and nothing was posted since */
 	bool replies;	   /* something was posted after the last that did, before the next */
 	bool has_events;   /* one of its CQs has a channel */
-	struct urxe_path *alt_path; /* apm.c */
-	bool pending;		    /* under sched.lock */
+	_Atomic uintptr_t next_posted; /* as scq->posted (wqe.c) */
+	bool pending;		       /* under sched.lock */
 	bool sqd_notify;
 	bool block_self_mcast; /* gets no copy of what it sends to a group that it is in */
 	bool last_wqe_reached;
@@ -374,6 +384,7 @@ struct urxe_qp {
 	bool mig_refused; /* PATH_MIG_ERR was raised since the last rearm */
 	uint8_t lane;	  /* that all it sends goes by: on two, packets overtake each other */
 	bool answers;	  /* the responder may have something to send; if not, it has not */
+	struct urxe_path *alt_path;  /* apm.c */
 	struct urxe_path *lend_path; /* XRC_RECV: to processes that have our addresses (lend.c) */
 	struct urxe_pace pace;
 	bool told_too_long; /* a datagram that did not fit was logged */

@@ -15,7 +15,7 @@ int urxe_rq_init(struct urxe_rq *rq, struct urxe_pd *pd, uint64_t type, uint32_t
 	rq->max_sge = max_sge;
 	return urxe_ring_init(
 		&rq->ring, pd, type, max_wr,
-		(uint32_t)(sizeof(struct urxe_rwqe) + max_sge * sizeof(struct ibv_sge)));
+		(uint32_t)(sizeof(struct urxe_rwqe) + max_sge * sizeof(struct ibv_sge)), NULL);
 }
 
 void urxe_rq_fini(struct urxe_rq *rq)

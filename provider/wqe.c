@@ -87,6 +87,63 @@ int urxe_wqe_bind(struct urxe_swqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 	return 0;
 }
 
+/*
+ * Programs that have thousands of QPs post to them in the same order again and again: in turn, or
+ * as their peers do. A pointer of each QP has the one that was posted to after it, with bit 0 when
+ * that was so twice. The QP may have gone since, so that it is fetched and not looked at. The one
+ * that is written to is there: who destroys it takes it out of the CQ before its grace period.
+ */
+#define SURE ((uintptr_t)1)
+
+static uintptr_t note_next(struct urxe_qp *qp) URXE_UNCHECKED
+{
+	uintptr_t next = atomic_load_explicit(&qp->next_posted, memory_order_relaxed), was, is;
+	struct urxe_cq *cq = qp->scq;
+	struct urxe_qp *before;
+
+	urxe_rcu_read_lock();
+	before = atomic_load(&cq->posted);
+	if (before != qp) {
+		atomic_store(&cq->posted, qp);
+		if (before) {
+			was = atomic_load_explicit(&before->next_posted, memory_order_relaxed);
+			is = (uintptr_t)qp | ((was & ~SURE) == (uintptr_t)qp ? SURE : 0);
+			if (is != was)
+				atomic_store_explicit(&before->next_posted, is,
+						      memory_order_relaxed);
+		}
+	}
+	urxe_rcu_read_unlock();
+	return next;
+}
+
+void urxe_wqe_fetch_next(struct urxe_qp *qp)
+{
+	uintptr_t next = note_next(qp);
+
+	/* Where its ACK will find it. */
+	urxe_table_fetch(&qp->dev->qps, qp->qpn & qp->dev->qpn_mask);
+	if (!(next & SURE))
+		return;
+	qp = (struct urxe_qp *)(next - SURE);
+	urxe_line_fetch(&qp->vqp);
+	urxe_line_fetch(&qp->real);
+	urxe_line_fetch(&qp->lock);
+	urxe_line_fetch(&qp->sq);
+	urxe_line_fetch(&qp->req);
+	urxe_line_fetch(&qp->req.cc);
+	urxe_line_fetch(&qp->req.again);
+	urxe_line_fetch(&qp->timer);
+}
+
+void urxe_wqe_forget(struct urxe_qp *qp)
+{
+	struct urxe_qp *last = qp;
+
+	if (qp->scq)
+		atomic_compare_exchange_strong(&qp->scq->posted, &last, NULL);
+}
+
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post)
 {
 	qp->sq.post = post;

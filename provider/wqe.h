@@ -26,9 +26,17 @@ extern const uint32_t urxe_wqe_allowed[URXE_QP_TYPES];
 /* Of thousands of QPs nothing is in a cache: all lines are fetched at once, and slots ahead. */
 #define URXE_WQE_AHEAD 3
 
+/** urxe_wqe_fetch_next - @qp is posted to: fetch the QP that was, after it, the last times. */
+void urxe_wqe_fetch_next(struct urxe_qp *qp);
+
+/** urxe_wqe_forget - it is posted to no more; it stays for a grace period after this. */
+void urxe_wqe_forget(struct urxe_qp *qp);
+
 /** urxe_wqe_fetch - what posting and sending touch of a QP, whose lock is yet to be taken. */
-static inline void urxe_wqe_fetch(const struct urxe_qp *qp)
+static inline void urxe_wqe_fetch(struct urxe_qp *qp)
 {
+	if (__builtin_expect(qp->scq && urxe_cq_crowded(qp->scq), 0))
+		urxe_wqe_fetch_next(qp);
 	urxe_line_fetch(&qp->lock);
 	/* Who has it is writing there. */
 	if (urxe_spin_held(&qp->lock))
