@@ -11,18 +11,18 @@
 
 #define IDLE_TIMERS 8 /* taken off at once: others want the processor, too */
 
-/* Under sched.lock. One that waits there, or is about to, may wait until @until. */
-static void note_patience(struct urxe_waiting *w, uint64_t until)
+/* Under sched.lock. One that waits there, or is about to, may wait until @until; of the @others
+ * nobody knows which one may not wait for longer. */
+static void note_patience(struct urxe_waiting *w, uint64_t until, unsigned others)
 {
-	if (!atomic_load_explicit(&w->n, memory_order_relaxed) ||
-	    until < atomic_load_explicit(&w->patient, memory_order_relaxed))
+	if (!others || until < atomic_load_explicit(&w->patient, memory_order_relaxed))
 		atomic_store_explicit(&w->patient, until, memory_order_relaxed);
 }
 
 /* Under sched.lock. @until: it may wait so long. */
 static void pending_add(struct urxe_qp *qp, struct urxe_waiting *w, uint64_t until)
 {
-	note_patience(w, until);
+	note_patience(w, until, atomic_load_explicit(&w->n, memory_order_relaxed));
 	qp->pending = true;
 	cds_list_add_tail(&qp->pending_node, &w->qps);
 	atomic_store_explicit(&w->n, atomic_load_explicit(&w->n, memory_order_relaxed) + 1,
@@ -46,10 +46,10 @@ void urxe_progress_defer_until(struct urxe_qp *qp, uint64_t until)
 	struct urxe_waiting *w = urxe_pending_of(qp);
 
 	urxe_spin_lock(&s->lock);
-	if (!qp->pending && !qp->destroyed)
+	if (qp->pending)
+		note_patience(w, until, atomic_load_explicit(&w->n, memory_order_relaxed) - 1);
+	else if (!qp->destroyed)
 		pending_add(qp, w, until);
-	else
-		note_patience(w, until);
 	urxe_spin_unlock(&s->lock);
 }
 

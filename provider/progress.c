@@ -7,6 +7,8 @@
  * A QP that could not be served (no room, lane busy) waits on the pending list for whoever
  * has the next turn.
  */
+#include <unistd.h>
+
 #include "provider.h"
 #include "apm.h"
 #include "completer.h"
@@ -34,6 +36,7 @@
  * for (perftest: 100). */
 #define GATHER_PATIENCE	    256
 #define ACK_PATIENCE_NS	    50000u     /* for a message that an ACK can go with */
+#define ACK_BEHIND	    4	       /* times as long, for the rest of it */
 #define LEFTOVER_NS	    1000000ull /* how long what a caller left undone may wait */
 #define LEFTOVER_ONE_CPU_NS 4000000ull /* where who looks after it puts the caller aside */
 
@@ -76,10 +79,19 @@ static __attribute__((noinline)) void rest(struct urxe_qp *qp) URXE_REQUIRES(qp-
 	sq->left_at = UINT32_MAX;
 }
 
+/* For the rest of what was posted, of which some is sent? */
+static bool ack_waits(const struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
+{
+	return qp->ack_waits && now < qp->ack_until && qp->resp.ack_due == URXE_ACK_REQUESTS &&
+	       urxe_sq_at(&qp->sq, qp->sq.cur)->length <= URXE_ANSWERED_MOST;
+}
+
 /*
  * Let a QP send; qp->lock, lane and RCU held. Requests go before responses: where an answer of the
  * application's is on its way, the ACK comes in the same burst, and the peer needs to look once for
- * both. @acks: a plain ACK, too, which may wait a turn.
+ * both. Of an answer that does not go out at once the rest goes first, for a while: who polls for
+ * that ACK, and then watches memory for the answer, receives all of it itself. @acks: a plain ACK,
+ * too, which may wait a turn.
  */
 static inline __attribute__((always_inline)) struct urxe_sent
 serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
@@ -90,6 +102,10 @@ serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
 	if (qp->destroyed)
 		return sent;
 	sent = send_requests(qp, lane, now);
+	if (acks && __builtin_expect(qp->sq.cur != qp->sq.post, 0) && ack_waits(qp, now)) {
+		acks = false;
+		sent.more = true;
+	}
 	if (acks ? urxe_responder_due(qp) : urxe_responder_urgent(qp)) {
 		answers = urxe_responder_run(qp, lane);
 		sent.packets += answers.packets;
@@ -267,16 +283,29 @@ static bool is_last_word(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 /*
  * Until when may an ACK wait for the message that it goes with? Who sends one message, gets the
  * answer, and has no ACK of its own message yet, posts the next one when that comes, which is soon.
- * Where a program plays the processor a frame takes so long that the ACK is better sent meanwhile.
+ * So does who watches memory, ACK or not. Where a program plays the processor a frame takes so long
+ * that the ACK is better sent meanwhile.
  */
-static uint64_t ack_patience(const struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
+static uint64_t ack_patience(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 {
-	uint64_t ns = atomic_load_explicit(&qp->req.rtt.srtt, memory_order_relaxed) / 2;
+	const struct urxe_device *dev = qp->dev;
+	uint32_t out = qp->sq.post - qp->sq.done;
+	uint64_t ns;
 
-	if (!qp->got || !qp->replies || qp->sq.post - qp->sq.done != 1 ||
-	    atomic_load_explicit(&qp->dev->emulated, memory_order_relaxed))
+	if (!qp->got || !qp->replies || out > 1 ||
+	    atomic_load_explicit(&dev->emulated, memory_order_relaxed) ||
+	    (!out && !atomic_load_explicit(&dev->service.watched, memory_order_relaxed)))
 		return 0;
-	return now + (ns < ACK_PATIENCE_NS ? ns : ACK_PATIENCE_NS);
+	if (qp->ack_skips) {
+		qp->ack_skips--;
+		return 0;
+	}
+	ns = atomic_load_explicit(&qp->req.rtt.srtt, memory_order_relaxed) / 2;
+	if (ns > ACK_PATIENCE_NS)
+		ns = ACK_PATIENCE_NS;
+	qp->ack_waits = true;
+	qp->ack_until = now + ACK_BEHIND * ns;
+	return now + ns;
 }
 
 /*
@@ -616,6 +645,11 @@ void urxe_progress_finish(struct urxe_device *dev)
 				   */
 		urxe_rcu_read_lock();
 		run_pending(dev, lane, i, urxe_port_now(dev->port));
+		if (atomic_load_explicit(&dev->sched.lanes[i].n, memory_order_relaxed)) {
+			/* An ACK that waited for what cannot be sent. */
+			usleep(ACK_BEHIND * ACK_PATIENCE_NS / 1000);
+			run_pending(dev, lane, i, urxe_port_now(dev->port));
+		}
 		urxe_rcu_read_unlock();
 		urxe_lane_unlock(lane);
 	}

@@ -381,9 +381,10 @@ struct urxe_qp {
 	bool block_self_mcast; /* gets no copy of what it sends to a group that it is in */
 	bool last_wqe_reached;
 	bool sq_draining; /* SQD: the drained event is due */
-	bool mig_refused; /* PATH_MIG_ERR was raised since the last rearm */
-	uint8_t lane;	  /* that all it sends goes by: on two, packets overtake each other */
-	bool answers;	  /* the responder may have something to send; if not, it has not */
+	bool ack_waits; /* an ACK may wait, for what is posted after its message, and all of that */
+	uint8_t lane;	/* that all it sends goes by: on two, packets overtake each other */
+	bool answers;	/* the responder may have something to send; if not, it has not */
+	bool mig_refused;	     /* PATH_MIG_ERR was raised since the last rearm */
 	struct urxe_path *alt_path;  /* apm.c */
 	struct urxe_path *lend_path; /* XRC_RECV: to processes that have our addresses (lend.c) */
 	struct urxe_pace pace;
@@ -402,6 +403,9 @@ struct urxe_qp {
 	struct cds_list_head pending_node; /* under sched.lock */
 	struct urxe_timer timer;	   /* under sched.lock */
 	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
+	uint64_t ack_until;		   /* of ack_waits */
+	/* So many do not wait, after the last ones that did so in vain; and the next time. */
+	uint16_t ack_skips, ack_vain;
 
 	struct ibv_qp_init_attr init;
 	struct urxe_context *ctx;

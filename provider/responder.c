@@ -346,6 +346,19 @@ bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	return write_packet(qp, pkt);
 }
 
+/* Who watches memory sees it, and posts perhaps, as who gets a completion would. */
+static void landed(struct urxe_qp *qp, uint32_t length) URXE_REQUIRES(qp->lock)
+{
+	struct urxe_service_thread *s = &qp->dev->service;
+
+	if (length > URXE_ANSWERED_MOST)
+		return;
+	qp->replies = qp->replies && !qp->got;
+	qp->got = true;
+	if (atomic_load_explicit(&s->watched, memory_order_relaxed))
+		atomic_store_explicit(&s->landed, true, memory_order_relaxed);
+}
+
 static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	URXE_REQUIRES(qp->lock)
 {
@@ -372,8 +385,11 @@ static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 	}
 	if (pkt->what & URXE_OPF_LAST) {
 		message_done(r);
-		if (pkt->what & URXE_OPF_RECV_WQE)
+		if (pkt->what & URXE_OPF_RECV_WQE) {
 			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, r->length);
+		} else {
+			landed(qp, r->length);
+		}
 	}
 	return true;
 }
@@ -455,6 +471,7 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 
 	urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_DUPLICATE);
 	r->asked_again = true;
+	qp->ack_waits = false;
 	/* What was told to be lost was late: more patience. */
 	if (r->told && pkt->psn == r->nak_psn) {
 		r->told = false;

@@ -14,7 +14,9 @@
 #include "trace.h"
 #include "xrc.h"
 
-#define READ_BURST 64 /* response packets in one turn: others want the lane too */
+#define READ_BURST    64   /* response packets in one turn: others want the lane too */
+#define ACK_VAIN      1	   /* ACKs that do not wait after one that did so in vain, */
+#define ACK_VAIN_MOST 3000 /* and after many */
 
 static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, uint32_t psn,
 		 uint32_t payload, struct urxe_tx *tx) URXE_REQUIRES(qp->lock, lane)
@@ -210,6 +212,25 @@ static void nak_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 		urxe_qp_fatal(qp, (enum ibv_event_type)r->fatal_status);
 }
 
+/*
+ * If it has waited, was something posted meanwhile? Two that exchange messages, and post the next
+ * when the last is acknowledged, would wait for each other.
+ */
+static void ack_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
+{
+	qp->resp.ack_due = URXE_ACK_NONE;
+	if (!qp->ack_waits)
+		return;
+	qp->ack_waits = false;
+	if (!qp->got) {
+		qp->ack_vain = 0;
+	} else if (qp->sq.done != qp->sq.post) {
+		if (qp->ack_vain < ACK_VAIN_MOST)
+			qp->ack_vain = (uint16_t)(2 * qp->ack_vain + ACK_VAIN);
+		qp->ack_skips = qp->ack_vain;
+	}
+}
+
 static struct urxe_sent answer(struct urxe_qp *qp, struct urxe_lane *lane)
 	URXE_REQUIRES(qp->lock, lane)
 {
@@ -231,7 +252,7 @@ static struct urxe_sent answer(struct urxe_qp *qp, struct urxe_lane *lane)
 		sent.more = send_ack(qp, lane, URXE_AETH_ACK | URXE_AETH_CREDIT_INVALID, ack_psn(r),
 				     &sent);
 		if (!sent.more)
-			r->ack_due = URXE_ACK_NONE;
+			ack_sent(qp);
 	}
 	qp->answers = urxe_responder_due(qp);
 	return sent;

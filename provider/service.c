@@ -51,13 +51,16 @@ void urxe_service_leave(struct urxe_device *dev)
 
 /*
  * It may come back at once, or not before it has seen what we are to receive for it: it costs less
- * to be here in vain now and then than to find out by naps.
+ * to be here in vain now and then than to find out by naps. But where what it watches for is there
+ * already, it will post, and poll, and is put aside for nothing.
  */
 void urxe_service_pass(struct urxe_device *dev)
 {
 	struct urxe_service_thread *s = &dev->service;
 	uint64_t now = urxe_port_now(dev->port);
 
+	if (atomic_load_explicit(&s->landed, memory_order_relaxed))
+		return;
 	if (now - atomic_load_explicit(&s->passed, memory_order_relaxed) < PASS_NS)
 		return;
 	atomic_store_explicit(&s->passed, now, memory_order_relaxed);

@@ -149,6 +149,8 @@ void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post)
 	qp->sq.post = post;
 	qp->replies = qp->replies || qp->got;
 	qp->got = false;
+	if (atomic_load_explicit(&qp->dev->service.landed, memory_order_relaxed))
+		atomic_store_explicit(&qp->dev->service.landed, false, memory_order_relaxed);
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		while (qp->sq.done != qp->sq.post)
 			urxe_requester_complete(qp, IBV_WC_WR_FLUSH_ERR);

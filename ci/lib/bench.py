@@ -56,7 +56,9 @@ MEASURES = [
     ('fab_many_qps', None, None),
     ('fab_many_single', None, None),
     ('watched', None, None),
+    ('watched_short', None, None),
     ('fab_watched', None, None),
+    ('fab_watched_short', None, None),
     ('conn', None, None),
     ('qp_memory', 'KiB', lambda: figures.qp_memory(MTU)),
     ('tcp_lat', 'us', lambda: figures.tcp('lat')),
@@ -131,8 +133,14 @@ def pinned(prefix, link):
                      figures.pinned_lat('ib_read_lat', 2, MTU, link)))
 
 
-def watched(prefix, link):
-    return ((prefix + '_lat', prefix + '_ratio'), lambda: figures.watched(link, MTU))
+# (name, link, where, size, in words, how often)
+WATCHED = (('watched', 'vhost', '', 1 << 20, '1 MiB', 300), ('watched_short', 'vhost', '', 1 << 16, '64 KiB', 3000),
+           ('fab_watched', 'fabric', 'fabric, ', 1 << 20, '1 MiB', 300),
+           ('fab_watched_short', 'fabric', 'fabric, ', 1 << 16, '64 KiB', 3000))
+
+
+def watched(name, link, size, iters):
+    return ((name + '_lat', name + '_ratio'), lambda: figures.watched(link, MTU, size, iters))
 
 
 GROUPS = {
@@ -148,8 +156,7 @@ GROUPS = {
     **{name: many(name, link, batch) for name, link, _, batch in MANY},
     'pinned': pinned('pinned', 'vhost'),
     'fab_pinned': pinned('fab_pinned', 'fabric'),
-    'watched': watched('watched', 'vhost'),
-    'fab_watched': watched('fab_watched', 'fabric'),
+    **{name: watched(name, link, size, iters) for name, link, _, size, _, iters in WATCHED},
     'fab_bare': (('fab_bare_lat', 'fab_bare_rate', 'fab_bare_bw'),
                  lambda: figures.bare(['lat 8 20000', 'rate 64 2000000', 'bw 4096 400000'], MTU, 'fabric')),
     **{'faulty_' + kind: faulty(kind) for kind, _ in FAULTY},
@@ -192,9 +199,9 @@ ROWS = [
       for name, title, unit in (('_lat', 'who sleeps for events, half a round trip', 'us'),
                                 ('_slow', 'the same 1,000 times a second', 'us'),
                                 ('_cpu', 'and its CPU', '%'))],
-    *[('%s%s' % (prefix, name), where + title, unit) for prefix, where in (('watched', ''), ('fab_watched', 'fabric, '))
-      for name, title, unit in (('_lat', '1 MiB to who watches memory (ib_write_lat)', 'us'),
-                                ('_ratio', 'of that to who polls its CQ (ib_send_lat)', 'x'))],
+    *[(name + figure, where + title, unit) for name, _, where, _, size, _ in WATCHED
+      for figure, title, unit in (('_lat', size + ' to who watches memory (ib_write_lat)', 'us'),
+                                  ('_ratio', 'of that to who polls its CQ (ib_send_lat)', 'x'))],
     *[row for prefix, where in (('threads', ''), ('fab_threads', 'fabric, '))
       for row in ((prefix + '_1', where + '64 B sends of one thread', 'M/s'),
                   *(('%s_%d' % (prefix, n), '%s%d threads of a process, together' % (where, n), 'of one') for n in THREADS))],
@@ -271,8 +278,8 @@ AIMS = [
       for where, name in (('', 'threads'), ('fabric: ', 'fab_threads')) for n in THREADS],
     *[('%s%d QPs in turn, 16 at a time >= %.1f of one' % (where, n, aim), '%s_%d' % (name, n), 'at least', lambda m, aim=aim: aim)
       for name, _, where, batch in MANY if batch > 1 for n, aim in QPS],
-    *[(where + '1 MiB to who watches memory <= 1.3 x who polls', name + '_ratio', 'at most', lambda m: 1.3)
-      for where, name in (('', 'watched'), ('fabric: ', 'fab_watched'))],
+    *[('%s%s to who watches memory <= 1.3 x who polls' % (where, size), name + '_ratio', 'at most', lambda m: 1.3)
+      for name, _, where, _, size, _ in WATCHED],
     ('memif: write latency <= vhost', 'memif_lat', 'at most', lambda m: m['write_lat']),
     ('memif: 64 B sends >= vhost', 'memif_rate', 'at least', lambda m: m['send_rate']),
     ('64 B sends >= 5 M/s', 'send_rate', 'at least', lambda m: 5.0),

@@ -196,10 +196,10 @@ def many(mtu, link='vhost', numbers=(1, 10000, 60000), batch=16, seconds=1):
     return [one] + [run(n) / one for n in numbers[1:]]
 
 
-def watched(link, mtu, iters=300):
-    """1 MiB to who watches memory, and of that to who polls its CQ: (us, ratio)"""
-    polled = latency('ib_send_lat', 1 << 20, mtu, iters, link)
-    written = latency('ib_write_lat', 1 << 20, mtu, iters, link)
+def watched(link, mtu, size, iters):
+    """To who watches memory, and of that to who polls its CQ: (us, ratio)"""
+    polled = latency('ib_send_lat', size, mtu, iters, link)
+    written = latency('ib_write_lat', size, mtu, iters, link)
     return written, written / polled
 
 

@@ -11,6 +11,7 @@
 #include "harness.h"
 #include "forge.h"
 #include "progress.h"
+#include "requester.h"
 
 #define MS 1000000ull
 
@@ -338,13 +339,93 @@ static uint64_t turn_after(struct pair *p, uint64_t ns)
 	return pair_stat(&p->b, URXE_STAT_TX_PACKETS) - before;
 }
 
+/* A WRITE of 8 bytes from a, which b takes in one turn; how many packets b has sent in that. */
+static uint64_t write_to_b(struct pair *p)
+{
+	uint64_t before = pair_stat(&p->b, URXE_STAT_TX_PACKETS);
+	struct ibv_wc wc;
+
+	CU_ASSERT_EQUAL(pair_post(&p->a, IBV_WR_RDMA_WRITE, 0, 0, 8, &p->b, 0, 0), 0);
+	urxe_sim_advance(p->sim, urxe_sim_now(p->sim) + 10000);
+	CU_ASSERT_EQUAL(ibv_poll_cq(p->b.cq, 1, &wc), 0);
+	return pair_stat(&p->b, URXE_STAT_TX_PACKETS) - before;
+}
+
+/* One from b; how many packets went with the post. */
+static uint64_t write_to_a(struct pair *p, uint32_t packets)
+{
+	uint64_t before = pair_stat(&p->b, URXE_STAT_TX_PACKETS);
+
+	CU_ASSERT_EQUAL(pair_post(&p->b, IBV_WR_RDMA_WRITE, 0, 0, packets * 1024, &p->a, 0, 0), 0);
+	return pair_stat(&p->b, URXE_STAT_TX_PACKETS) - before;
+}
+
+static void send_again(struct urxe_qp *qp)
+{
+	urxe_spin_lock(&qp->lock);
+	urxe_requester_go_back(qp, qp->req.una);
+	urxe_progress_kick(qp);
+	urxe_spin_unlock(&qp->lock);
+}
+
+/*
+ * Who watches memory answers as well, and its peer polls until it has the ACK of its own message:
+ * that goes behind all of the answer, so that the peer receives it. But not for ever, nor where the
+ * peer asks again.
+ */
+static void test_ack_behind(void)
+{
+	enum {
+		IN_TIME,
+		LATE,
+		ASKED,
+		CASES
+	};
+
+	for (unsigned how = 0; how < CASES; how++) {
+		struct urxe_qp *qa, *qb;
+		uint32_t window;
+		uint64_t sent;
+		struct pair p;
+
+		pair_open(&p, &plain, IBV_QPT_RC);
+		pair_meet(&p);
+		qa = to_urxe_qp(p.a.qp);
+		qb = to_urxe_qp(p.b.qp);
+		for (unsigned i = 0; i < 4; i++) {
+			CU_ASSERT_EQUAL(write_to_b(&p), !i);
+			CU_ASSERT_EQUAL(write_to_a(&p, 1), i ? 2 : 1);
+			turns_of(&p, i < 3 ? &p.a : &p.b);
+			turns_of(&p, &p.b);
+		}
+		/* a has not taken the last one. */
+		window = qb->req.cc.window.cwnd;
+		CU_ASSERT_EQUAL(write_to_b(&p), 0);
+		CU_ASSERT_EQUAL(turn_after(&p, 0), 0);
+		CU_ASSERT(qb->ack_until > urxe_sim_now(p.sim));
+		qb->ack_until = urxe_sim_now(p.sim) + (how == LATE ? 20000 : 1000000000);
+		CU_ASSERT_EQUAL(write_to_a(&p, window + 16), window - 1);
+		CU_ASSERT_EQUAL(turn_after(&p, 10000), 0);
+		CU_ASSERT_EQUAL(qb->resp.ack_due, URXE_ACK_REQUESTS);
+		if (how == ASKED)
+			send_again(qa);
+		if (how == IN_TIME)
+			turns_of(&p, &p.a);
+		/* It may ask again itself then. */
+		sent = turn_after(&p, 10000) + turn_after(&p, 10000);
+		CU_ASSERT(how == IN_TIME ? sent == 17 + 1 : sent >= 1 && sent <= 3);
+		CU_ASSERT_EQUAL(qb->resp.ack_due, URXE_ACK_NONE);
+		pair_close(&p);
+	}
+}
+
 /*
  * Who answers each message, and whose own last one is not acknowledged yet, is given time: its ACK
  * comes, and the answer is posted. The ACK goes with that, or when the time is over.
  */
 static void test_ack_patience(void)
 {
-	uint64_t before;
+	uint64_t before, sent;
 	struct pair p;
 
 	pair_open(&p, &plain, IBV_QPT_RC);
@@ -370,6 +451,16 @@ static void test_ack_patience(void)
 	CU_ASSERT_EQUAL(ping(&p, 5), 0);
 	CU_ASSERT_EQUAL(turn_after(&p, 0), 0);
 	CU_ASSERT_EQUAL(turn_after(&p, 50000), 1);
+	/* The next one does not wait, as a may do the same. The one after it does. */
+	turns_of(&p, &p.a);
+	pong(&p, 5);
+	sent = ping(&p, 6);
+	CU_ASSERT_EQUAL(sent + turn_after(&p, 0), 1);
+	CU_ASSERT(to_urxe_qp(p.b.qp)->ack_vain && !to_urxe_qp(p.b.qp)->ack_skips);
+	turns_of(&p, &p.a);
+	pong(&p, 6);
+	ping(&p, 7);
+	CU_ASSERT(to_urxe_qp(p.b.qp)->ack_waits);
 	pair_close(&p);
 }
 
@@ -792,6 +883,7 @@ static void test_full_link(void)
 URXE_TEST_MAIN("qp_life", T(test_flush_order), T(test_post_in_early_states), T(test_local_errors),
 	       T(test_dereg_under_write), T(test_no_rd_atomic), T(test_reset_and_return),
 	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_ack_in_turn),
-	       T(test_ack_patience), T(test_drain), T(test_change_dest_rd_atomic), T(test_comm_est),
-	       T(test_unread_events), T(test_srq), T(test_cq_resize), T(test_cq_overrun),
-	       T(test_full_link), T(test_cq_overrun_destroy), T(test_notify))
+	       T(test_ack_patience), T(test_ack_behind), T(test_drain),
+	       T(test_change_dest_rd_atomic), T(test_comm_est), T(test_unread_events), T(test_srq),
+	       T(test_cq_resize), T(test_cq_overrun), T(test_full_link), T(test_cq_overrun_destroy),
+	       T(test_notify))
