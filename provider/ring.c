@@ -4,7 +4,7 @@
  * begins small and doubles when it is full, so that an idle QP costs little. Once it is as large
  * as the traffic needs, posting allocates nothing. Send queues take their memory when they are
  * posted to first, and where many QPs complete to a CQ they give it back whenever they are empty
- * (slots.h).
+ * (slots.h): posting takes it again, and may find that there is none.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,16 +57,17 @@ static int ring_take(struct urxe_ring *r)
 	return err;
 }
 
-static void ring_give(struct urxe_ring *r)
+static void ring_free(struct urxe_ring *r)
 {
-	if (!ring_shares(r))
+	if (ring_shares(r))
+		free(r->slots);
+	else
 		urxe_buf_free(&r->buf);
-	else if (r->slots)
-		urxe_slots_give(r->shared, r->slots, ring_bytes(r));
 	r->slots = NULL;
 }
 
-/* Other memory, with the same contents in slots @from to @to. */
+/* Other memory, with the same contents in slots @from to @to. What is too small now is for nobody:
+ * others have grown as well, or keep what they have. */
 static int ring_move(struct urxe_ring *r, uint32_t size, uint32_t from, uint32_t to)
 {
 	struct urxe_ring next = *r;
@@ -76,7 +77,7 @@ static int ring_move(struct urxe_ring *r, uint32_t size, uint32_t from, uint32_t
 		return ENOMEM;
 	for (uint32_t i = from; i != to; i++)
 		memcpy(urxe_ring_at(&next, i), urxe_ring_at(r, i), r->stride);
-	ring_give(r);
+	ring_free(r);
 	*r = next;
 	return 0;
 }
@@ -104,10 +105,8 @@ void urxe_ring_fini(struct urxe_ring *r)
 	if (!r->slots && r->shared) {
 		r->size = r->rested;
 		urxe_slots_drop(r->shared, ring_bytes(r));
-	} else if (ring_shares(r)) {
-		free(r->slots);
 	} else {
-		urxe_buf_free(&r->buf);
+		ring_free(r);
 	}
 	r->slots = NULL;
 	r->size = r->rested = 0;
@@ -130,7 +129,8 @@ void urxe_ring_rest(struct urxe_ring *r)
 {
 	if (!r->size || !ring_shares(r))
 		return;
-	ring_give(r);
+	urxe_slots_give(r->shared, r->slots, ring_bytes(r));
+	r->slots = NULL;
 	r->rested = r->size;
 	r->size = 0;
 }

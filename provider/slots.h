@@ -33,7 +33,7 @@ static inline bool urxe_slots_fit(size_t bytes)
  * urxe_slots_take - a block of @bytes at least, which urxe_slots_fit(); not zeroed
  *
  * It begins a cache line; urxe_slots_give() or free() ends it. NULL: there is no memory. Any lock
- * of a QP may be held, on a thread of the application's.
+ * of a QP may be held.
  */
 void *urxe_slots_take(struct urxe_slots *s, size_t bytes) URXE_EXCLUDES(s->lock);
 
