@@ -246,6 +246,7 @@ struct urxe_device {
 	unsigned lanes;
 	atomic_uint lane_hint;
 	unsigned rx_most;		  /* packets that a turn receives */
+	atomic_bool finishing;		  /* urxe_progress_finish() */
 	bool one_cpu;			  /* our threads have one processor between them */
 	atomic_uint yield_after;	  /* so many empty polls in a row a caller lets others in */
 	atomic_bool emulated;		  /* it is emulated, and so are cards */

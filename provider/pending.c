@@ -11,23 +11,28 @@
 
 #define IDLE_TIMERS 8 /* taken off at once: others want the processor, too */
 
-/* Under sched.lock. One that waits there, or is about to, may wait until @until; of the @others
- * nobody knows which one may not wait for longer. */
-static void note_patience(struct urxe_waiting *w, uint64_t until, unsigned others)
-{
-	if (!others || until < atomic_load_explicit(&w->patient, memory_order_relaxed))
-		atomic_store_explicit(&w->patient, until, memory_order_relaxed);
-}
-
 /* Under sched.lock. @until: it may wait so long. */
 static void pending_add(struct urxe_qp *qp, struct urxe_waiting *w, uint64_t until)
 {
-	note_patience(w, until, atomic_load_explicit(&w->n, memory_order_relaxed));
+	unsigned n = atomic_load_explicit(&w->n, memory_order_relaxed);
+
+	if (!n || until < atomic_load_explicit(&w->patient, memory_order_relaxed))
+		atomic_store_explicit(&w->patient, until, memory_order_relaxed);
 	qp->pending = true;
 	cds_list_add_tail(&qp->pending_node, &w->qps);
-	atomic_store_explicit(&w->n, atomic_load_explicit(&w->n, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	atomic_store_explicit(&w->n, n + 1, memory_order_relaxed);
 	atomic_fetch_add(&qp->dev->sched.npending, 1);
+}
+
+/* Under sched.lock. One that waits alone may wait for longer than for what is over; but what may
+ * not wait at all (0) is not. Of others nobody knows which one's time it is. */
+static void pending_again(struct urxe_waiting *w, uint64_t until)
+{
+	uint64_t patient = atomic_load_explicit(&w->patient, memory_order_relaxed);
+	bool alone = atomic_load_explicit(&w->n, memory_order_relaxed) == 1;
+
+	if (until < patient || (alone && patient))
+		atomic_store_explicit(&w->patient, until, memory_order_relaxed);
 }
 
 /* Likewise. */
@@ -43,13 +48,12 @@ static void pending_del(struct urxe_qp *qp, struct urxe_waiting *w)
 void urxe_progress_defer_until(struct urxe_qp *qp, uint64_t until)
 {
 	struct urxe_sched *s = &qp->dev->sched;
-	struct urxe_waiting *w = urxe_pending_of(qp);
 
 	urxe_spin_lock(&s->lock);
 	if (qp->pending)
-		note_patience(w, until, atomic_load_explicit(&w->n, memory_order_relaxed) - 1);
+		pending_again(urxe_pending_of(qp), until);
 	else if (!qp->destroyed)
-		pending_add(qp, w, until);
+		pending_add(qp, urxe_pending_of(qp), until);
 	urxe_spin_unlock(&s->lock);
 }
 

@@ -7,8 +7,6 @@
  * A QP that could not be served (no room, lane busy) waits on the pending list for whoever
  * has the next turn.
  */
-#include <unistd.h>
-
 #include "provider.h"
 #include "apm.h"
 #include "completer.h"
@@ -83,6 +81,7 @@ static __attribute__((noinline)) void rest(struct urxe_qp *qp) URXE_REQUIRES(qp-
 static bool ack_waits(const struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 {
 	return qp->ack_waits && now < qp->ack_until && qp->resp.ack_due == URXE_ACK_REQUESTS &&
+	       !atomic_load_explicit(&qp->dev->finishing, memory_order_relaxed) &&
 	       urxe_sq_at(&qp->sq, qp->sq.cur)->length <= URXE_ANSWERED_MOST;
 }
 
@@ -103,8 +102,8 @@ serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
 		return sent;
 	sent = send_requests(qp, lane, now);
 	if (acks && __builtin_expect(qp->sq.cur != qp->sq.post, 0) && ack_waits(qp, now)) {
-		acks = false;
-		sent.more = true;
+		acks = qp->resp.stall;
+		sent.more = sent.waits = true;
 	}
 	if (acks ? urxe_responder_due(qp) : urxe_responder_urgent(qp)) {
 		answers = urxe_responder_run(qp, lane);
@@ -292,10 +291,12 @@ static uint64_t ack_patience(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp-
 	uint32_t out = qp->sq.post - qp->sq.done;
 	uint64_t ns;
 
-	if (!qp->got || !qp->replies || out > 1 ||
+	if (!qp->got || !qp->replies || out > 1 || qp->resp.state != URXE_RESP_EXPECT_FIRST ||
 	    atomic_load_explicit(&dev->emulated, memory_order_relaxed) ||
 	    (!out && !atomic_load_explicit(&dev->service.watched, memory_order_relaxed)))
 		return 0;
+	if (qp->ack_waits)
+		return qp->ack_by;
 	if (qp->ack_skips) {
 		qp->ack_skips--;
 		return 0;
@@ -304,8 +305,9 @@ static uint64_t ack_patience(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp-
 	if (ns > ACK_PATIENCE_NS)
 		ns = ACK_PATIENCE_NS;
 	qp->ack_waits = true;
+	qp->ack_by = now + ns;
 	qp->ack_until = now + ACK_BEHIND * ns;
-	return now + ns;
+	return qp->ack_by;
 }
 
 /*
@@ -332,9 +334,10 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at,
 		more = true;
 		until = ack_patience(qp, now);
 	}
-	urxe_spin_unlock(&qp->lock);
+	/* Before others can post, which may not wait. */
 	if (more)
 		urxe_progress_defer_until(qp, until);
+	urxe_spin_unlock(&qp->lock);
 }
 
 /* The service thread waits otherwise for the rest of a message than for another one (pause.c). */
@@ -425,7 +428,7 @@ static bool run_pending(struct urxe_device *dev, struct urxe_lane *lane, unsigne
 		struct urxe_sent sent = serve_locked(qp, lane, at, now);
 
 		any |= sent.packets;
-		stuck = sent.more && !sent.packets ? stuck + 1 : 0;
+		stuck = sent.more && !sent.packets && !sent.waits ? stuck + 1 : 0;
 	}
 	return any;
 }
@@ -637,6 +640,8 @@ void urxe_progress_flush(struct urxe_qp *qp)
 
 void urxe_progress_finish(struct urxe_device *dev)
 {
+	/* No ACK waits for what cannot be sent any more. */
+	atomic_store(&dev->finishing, true);
 	for (unsigned i = 0; i < dev->lanes; i++) {
 		struct urxe_lane *lane = urxe_port_lane(dev->port, i);
 
@@ -645,11 +650,6 @@ void urxe_progress_finish(struct urxe_device *dev)
 				   */
 		urxe_rcu_read_lock();
 		run_pending(dev, lane, i, urxe_port_now(dev->port));
-		if (atomic_load_explicit(&dev->sched.lanes[i].n, memory_order_relaxed)) {
-			/* An ACK that waited for what cannot be sent. */
-			usleep(ACK_BEHIND * ACK_PATIENCE_NS / 1000);
-			run_pending(dev, lane, i, urxe_port_now(dev->port));
-		}
 		urxe_rcu_read_unlock();
 		urxe_lane_unlock(lane);
 	}

@@ -337,7 +337,8 @@ struct urxe_responder {
 /** What came of letting a QP send. */
 struct urxe_sent {
 	uint32_t packets; /* given to the lane */
-	bool more; /* it stopped for want of room (or of a neighbour), and is to be let again */
+	bool more;  /* it stopped for want of room (or of a neighbour), and is to be let again, */
+	bool waits; /* or because an ACK waits */
 };
 
 /** Packet pacing (rate.c). */
@@ -403,7 +404,7 @@ struct urxe_qp {
 	struct cds_list_head pending_node; /* under sched.lock */
 	struct urxe_timer timer;	   /* under sched.lock */
 	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
-	uint64_t ack_until;		   /* of ack_waits */
+	uint64_t ack_by, ack_until;	   /* of ack_waits: for a post, and for all of it */
 	/* So many do not wait, after the last ones that did so in vain; and the next time. */
 	uint16_t ack_skips, ack_vain;
 

@@ -287,7 +287,8 @@ static void start_responder(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	r->msn = 0;
 	r->state = r->resume = URXE_RESP_EXPECT_FIRST;
 	r->ack_due = URXE_ACK_NONE;
-	r->nak_due = r->in_recv = r->established = qp->got = qp->replies = false;
+	r->nak_due = r->in_recv = r->established = qp->got = qp->replies = qp->ack_waits = false;
+	qp->ack_skips = qp->ack_vain = 0;
 	urxe_responder_forget(qp);
 	r->patience = URXE_OVERTAKEN;
 	r->nak_syndrome = 0;

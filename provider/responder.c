@@ -351,9 +351,9 @@ static void landed(struct urxe_qp *qp, uint32_t length) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_service_thread *s = &qp->dev->service;
 
+	qp->replies = qp->replies && !qp->got;
 	if (length > URXE_ANSWERED_MOST)
 		return;
-	qp->replies = qp->replies && !qp->got;
 	qp->got = true;
 	if (atomic_load_explicit(&s->watched, memory_order_relaxed))
 		atomic_store_explicit(&s->landed, true, memory_order_relaxed);
@@ -472,6 +472,8 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 	urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_DUPLICATE);
 	r->asked_again = true;
 	qp->ack_waits = false;
+	if (!qp->ack_skips)
+		qp->ack_skips = 1;
 	/* What was told to be lost was late: more patience. */
 	if (r->told && pkt->psn == r->nak_psn) {
 		r->told = false;

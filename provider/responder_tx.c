@@ -206,6 +206,7 @@ static void nak_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 
 	r->nak_due = false;
 	r->ack_due = URXE_ACK_NONE;
+	qp->ack_waits = false;
 	if (r->nak_syndrome == (URXE_AETH_NAK | URXE_NAK_PSN_SEQ))
 		urxe_stat_inc(qp->dev, URXE_STAT_TX_NAK_SEQ);
 	if (r->state == URXE_RESP_FATAL)

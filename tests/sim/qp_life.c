@@ -402,7 +402,7 @@ static void test_ack_behind(void)
 		window = qb->req.cc.window.cwnd;
 		CU_ASSERT_EQUAL(write_to_b(&p), 0);
 		CU_ASSERT_EQUAL(turn_after(&p, 0), 0);
-		CU_ASSERT(qb->ack_until > urxe_sim_now(p.sim));
+		CU_ASSERT(qb->ack_waits && qb->ack_until > urxe_sim_now(p.sim));
 		qb->ack_until = urxe_sim_now(p.sim) + (how == LATE ? 20000 : 1000000000);
 		CU_ASSERT_EQUAL(write_to_a(&p, window + 16), window - 1);
 		CU_ASSERT_EQUAL(turn_after(&p, 10000), 0);
@@ -417,6 +417,34 @@ static void test_ack_behind(void)
 		CU_ASSERT_EQUAL(qb->resp.ack_due, URXE_ACK_NONE);
 		pair_close(&p);
 	}
+}
+
+/* A peer that goes on with a long message gets its ACKs in the midst of it, whatever waits. */
+static void test_ack_in_bulk(void)
+{
+	const uint64_t far = 1000000000;
+	struct urxe_qp *qb;
+	uint64_t sent = 0;
+	struct pair p;
+
+	pair_open(&p, &plain, IBV_QPT_RC);
+	pair_meet(&p);
+	qb = to_urxe_qp(p.b.qp);
+	for (unsigned i = 0; i < 4; i++) {
+		write_to_b(&p);
+		write_to_a(&p, 1);
+		turns_of(&p, i < 3 ? &p.a : &p.b);
+		turns_of(&p, &p.b);
+	}
+	CU_ASSERT_EQUAL(write_to_b(&p), 0);
+	CU_ASSERT(qb->ack_waits);
+	qb->ack_by = qb->ack_until = urxe_sim_now(p.sim) + far;
+	atomic_store(&p.b.dev->sched.lanes[0].patient, qb->ack_by);
+	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 0, 0, 200 * 1024, &p.b, 0, 0), 0);
+	for (unsigned i = 0; i < 3; i++)
+		sent += turn_after(&p, 2000);
+	CU_ASSERT(sent > 0 && qb->resp.ack_due == URXE_ACK_NONE);
+	pair_close(&p);
 }
 
 /*
@@ -883,7 +911,7 @@ static void test_full_link(void)
 URXE_TEST_MAIN("qp_life", T(test_flush_order), T(test_post_in_early_states), T(test_local_errors),
 	       T(test_dereg_under_write), T(test_no_rd_atomic), T(test_reset_and_return),
 	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_ack_in_turn),
-	       T(test_ack_patience), T(test_ack_behind), T(test_drain),
+	       T(test_ack_patience), T(test_ack_behind), T(test_ack_in_bulk), T(test_drain),
 	       T(test_change_dest_rd_atomic), T(test_comm_est), T(test_unread_events), T(test_srq),
 	       T(test_cq_resize), T(test_cq_overrun), T(test_full_link), T(test_cq_overrun_destroy),
 	       T(test_notify))
