@@ -295,8 +295,6 @@ static uint64_t ack_patience(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp-
 	    atomic_load_explicit(&dev->emulated, memory_order_relaxed) ||
 	    (!out && !atomic_load_explicit(&dev->service.watched, memory_order_relaxed)))
 		return 0;
-	if (qp->ack_waits)
-		return qp->ack_by;
 	if (qp->ack_skips) {
 		qp->ack_skips--;
 		return 0;
@@ -305,9 +303,8 @@ static uint64_t ack_patience(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp-
 	if (ns > ACK_PATIENCE_NS)
 		ns = ACK_PATIENCE_NS;
 	qp->ack_waits = true;
-	qp->ack_by = now + ns;
 	qp->ack_until = now + ACK_BEHIND * ns;
-	return qp->ack_by;
+	return now + ns;
 }
 
 /*

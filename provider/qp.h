@@ -404,7 +404,7 @@ struct urxe_qp {
 	struct cds_list_head pending_node; /* under sched.lock */
 	struct urxe_timer timer;	   /* under sched.lock */
 	uint64_t timer_at;		   /* when the heap will come back to us; under qp->lock */
-	uint64_t ack_by, ack_until;	   /* of ack_waits: for a post, and for all of it */
+	uint64_t ack_until;		   /* of ack_waits */
 	/* So many do not wait, after the last ones that did so in vain; and the next time. */
 	uint16_t ack_skips, ack_vain;
 

@@ -59,11 +59,8 @@ void urxe_service_pass(struct urxe_device *dev)
 	struct urxe_service_thread *s = &dev->service;
 	uint64_t now = urxe_port_now(dev->port);
 
-	if (atomic_load_explicit(&s->landed, memory_order_relaxed)) {
-		/* Once: it may wait for another one as well. */
-		atomic_store_explicit(&s->landed, false, memory_order_relaxed);
+	if (atomic_load_explicit(&s->landed, memory_order_relaxed))
 		return;
-	}
 	if (now - atomic_load_explicit(&s->passed, memory_order_relaxed) < PASS_NS)
 		return;
 	atomic_store_explicit(&s->passed, now, memory_order_relaxed);

@@ -438,8 +438,8 @@ static void test_ack_in_bulk(void)
 	}
 	CU_ASSERT_EQUAL(write_to_b(&p), 0);
 	CU_ASSERT(qb->ack_waits);
-	qb->ack_by = qb->ack_until = urxe_sim_now(p.sim) + far;
-	atomic_store(&p.b.dev->sched.lanes[0].patient, qb->ack_by);
+	qb->ack_until = urxe_sim_now(p.sim) + far;
+	atomic_store(&p.b.dev->sched.lanes[0].patient, qb->ack_until);
 	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 0, 0, 200 * 1024, &p.b, 0, 0), 0);
 	for (unsigned i = 0; i < 3; i++)
 		sent += turn_after(&p, 2000);
