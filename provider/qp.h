@@ -373,7 +373,7 @@ struct urxe_qp {
 	uint32_t access;   /* what it may do: enum ibv_access_flags */
 	uint32_t kbps;	   /* it is sent no faster; 0: no limit */
 	uint8_t mig_state; /* enum ibv_mig_state */
-	bool got;	   /* a message has completed a receive, and nothing was posted since */
+	bool got;	   /* a message has come in full, and nothing was posted since */
 	bool replies;	   /* something was posted after the last that did, before the next */
 	bool has_events;   /* one of its CQs has a channel */
 	_Atomic uintptr_t next_posted; /* as scq->posted (wqe.c) */

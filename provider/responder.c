@@ -156,6 +156,13 @@ uint64_t urxe_responder_end_recv(struct urxe_qp *qp)
 	return r->rwqe->wr_id;
 }
 
+/* A message has come in full. @answered: the application may post because of it. */
+static inline void message_got(struct urxe_qp *qp, bool answered) URXE_REQUIRES(qp->lock)
+{
+	qp->replies = qp->replies && !qp->got;
+	qp->got = qp->got || answered;
+}
+
 /* That of a SEND which brought nothing but data. False: it is another one, or its CQ is. */
 static inline bool finish_plain(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint32_t len)
 	URXE_REQUIRES(qp->lock)
@@ -168,8 +175,7 @@ static inline bool finish_plain(struct urxe_qp *qp, const struct urxe_decoded *p
 	e = urxe_cq_open(qp->rcq);
 	if (!e)
 		return false;
-	qp->replies = qp->replies && !qp->got;
-	qp->got = true;
+	message_got(qp, true);
 	*e = (struct urxe_cqe){.wc = {.wr_id = urxe_responder_end_recv(qp),
 				      .status = IBV_WC_SUCCESS,
 				      .opcode = IBV_WC_RECV,
@@ -188,8 +194,7 @@ void urxe_responder_finish_recv(struct urxe_qp *qp, enum ibv_wc_status status,
 
 	urxe_qp_wc(qp, &wc, urxe_responder_end_recv(qp), status, IBV_WC_RECV);
 	if (status == IBV_WC_SUCCESS) {
-		qp->replies = qp->replies && !qp->got;
-		qp->got = true;
+		message_got(qp, true);
 		if (pkt->what & URXE_OPF_WRITE)
 			wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 		if (pkt->what & URXE_OPF_IMM) {
@@ -350,12 +355,10 @@ bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 static void landed(struct urxe_qp *qp, uint32_t length) URXE_REQUIRES(qp->lock)
 {
 	struct urxe_service_thread *s = &qp->dev->service;
+	bool answered = length <= URXE_ANSWERED_MOST;
 
-	qp->replies = qp->replies && !qp->got;
-	if (length > URXE_ANSWERED_MOST)
-		return;
-	qp->got = true;
-	if (atomic_load_explicit(&s->watched, memory_order_relaxed))
+	message_got(qp, answered);
+	if (answered && atomic_load_explicit(&s->watched, memory_order_relaxed))
 		atomic_store_explicit(&s->landed, true, memory_order_relaxed);
 }
 
