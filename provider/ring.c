@@ -108,7 +108,6 @@ void urxe_ring_fini(struct urxe_ring *r)
 	} else {
 		ring_free(r);
 	}
-	r->slots = NULL;
 	r->size = r->rested = 0;
 }
 

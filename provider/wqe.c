@@ -129,11 +129,7 @@ void urxe_wqe_fetch_next(struct urxe_qp *qp)
 	urxe_line_fetch(&qp->vqp);
 	urxe_line_fetch(&qp->real);
 	urxe_line_fetch(&qp->lock);
-	urxe_line_fetch(&qp->sq);
-	urxe_line_fetch(&qp->req);
-	urxe_line_fetch(&qp->req.cc);
-	urxe_line_fetch(&qp->req.again);
-	urxe_line_fetch(&qp->timer);
+	urxe_wqe_fetch_lines(qp);
 }
 
 void urxe_wqe_forget(struct urxe_qp *qp)

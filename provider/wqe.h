@@ -26,6 +26,17 @@ extern const uint32_t urxe_wqe_allowed[URXE_QP_TYPES];
 /* Of thousands of QPs nothing is in a cache: all lines are fetched at once, and slots ahead. */
 #define URXE_WQE_AHEAD 3
 
+/** urxe_wqe_fetch_lines - of @qp, which may have gone: what posting and sending touch but its lock.
+ */
+static inline void urxe_wqe_fetch_lines(const struct urxe_qp *qp)
+{
+	urxe_line_fetch(&qp->sq);
+	urxe_line_fetch(&qp->req);
+	urxe_line_fetch(&qp->req.cc);
+	urxe_line_fetch(&qp->req.again);
+	urxe_line_fetch(&qp->timer);
+}
+
 /** urxe_wqe_fetch_next - @qp is posted to: fetch the QP that was, after it, the last times. */
 void urxe_wqe_fetch_next(struct urxe_qp *qp);
 
@@ -41,11 +52,7 @@ static inline void urxe_wqe_fetch(struct urxe_qp *qp)
 	/* Who has it is writing there. */
 	if (urxe_spin_held(&qp->lock))
 		return;
-	urxe_line_fetch(&qp->sq);
-	urxe_line_fetch(&qp->req);
-	urxe_line_fetch(&qp->req.cc);
-	urxe_line_fetch(&qp->req.again);
-	urxe_line_fetch(&qp->timer);
+	urxe_wqe_fetch_lines(qp);
 }
 
 /** urxe_wqe_fetch_slot - the first lines of slot @at. */
