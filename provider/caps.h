@@ -34,7 +34,7 @@
 #define URXE_KEEP_AHEAD	     4096	   /* PSNs; what is further ahead may be anybody's */
 #define URXE_KEEP_PER_QP     512	   /* packets that came before others, of one QP */
 #define URXE_KEEP_BUFFERS    4096	   /* of all QPs of a device */
-#define URXE_ANSWERED_MOST   (512u << 10)  /* bytes: of a WRITE that an ACK waits for, or is of */
+#define URXE_ANSWERED_MOST   (1u << 20)	   /* bytes: of a WRITE that an ACK waits for, or is of */
 #define URXE_ACK_EVERY	     32		   /* AckReq at least this often within a long message */
 #define URXE_ACK_WITHIN	     50000u	   /* ns: and in it, which is less than any silence */
 #define URXE_TIMER_SLACK     1000000u	   /* ns: callers that drive see to their timers first */

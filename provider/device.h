@@ -62,6 +62,7 @@ struct urxe_waiting {
 	atomic_uint n;		  /* of them; written under it */
 	_Atomic uint64_t patient; /* all of them may wait until then, ns; likewise */
 	atomic_bool contended;	  /* a sender found the lane taken by another sender */
+	_Atomic uint64_t turned;  /* when the last turn began, ns; written under the lane's lock */
 };
 
 /** What waits for lanes: QPs with something to send (pending lists), and timers. */

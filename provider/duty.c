@@ -23,6 +23,7 @@
 #include "netio/emulated.h"
 
 #define SLEEP_FULL_NS 100000ull	 /* while QPs wait for room to send */
+#define SWITCH_NS     30000ull	 /* from a caller to us, on its processor */
 #define SLACK_NS      10000ull	 /* between two looks at the clock */
 #define DUE_NS	      1000ull	 /* when a timer is due */
 #define SOON_NS	      200000ull	 /* a pause that is shorter costs more than a wake-up */
@@ -131,6 +132,21 @@ static int take_turn(struct urxe_device *dev)
 	return found;
 }
 
+/* Was a caller at it when we came? What was before @looked was our own turn. */
+static bool caller_at_it(const struct urxe_device *dev, uint64_t looked)
+{
+	uint64_t now = urxe_port_now(dev->port), last = 0;
+
+	for (unsigned i = 0; i < dev->lanes; i++) {
+		uint64_t t =
+			atomic_load_explicit(&dev->sched.lanes[i].turned, memory_order_relaxed);
+
+		if (t > last)
+			last = t;
+	}
+	return last > looked && now < last + SWITCH_NS;
+}
+
 /* What a caller that we know of has had of a processor, ns; 0: it is no more. */
 static uint64_t caller_time(const struct urxe_device *dev)
 {
@@ -150,7 +166,8 @@ static bool take_nudge(struct urxe_service_thread *s)
 }
 
 /* How long to sleep now; 0: not at all. @n: what the turn found; -1: others have all lanes. */
-static uint64_t next_pause(struct urxe_device *dev, struct urxe_duty_mind *st, uint64_t now, int n)
+static uint64_t next_pause(struct urxe_device *dev, struct urxe_duty_mind *st, uint64_t now, int n,
+			   bool at_it)
 {
 	struct urxe_service_thread *s = &dev->service;
 	bool watched = st->pause.callers != URXE_CALLERS_NONE;
@@ -158,6 +175,7 @@ static uint64_t next_pause(struct urxe_device *dev, struct urxe_duty_mind *st, u
 	struct urxe_pause_look l = {
 		.now = now,
 		.n = n,
+		.at_it = at_it,
 		.polls = atomic_load_explicit(&s->polls, memory_order_relaxed),
 		.ran = had > st->caller_time ? had - st->caller_time : 0,
 		.yields = atomic_load_explicit(&s->yields, memory_order_relaxed),
@@ -211,12 +229,13 @@ void urxe_duty_resume(struct urxe_device *dev, struct urxe_duty_mind *m)
 
 uint64_t urxe_duty_round(struct urxe_device *dev, struct urxe_duty_mind *m)
 {
+	bool at_it = caller_at_it(dev, m->pause.looked);
 	int n = take_turn(dev);
 	uint64_t now = urxe_port_now(dev->port);
 
 	urxe_service_run_gsi(dev, now, true);
 	urxe_device_watch(dev, now);
-	return next_pause(dev, m, now, n);
+	return next_pause(dev, m, now, n, at_it);
 }
 
 /* Has somebody asked before it could see that we sleep (ask() in service.c)? */

@@ -24,7 +24,8 @@
 #define GAP_CLAMP	   16	      /* times the bound: what a longer gap counts as */
 #define BACKOFF_NS	   1000000ull /* while callers drive */
 #define BACKOFF_LEAST_NS   62500ull
-#define BACKOFF_QUIET	   64 /* pauses that met nobody's lapse, until they get longer */
+#define BACKOFF_QUIET	   16  /* pauses that met nobody's lapse, until they get longer */
+#define PASSES_VAIN	   256 /* hand-overs in a row of callers that polled on */
 #define SLEEP_MIN_NS	   50000ull
 #define SPREAD_NS	   200000ull /* naps for so long after a frame; then a frame is to wake us */
 #define CROWDED_NS	   300000ull   /* who yields and is away for so long is beside a spinner */
@@ -194,7 +195,7 @@ static void gather_frames(struct urxe_pause *p)
 
 static bool may_lapse(const struct urxe_pause *p)
 {
-	return p->driven_most < BACKOFF_NS;
+	return p->may_lapse;
 }
 
 /* They were said to drive, had stopped, and frames had been waiting. Once may be by chance. */
@@ -205,14 +206,33 @@ static void lapsed(struct urxe_pause *p, uint64_t now)
 	p->lapsed = now;
 	if (++p->lapses < LAPSES && !may_lapse(p))
 		return;
+	p->may_lapse = true;
 	p->driven_most = BACKOFF_LEAST_NS;
-	p->driven_quiet = 0;
+	p->driven_quiet = p->vain = 0;
+}
+
+/*
+ * Who may stop, and has got a completion, hands over. That they polled on each time tells that they
+ * do not stop any more, and to be handed over to costs them as much as a look.
+ */
+static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
+{
+	if (l->nudged) {
+		p->passed = may_lapse(p);
+	} else if (p->passed && l->driven) {
+		p->passed = false;
+		p->may_lapse = ++p->vain < PASSES_VAIN;
+	} else if (p->passed && l->n > 0) {
+		p->passed = false;
+		p->vain = 0;
+	}
 }
 
 /* Who stopped a moment ago is not waited for. */
 static bool waited_for(const struct urxe_pause *p)
 {
-	return !may_lapse(p) || p->driven_quiet >= BACKOFF_QUIET / 2;
+	return !may_lapse(p) || p->driven_most > BACKOFF_LEAST_NS ||
+	       p->driven_quiet >= BACKOFF_QUIET / 2;
 }
 
 /*
@@ -281,7 +301,7 @@ static bool looks_are_dear(const struct urxe_pause *p)
  */
 static bool in_doubt(const struct urxe_pause *p, const struct urxe_pause_look *l, uint64_t polled)
 {
-	if (l->n <= 0 || !waited_for(p) || put_aside(p, l))
+	if (l->n <= 0 || l->at_it || !waited_for(p) || put_aside(p, l))
 		return false;
 	return !looks_are_dear(p) || polled < POLLS_ON;
 }
@@ -330,7 +350,7 @@ static uint64_t driven_most(const struct urxe_pause *p)
 
 static uint64_t pause_driven(struct urxe_pause *p)
 {
-	if (may_lapse(p) && ++p->driven_quiet >= BACKOFF_QUIET) {
+	if (p->driven_most < BACKOFF_NS && ++p->driven_quiet >= BACKOFF_QUIET) {
 		p->driven_most *= 2;
 		p->driven_quiet = 0;
 	}
@@ -403,6 +423,7 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 		if (polled < (p->one_cpu ? 1 : SPUN) && !put_aside(p, l))
 			p->sleep = SLEEP_MIN_NS;
 	}
+	count_pass(p, l);
 	p->callers = look_at_callers(p, l, paused, polled);
 	if (l->nudged)
 		p->sleep = SLEEP_MIN_NS;
@@ -417,7 +438,7 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 		p->wanted = false;
 		return NAP_NS;
 	}
-	if (l->nudged || (traffic && paused && may_lapse(p)))
+	if (l->nudged || (traffic && paused && may_lapse(p) && !l->at_it))
 		return 0;
 	if (p->callers != URXE_CALLERS_NONE)
 		return pause_driven(p);

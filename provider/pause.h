@@ -55,6 +55,9 @@ struct urxe_pause {
 	uint64_t driven_most;  /* and how long one is while they do */
 	uint64_t lapsed;       /* when they were last found to have stopped */
 	unsigned lapses;       /* how often that was of late */
+	bool may_lapse;	       /* they do that now and then */
+	bool passed;	       /* one of these has handed over to us, */
+	unsigned vain;	       /* which was in vain so often in a row */
 	unsigned driven_quiet; /* such pauses in a row after which they were still at it */
 	bool driven_paused;    /* the last one was such a pause */
 	enum urxe_pause_callers callers;
@@ -88,6 +91,7 @@ struct urxe_pause_look {
 	uint64_t now;
 	int n;		/* what the turn found; -1: callers have all lanes */
 	uint64_t polls; /* turns that callers took */
+	bool at_it;	/* one did when we came, and perhaps was put aside for us */
 	uint64_t ran; /* if p->callers is not NONE: how long a caller has run since the last look */
 	uint64_t yields; /* of callers that are back */
 	uint64_t away;	 /* for so long these were, together */

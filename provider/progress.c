@@ -117,14 +117,15 @@ serve(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now, bool acks)
 	return sent;
 }
 
+/* @timer: it is not its turn on the pending list, where an ACK that waits stays. */
 static struct urxe_sent serve_locked(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at,
-				     uint64_t now) URXE_REQUIRES(lane)
+				     uint64_t now, bool timer) URXE_REQUIRES(lane)
 {
 	struct urxe_sent sent = {.more = true};
 
 	urxe_spin_lock(&qp->lock);
 	if (qp->lane == at)
-		sent = serve(qp, lane, now, true);
+		sent = serve(qp, lane, now, !timer || !qp->ack_waits);
 	urxe_spin_unlock(&qp->lock);
 	if (sent.more)
 		urxe_progress_defer(qp);
@@ -422,7 +423,7 @@ static bool run_pending(struct urxe_device *dev, struct urxe_lane *lane, unsigne
 	struct urxe_qp *qp;
 
 	while (n-- && stuck < STUCK_QPS && (qp = urxe_pending_pop(&dev->sched, w))) {
-		struct urxe_sent sent = serve_locked(qp, lane, at, now);
+		struct urxe_sent sent = serve_locked(qp, lane, at, now, false);
 
 		any |= sent.packets;
 		stuck = sent.more && !sent.packets && !sent.waits ? stuck + 1 : 0;
@@ -440,7 +441,7 @@ static void run_qp_timer(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at
 	if (!qp->destroyed)
 		urxe_responder_timeout(qp, now);
 	urxe_spin_unlock(&qp->lock);
-	serve_locked(qp, lane, at, now);
+	serve_locked(qp, lane, at, now, true);
 }
 
 static unsigned run_timers(struct urxe_device *dev, struct urxe_lane *lane, unsigned at,
@@ -496,6 +497,7 @@ static unsigned turn(struct urxe_device *dev, struct urxe_lane *lane, unsigned a
 	uint64_t now = urxe_port_now(dev->port);
 	unsigned n = 0, got;
 
+	atomic_store_explicit(&s->lanes[at].turned, now, memory_order_relaxed);
 	if (has_pending(s, at, now)) {
 		urxe_rcu_read_lock();
 		n = run_pending(dev, lane, at, now);

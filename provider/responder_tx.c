@@ -15,8 +15,8 @@
 #include "xrc.h"
 
 #define READ_BURST    64   /* response packets in one turn: others want the lane too */
-#define ACK_VAIN      1	   /* ACKs that do not wait after one that did so in vain, */
-#define ACK_VAIN_MOST 3000 /* and after many */
+#define ACK_VAIN      1	   /* one ACK more that does not wait, after the second in vain, */
+#define ACK_VAIN_MOST 3000 /* and after many so many */
 
 static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, uint32_t psn,
 		 uint32_t payload, struct urxe_tx *tx) URXE_REQUIRES(qp->lock, lane)
@@ -215,7 +215,8 @@ static void nak_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 
 /*
  * If it has waited, was something posted meanwhile? Two that exchange messages, and post the next
- * when the last is acknowledged, would wait for each other.
+ * when the last is acknowledged, would wait for each other. Once may be by chance: who was to post
+ * was put aside.
  */
 static void ack_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
@@ -228,7 +229,7 @@ static void ack_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	} else if (qp->sq.done != qp->sq.post) {
 		if (qp->ack_vain < ACK_VAIN_MOST)
 			qp->ack_vain = (uint16_t)(2 * qp->ack_vain + ACK_VAIN);
-		qp->ack_skips = qp->ack_vain;
+		qp->ack_skips = qp->ack_vain - 1;
 	}
 }
 

@@ -134,8 +134,8 @@ def pinned(prefix, link):
 
 
 # (name, link, where, size, in words, how often)
-WATCHED = (('watched', 'vhost', '', 1 << 20, '1 MiB', 300), ('watched_short', 'vhost', '', 1 << 16, '64 KiB', 3000),
-           ('fab_watched', 'fabric', 'fabric, ', 1 << 20, '1 MiB', 300),
+WATCHED = (('watched', 'vhost', '', 1 << 20, '1 MiB', 1000), ('watched_short', 'vhost', '', 1 << 16, '64 KiB', 3000),
+           ('fab_watched', 'fabric', 'fabric, ', 1 << 20, '1 MiB', 1000),
            ('fab_watched_short', 'fabric', 'fabric, ', 1 << 16, '64 KiB', 3000))
 
 

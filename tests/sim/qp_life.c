@@ -419,31 +419,62 @@ static void test_ack_behind(void)
 	}
 }
 
+/* A pair whose end b has an ACK that waits, for long. */
+static void open_with_ack_held(struct pair *p)
+{
+	struct urxe_qp *qb;
+
+	pair_open(p, &plain, IBV_QPT_RC);
+	pair_meet(p);
+	qb = to_urxe_qp(p->b.qp);
+	for (unsigned i = 0; i < 4; i++) {
+		write_to_b(p);
+		write_to_a(p, 1);
+		turns_of(p, i < 3 ? &p->a : &p->b);
+		turns_of(p, &p->b);
+	}
+	CU_ASSERT_EQUAL(write_to_b(p), 0);
+	CU_ASSERT(qb->ack_waits);
+	qb->ack_until = urxe_sim_now(p->sim) + 1000000000;
+	atomic_store(&p->b.dev->sched.lanes[0].patient, qb->ack_until);
+}
+
 /* A peer that goes on with a long message gets its ACKs in the midst of it, whatever waits. */
 static void test_ack_in_bulk(void)
 {
-	const uint64_t far = 1000000000;
-	struct urxe_qp *qb;
 	uint64_t sent = 0;
 	struct pair p;
 
-	pair_open(&p, &plain, IBV_QPT_RC);
-	pair_meet(&p);
-	qb = to_urxe_qp(p.b.qp);
-	for (unsigned i = 0; i < 4; i++) {
-		write_to_b(&p);
-		write_to_a(&p, 1);
-		turns_of(&p, i < 3 ? &p.a : &p.b);
-		turns_of(&p, &p.b);
-	}
-	CU_ASSERT_EQUAL(write_to_b(&p), 0);
-	CU_ASSERT(qb->ack_waits);
-	qb->ack_until = urxe_sim_now(p.sim) + far;
-	atomic_store(&p.b.dev->sched.lanes[0].patient, qb->ack_until);
+	open_with_ack_held(&p);
 	CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, 0, 0, 200 * 1024, &p.b, 0, 0), 0);
 	for (unsigned i = 0; i < 3; i++)
 		sent += turn_after(&p, 2000);
-	CU_ASSERT(sent > 0 && qb->resp.ack_due == URXE_ACK_NONE);
+	CU_ASSERT(sent > 0 && to_urxe_qp(p.b.qp)->resp.ack_due == URXE_ACK_NONE);
+	pair_close(&p);
+}
+
+static uint64_t timers_of_b(struct pair *p)
+{
+	return pair_stat(&p->b, URXE_STAT_PROBES) + pair_stat(&p->b, URXE_STAT_TIMEOUTS);
+}
+
+/* A timer of the QP, which comes due with each message that takes long, sends no ACK that waits. */
+static void test_ack_and_timer(void)
+{
+	struct urxe_qp *qb;
+	uint64_t before;
+	struct pair p;
+
+	open_with_ack_held(&p);
+	qb = to_urxe_qp(p.b.qp);
+	before = timers_of_b(&p);
+	for (unsigned i = 0; i < 20; i++)
+		turn_after(&p, 1000000);
+	CU_ASSERT(timers_of_b(&p) > before);
+	CU_ASSERT(qb->ack_waits && qb->resp.ack_due == URXE_ACK_REQUESTS);
+	urxe_sim_advance(p.sim, qb->ack_until);
+	turns_of(&p, &p.b);
+	CU_ASSERT(!qb->ack_waits && qb->resp.ack_due == URXE_ACK_NONE);
 	pair_close(&p);
 }
 
@@ -479,15 +510,21 @@ static void test_ack_patience(void)
 	CU_ASSERT_EQUAL(ping(&p, 5), 0);
 	CU_ASSERT_EQUAL(turn_after(&p, 0), 0);
 	CU_ASSERT_EQUAL(turn_after(&p, 50000), 1);
-	/* The next one does not wait, as a may do the same. The one after it does. */
+	/* Once more: a may do the same. Two do not wait, the one after them does. */
 	turns_of(&p, &p.a);
 	pong(&p, 5);
-	sent = ping(&p, 6);
-	CU_ASSERT_EQUAL(sent + turn_after(&p, 0), 1);
-	CU_ASSERT(to_urxe_qp(p.b.qp)->ack_vain && !to_urxe_qp(p.b.qp)->ack_skips);
+	CU_ASSERT_EQUAL(ping(&p, 6), 0);
+	CU_ASSERT_EQUAL(turn_after(&p, 50000), 1);
+	CU_ASSERT_EQUAL(to_urxe_qp(p.b.qp)->ack_skips, 2);
+	for (unsigned i = 7; i < 9; i++) {
+		turns_of(&p, &p.a);
+		pong(&p, i - 1);
+		sent = ping(&p, i);
+		CU_ASSERT_EQUAL(sent + turn_after(&p, 0), 1);
+	}
 	turns_of(&p, &p.a);
-	pong(&p, 6);
-	ping(&p, 7);
+	pong(&p, 8);
+	ping(&p, 9);
 	CU_ASSERT(to_urxe_qp(p.b.qp)->ack_waits);
 	pair_close(&p);
 }
@@ -911,7 +948,7 @@ static void test_full_link(void)
 URXE_TEST_MAIN("qp_life", T(test_flush_order), T(test_post_in_early_states), T(test_local_errors),
 	       T(test_dereg_under_write), T(test_no_rd_atomic), T(test_reset_and_return),
 	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_ack_in_turn),
-	       T(test_ack_patience), T(test_ack_behind), T(test_ack_in_bulk), T(test_drain),
-	       T(test_change_dest_rd_atomic), T(test_comm_est), T(test_unread_events), T(test_srq),
-	       T(test_cq_resize), T(test_cq_overrun), T(test_full_link), T(test_cq_overrun_destroy),
-	       T(test_notify))
+	       T(test_ack_patience), T(test_ack_behind), T(test_ack_in_bulk), T(test_ack_and_timer),
+	       T(test_drain), T(test_change_dest_rd_atomic), T(test_comm_est),
+	       T(test_unread_events), T(test_srq), T(test_cq_resize), T(test_cq_overrun),
+	       T(test_full_link), T(test_cq_overrun_destroy), T(test_notify))

@@ -12,6 +12,7 @@ struct rig {
 	struct urxe_pause p;
 	uint64_t now, polls;
 	bool partway;	       /* the rest of a message is to come */
+	bool at_it;	       /* a caller polled until we came */
 	bool aside;	       /* callers are not let run */
 	uint64_t yields, away; /* of theirs */
 	bool yielding;	       /* one is in one */
@@ -37,6 +38,7 @@ static uint64_t look(struct rig *r, int n, bool nudged)
 		.yielding = r->yielding,
 		.nudged = nudged,
 		.partway = r->partway,
+		.at_it = r->at_it,
 	};
 
 	return urxe_pause_next(&r->p, &l);
@@ -413,17 +415,66 @@ static void lapses(void)
 		stop_once(&r);
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 	/* From now on more often. */
-	for (unsigned i = 0; i < 10; i++)
+	for (unsigned i = 0; i < 5; i++)
 		CU_ASSERT(driven(&r, 0) <= 62500);
 	/* And at once, for a while. */
 	CU_ASSERT_EQUAL(driven(&r, 64), 0);
-	for (unsigned i = 0; i < 32; i++)
+	/* But what came while we took the processor of one that polls is its own. */
+	driven(&r, 0);
+	r.at_it = true;
+	CU_ASSERT(driven(&r, 64) > 0);
+	r.at_it = false;
+	for (unsigned i = 0; i < 16; i++)
 		driven(&r, 0);
 	CU_ASSERT_EQUAL(driven(&r, 64), 20 * US);
 	/* Until it has not happened for longer. */
 	while (driven(&r, 0) < 1000 * US && ++pauses < 1000)
 		;
-	CU_ASSERT(pauses > 150 && pauses < 300);
+	CU_ASSERT(pauses > 20 && pauses < 60);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
+}
+
+/* They poll until we come, and frames come while we do: they have not stopped. */
+static void put_aside_for_us(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	for (unsigned i = 0; i < 10; i++)
+		driven(&r, 0);
+	r.at_it = true;
+	for (unsigned i = 0; i < 100; i++)
+		CU_ASSERT(driven(&r, 64) > 20 * US);
+	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_POLL);
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
+}
+
+/* Who is known to stop hands over; it is known till it has polled on each time, for long. */
+static void hand_overs(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	for (unsigned i = 0; i < 10; i++)
+		driven(&r, 0);
+	for (unsigned i = 0; i < 3; i++)
+		stop_once(&r);
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned k = 0; k < 255; k++) {
+			CU_ASSERT_EQUAL(look(&r, 0, true), 0);
+			driven(&r, 0);
+		}
+		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
+		/* This one was right. */
+		CU_ASSERT_EQUAL(look(&r, 0, true), 0);
+		CU_ASSERT_EQUAL(look(&r, 64, false), 0);
+		driven(&r, 0);
+	}
+	for (unsigned k = 0; k < 256; k++) {
+		look(&r, 0, true);
+		driven(&r, 0);
+	}
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
 }
 
 /* Who watches memory for the end of a message has no use for the processor before. */
@@ -636,6 +687,6 @@ static void in_vain(void)
 URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
 	       T(callers_wait_for_a_processor), T(callers_in_a_crowd), T(callers_alone),
-	       T(callers_on_an_emulated_processor), T(lapses), T(partway), T(without_interrupts),
-	       T(interrupts_that_do_not_come), T(gathers), T(nudges), T(in_vain), T(lets_in),
-	       {NULL, NULL})
+	       T(callers_on_an_emulated_processor), T(lapses), T(put_aside_for_us), T(hand_overs),
+	       T(partway), T(without_interrupts), T(interrupts_that_do_not_come), T(gathers),
+	       T(nudges), T(in_vain), T(lets_in), {NULL, NULL})
