@@ -164,12 +164,14 @@ static bool in_season(const struct urxe_lane *lane)
 unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
 {
-	uint32_t bth = urxe_frame_roce(f);
+	uint32_t bth;
 	unsigned n = 0;
 
-	if (bth && d->spared) {
+	/* Its bytes are in another processor's cache still: only where something may happen to it
+	 * are they looked at. */
+	if (d->spared) {
 		d->spared--;
-	} else if (bth) {
+	} else if ((bth = urxe_frame_roce(f))) {
 		bool pass = !in_season(lane) || passes(lane, d, f, bth, out, &n);
 
 		look_ahead(d);
@@ -177,7 +179,7 @@ unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 			return n;
 	}
 	out[n++] = *f;
-	if (bth && d->holding && !--d->countdown) {
+	if (d->holding && !--d->countdown) {
 		out[n++] = d->held;
 		d->holding = false;
 	}

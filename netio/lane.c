@@ -161,6 +161,8 @@ static void pend_add(struct urxe_lane *lane, const struct urxe_frame *f)
 	atomic_store_explicit(&lane->pend_count, n + 1, memory_order_relaxed);
 }
 
+#define FAULTS_ROOM 4 /* in a burst, for frames that are doubled, or were held */
+
 /* Frames from the link go through fault injection into a queue, and come out of that. */
 static RARELY unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, unsigned max)
 	URXE_REQUIRES(lane)
@@ -168,8 +170,12 @@ static RARELY unsigned rx_faulty(struct urxe_lane *lane, struct urxe_frame *f, u
 	struct urxe_frame out[FAULT_OUT];
 	unsigned have = atomic_load_explicit(&lane->pend_count, memory_order_relaxed);
 	unsigned n = (RX_PENDING - 1 - have) / FAULT_OUT; /* one for the held frame */
+	unsigned most = max;
 
-	n = n ? rx_link(lane, f, n < max ? n : max) : 0;
+	/* What is left over wakes the service thread, which would be most of what a fault costs. */
+	if (max > FAULTS_ROOM && urxe_fault_adds(&lane->faults.rx, max))
+		most -= FAULTS_ROOM;
+	n = n ? rx_link(lane, f, n < most ? n : most) : 0;
 	if (!have && urxe_fault_spares(&lane->faults.rx, n))
 		return n;
 	for (unsigned i = 0; i < n; i++) {

@@ -262,6 +262,11 @@ static inline bool urxe_fault_spares(struct urxe_fault_dir *d, unsigned n)
 	d->spared -= n;
 	return true;
 }
+/** urxe_fault_adds - perhaps more frames come out than the next @n. */
+static inline bool urxe_fault_adds(const struct urxe_fault_dir *d, unsigned n)
+{
+	return d->holding || (d->spared < n && d->rate[URXE_FAULT_DUP]);
+}
 /** urxe_fault_due - the held frame, once its time is over: true and @out. */
 bool urxe_fault_due(struct urxe_fault_dir *d, uint64_t now, struct urxe_frame *out);
 

@@ -496,6 +496,36 @@ static void ends_with_one_held(void)
 	two_end(&t);
 }
 
+/* A turn leaves nothing over, for which the service thread would be woken. */
+static void full_bursts(void)
+{
+	struct urxe_port_config c1 = node_cfg(1), c2 = node_cfg(2);
+	const struct urxe_port_config faults = {RX(DUP, 0.02), RX(REORDER, 0.02)};
+	struct urxe_packet p[RX_BURST];
+	uint8_t bth[64] = {0};
+	unsigned full = 0, n;
+	struct two t;
+
+	memcpy(c2.fault, faults.fault, sizeof(c2.fault));
+	two_start(&t, &c1, &c2);
+	for (unsigned round = 0; round < 100; round++) {
+		for (unsigned i = 0; i < RX_BURST + 8; i++)
+			two_send(&t, bth, sizeof(bth));
+		do {
+			urxe_lane_lock(t.b.lane);
+			n = urxe_lane_rx(t.b.lane, p, RX_BURST);
+			urxe_lane_release(t.b.lane, p, n);
+			CU_ASSERT_EQUAL(atomic_load(&t.b.lane->pend_count), 0);
+			urxe_lane_unlock(t.b.lane);
+			full += n >= RX_BURST - 4;
+		} while (n);
+	}
+	CU_ASSERT(full > 90);
+	CU_ASSERT(counter(t.b.port, "fault_rx_dup") > 30);
+	CU_ASSERT(counter(t.b.port, "fault_rx_reorder") > 30);
+	two_end(&t);
+}
+
 URXE_TEST_MAIN("netio_fault", T(no_faults), T(each_fault), T(one_direction), T(at_times),
 	       T(same_seed_same_run), T(looped), T(wakes_by), T(resolve_under_loss), T(threads),
-	       T(ends_with_one_held))
+	       T(ends_with_one_held), T(full_bursts))
