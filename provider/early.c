@@ -210,7 +210,7 @@ bool urxe_early_waits(const struct urxe_qp *qp)
 	return !enough_from(r, h->high);
 }
 
-void urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n)
+bool urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n)
 {
 	struct urxe_requester *r = &qp->req;
 	struct hole all, *h, now = {psn, urxe_psn_add(psn, n), true, r->max_psn, 0};
@@ -218,13 +218,13 @@ void urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n)
 	unsigned i;
 
 	if (!e)
-		return;
+		return false;
 	now.number = ++e->number;
 	i = hole_at(e, psn);
 	h = hole_of(e, psn);
 	if (!h) {
 		hole_insert(e, i, &now);
-		return;
+		return false;
 	}
 	/* What is left of a larger one, on both sides, is none that was asked for. */
 	all = *h;
@@ -233,6 +233,7 @@ void urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n)
 		hole_insert(e, i + 1, &(struct hole){.psn = now.end, .end = all.end});
 	if (urxe_psn_diff(psn, all.psn) > 0 && urxe_psn_diff(psn, r->una) > 0)
 		hole_insert(e, i, &(struct hole){.psn = all.psn, .end = psn});
+	return all.asked;
 }
 
 /* The first PSN of a request whose response has not come. */

@@ -66,8 +66,8 @@ bool urxe_early_passed(const struct urxe_qp *qp, uint32_t *psn, uint32_t *n)
  * was late, and what is missing from now on is waited for longer.
  */
 void urxe_early_late(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_REQUIRES(qp->lock);
-/** urxe_early_ask - @n PSNs from @psn on are asked for again now. */
-void urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n) URXE_REQUIRES(qp->lock);
+/** urxe_early_ask - @n PSNs from @psn on are asked for again now. Were they before? */
+bool urxe_early_ask(struct urxe_qp *qp, uint32_t psn, uint32_t n) URXE_REQUIRES(qp->lock);
 /** urxe_early_forget - nothing is noted any more. */
 void urxe_early_forget(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 

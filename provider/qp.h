@@ -194,10 +194,12 @@ struct urxe_again {
 	uint32_t gaps;
 	uint32_t high;	      /* max_psn then */
 	uint32_t answered;    /* PSN of a NAK that was answered, by sending again, */
+	uint8_t unlucky;      /* so many that are sent again go out twice: one was lost */
 	uint64_t answered_at; /* and when; 0: none was, or more has been sent again since */
 	struct {
 		uint32_t psn, n; /* PSNs */
 		bool part;	 /* of a READ that was executed */
+		bool twice;
 	} at[URXE_AGAIN_MAX];
 };
 

@@ -321,6 +321,14 @@ static void test_keeps(void)
 	/* Not right behind it: another gap. */
 	rc_answer(&r, ACK, r.psn + 30, NAK(PSN_SEQ), 0);
 	CU_ASSERT(rc_sent(&r, n, 2, 30, 39));
+	/* What was sent again was lost: twice, from then on. */
+	for (uint32_t gap = 30; gap <= 33; gap += 3) {
+		n = r.log.n;
+		urxe_sim_advance(r.p.sim, urxe_sim_now(r.p.sim) + 20000);
+		rc_answer(&r, ACK, r.psn + gap, NAK(PSN_SEQ), 0);
+		CU_ASSERT(rc_sent(&r, n, 3, gap, 39));
+		CU_ASSERT_EQUAL(r.log.v[n + 1].psn, r.log.v[n].psn);
+	}
 	rc_answer(&r, ACK, r.psn + 39, OK_AETH, 0);
 	CU_ASSERT(rc_wc_now(&r, 1, IBV_WC_SUCCESS));
 	rc_close(&r);
