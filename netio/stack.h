@@ -248,8 +248,8 @@ struct urxe_faults {
 };
 
 void urxe_fault_init(struct urxe_lane *lane);
-/** urxe_fault_apply - what becomes of a RoCEv2 frame: 0..FAULT_OUT frames in order; returns how
- * many. */
+/** urxe_fault_apply - what becomes of a frame: 0..FAULT_OUT frames in order; returns how many.
+ * Something happens to RoCEv2 frames alone. */
 unsigned urxe_fault_apply(struct urxe_lane *lane, struct urxe_fault_dir *d,
 			  const struct urxe_frame *f, struct urxe_frame out[FAULT_OUT])
 	URXE_REQUIRES(lane);

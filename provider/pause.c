@@ -24,8 +24,9 @@
 #define GAP_CLAMP	   16	      /* times the bound: what a longer gap counts as */
 #define BACKOFF_NS	   1000000ull /* while callers drive */
 #define BACKOFF_LEAST_NS   62500ull
-#define BACKOFF_QUIET	   16  /* pauses that met nobody's lapse, until they get longer */
-#define PASSES_VAIN	   256 /* hand-overs in a row of callers that polled on */
+#define BACKOFF_QUIET	   16	/* pauses that met nobody's lapse, until they get longer */
+#define PASSES_VAIN	   64	/* hand-overs of callers that polled on, more or less in a row: */
+#define FORGET_QUIET	   2048 /* or so many such pauses: they are taken to stop no more */
 #define SLEEP_MIN_NS	   50000ull
 #define SPREAD_NS	   200000ull /* naps for so long after a frame; then a frame is to wake us */
 #define CROWDED_NS	   300000ull   /* who yields and is away for so long is beside a spinner */
@@ -224,7 +225,9 @@ static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
 		p->may_lapse = ++p->vain < PASSES_VAIN;
 	} else if (p->passed && l->n > 0) {
 		p->passed = false;
-		p->vain = 0;
+		p->vain /= 2;
+		if (p->driven_most >= BACKOFF_NS)
+			p->driven_quiet = 0;
 	}
 }
 
@@ -350,10 +353,12 @@ static uint64_t driven_most(const struct urxe_pause *p)
 
 static uint64_t pause_driven(struct urxe_pause *p)
 {
-	if (p->driven_most < BACKOFF_NS && ++p->driven_quiet >= BACKOFF_QUIET) {
+	if (++p->driven_quiet >= BACKOFF_QUIET && p->driven_most < BACKOFF_NS) {
 		p->driven_most *= 2;
 		p->driven_quiet = 0;
 	}
+	if (p->driven_quiet >= FORGET_QUIET)
+		p->may_lapse = false;
 	p->driven_paused = true;
 	p->wanted = false;
 	return longer(p, driven_most(p));

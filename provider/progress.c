@@ -77,10 +77,11 @@ static __attribute__((noinline)) void rest(struct urxe_qp *qp) URXE_REQUIRES(qp-
 	sq->left_at = UINT32_MAX;
 }
 
-/* For the rest of what was posted, of which some is sent? */
+/* For the rest of what was posted, of which some is sent? Not in the midst of another message. */
 static bool ack_waits(const struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 {
 	return qp->ack_waits && now < qp->ack_until && qp->resp.ack_due == URXE_ACK_REQUESTS &&
+	       qp->resp.state == URXE_RESP_EXPECT_FIRST &&
 	       !atomic_load_explicit(&qp->dev->finishing, memory_order_relaxed) &&
 	       urxe_sq_at(&qp->sq, qp->sq.cur)->length <= URXE_ANSWERED_MOST;
 }

@@ -60,9 +60,9 @@ static void again(struct urxe_requester *r, uint32_t psn, uint32_t n, bool part)
 }
 
 /*
- * What was put there last, @n PSNs: twice? @lost: it was sent again before, and did not arrive. To
- * find that out takes a round trip, or a silence if nothing else is on its way: at 5 % loss each
- * way, of one in ten.
+ * What was put there last, @n PSNs: twice? @lost: it was sent again before, and did not arrive, nor
+ * did the answer. To find that out takes a round trip, or a silence if nothing else is on its way:
+ * at 5 % loss each way, of one in ten.
  */
 static void twice(struct urxe_again *g, uint32_t n, bool lost)
 {

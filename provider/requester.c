@@ -445,8 +445,11 @@ static bool send_again(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now,
 				}
 				urxe_pace_sent(qp, kbps, now, rq.payload + URXE_PACE_HEADERS);
 				urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
-				if (g->at[i].twice && !send_one_again(qp, lane, wqe, &rq, sent))
+				if (g->at[i].twice && !send_one_again(qp, lane, wqe, &rq, sent)) {
+					urxe_pace_sent(qp, kbps, now,
+						       rq.payload + URXE_PACE_HEADERS);
 					urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
+				}
 			}
 			g->at[i].psn = urxe_psn_add(psn, rq.npsn);
 			g->at[i].n -= rq.npsn < g->at[i].n ? rq.npsn : g->at[i].n;

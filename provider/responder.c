@@ -477,8 +477,9 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 	qp->ack_waits = false;
 	if (!qp->ack_skips)
 		qp->ack_skips = 1;
-	/* What was told to be lost was late: more patience. */
-	if (r->told && pkt->psn == r->nak_psn) {
+	/* What was told to be lost was late: more patience. One right behind the first was sent
+	 * again twice (recover.c). */
+	if (r->told && pkt->psn == r->nak_psn && urxe_psn_diff(r->epsn, pkt->psn) > 1) {
 		r->told = false;
 		if (r->patience < URXE_OVERTAKEN_MAX)
 			r->patience *= 2;

@@ -449,32 +449,55 @@ static void put_aside_for_us(void)
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
 }
 
-/* Who is known to stop hands over; it is known till it has polled on each time, for long. */
+/* Those that are known to stop. */
+static void begin_stopping(struct rig *r)
+{
+	begin(r, BOUND, true);
+	for (unsigned i = 0; i < 10; i++)
+		driven(r, 0);
+	for (unsigned i = 0; i < 3; i++)
+		stop_once(r);
+}
+
+/* It hands over, and polls on. */
+static void polls_on(struct rig *r)
+{
+	CU_ASSERT_EQUAL(look(r, 0, true), 0);
+	driven(r, 0);
+}
+
+/* Who is known to stop hands over; it is known till it has polled on nearly each time, for long. */
 static void hand_overs(void)
 {
 	struct rig r;
 
-	begin(&r, BOUND, true);
-	for (unsigned i = 0; i < 10; i++)
-		driven(&r, 0);
-	for (unsigned i = 0; i < 3; i++)
-		stop_once(&r);
-	for (unsigned i = 0; i < 2; i++) {
-		for (unsigned k = 0; k < 255; k++) {
-			CU_ASSERT_EQUAL(look(&r, 0, true), 0);
-			driven(&r, 0);
-		}
+	begin_stopping(&r);
+	for (unsigned n = 63; n >= 32; n -= 31) {
+		for (unsigned k = 0; k < n; k++)
+			polls_on(&r);
 		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 		/* This one was right. */
 		CU_ASSERT_EQUAL(look(&r, 0, true), 0);
 		CU_ASSERT_EQUAL(look(&r, 64, false), 0);
 		driven(&r, 0);
 	}
-	for (unsigned k = 0; k < 256; k++) {
-		look(&r, 0, true);
-		driven(&r, 0);
+	for (unsigned k = 0; k < 33; k++) {
+		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
+		polls_on(&r);
 	}
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
+}
+
+/* Or has polled for seconds. */
+static void forgotten(void)
+{
+	unsigned pauses = 0;
+	struct rig r;
+
+	begin_stopping(&r);
+	while (urxe_pause_policy(&r.p) == URXE_PAUSE_SHORT && ++pauses < 5000)
+		driven(&r, 0);
+	CU_ASSERT(pauses > 2000 && pauses < 2200);
 }
 
 /* Who watches memory for the end of a message has no use for the processor before. */
@@ -688,5 +711,5 @@ URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
 	       T(callers_wait_for_a_processor), T(callers_in_a_crowd), T(callers_alone),
 	       T(callers_on_an_emulated_processor), T(lapses), T(put_aside_for_us), T(hand_overs),
-	       T(partway), T(without_interrupts), T(interrupts_that_do_not_come), T(gathers),
-	       T(nudges), T(in_vain), T(lets_in), {NULL, NULL})
+	       T(forgotten), T(partway), T(without_interrupts), T(interrupts_that_do_not_come),
+	       T(gathers), T(nudges), T(in_vain), T(lets_in), {NULL, NULL})
