@@ -83,8 +83,13 @@ static void worker(int in, int out)
 		if (!f) {
 			f = rig_make(step() & 1);
 			urxe_fabric_hook(f, &hooks, f);
-			if (urxe_fabric_join(f))
+			if (urxe_fabric_join(f)) {
+				char why[256];
+
+				urxe_fabric_error(f, why, sizeof(why));
+				fprintf(stderr, "fabric_kill: %s\n", why);
 				_exit(1);
+			}
 			if (!i)
 				rig_say(out, 1);
 		}
