@@ -148,11 +148,17 @@ bool urxe_recover_answered(const struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	return g->answered_at && psn == g->answered && now < g->answered_at + ns;
 }
 
+/* Was that, and what follows it, sent again alone at the last gap? */
+static bool was_sent_again(const struct urxe_again *g, uint32_t psn)
+{
+	return g->count && psn == g->psn;
+}
+
 bool urxe_recover_free(struct urxe_qp *qp, uint32_t psn)
 {
 	struct urxe_again *g = &qp->req.again;
 
-	return g->count && psn == g->psn && g->naks++ < FREE_NAKS;
+	return was_sent_again(g, psn) && g->naks++ < FREE_NAKS;
 }
 
 void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
@@ -160,7 +166,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	struct urxe_requester *r = &qp->req;
 	struct urxe_again *g = &r->again;
 	enum urxe_peer_way way = way_of(qp);
-	bool lost = g->count && psn == g->psn;
+	bool lost = was_sent_again(g, psn);
 	uint32_t end = urxe_psn_add(g->psn, g->count), n = 1;
 	bool follows = g->count && psn == end && urxe_psn_diff(psn, g->high) < 0;
 
@@ -179,7 +185,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 		n = 2 * g->run;
 	r->cc.ops->missing(&r->cc, n, now);
 	measure(r, psn, now);
-	if (psn != g->psn || !g->count)
+	if (!lost)
 		g->naks = 0;
 	g->left = 0;
 	g->psn = psn;
@@ -236,7 +242,7 @@ bool urxe_recover_tail(struct urxe_qp *qp, uint64_t now)
 	struct urxe_requester *r = &qp->req;
 	struct urxe_again *g = &r->again;
 	uint32_t n = urxe_early_missing(qp);
-	bool lost = (g->count && g->psn == r->una) || urxe_early_asked(qp);
+	bool lost = was_sent_again(g, r->una) || urxe_early_asked(qp);
 
 	if (r->psn != r->max_psn || r->una == r->max_psn)
 		return false;

@@ -410,9 +410,16 @@ static bool run_local(struct urxe_qp *qp, struct urxe_swqe *wqe) URXE_REQUIRES(q
 /* Not one more copy of it in the code. */
 static __attribute__((noinline)) int
 send_one_again(struct urxe_qp *qp, struct urxe_lane *lane, const struct urxe_swqe *wqe,
-	       const struct request *rq, struct urxe_sent *sent) URXE_REQUIRES(qp->lock, lane)
+	       const struct request *rq, uint32_t kbps, uint64_t now, struct urxe_sent *sent)
+	URXE_REQUIRES(qp->lock, lane)
 {
-	return send_packet(qp, lane, wqe, rq, sent);
+	int err = send_packet(qp, lane, wqe, rq, sent);
+
+	if (err)
+		return err;
+	urxe_pace_sent(qp, kbps, now, rq->payload + URXE_PACE_HEADERS);
+	urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
+	return 0;
 }
 
 /* What is missing goes before all else (recover.c). False: there is no room. */
@@ -434,7 +441,7 @@ static bool send_again(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now,
 			if (wqe) { /* else it is acknowledged */
 				plan_packet(qp, wqe, psn, g->at[i].part ? g->at[i].n : UINT32_MAX,
 					    &rq);
-				err = send_one_again(qp, lane, wqe, &rq, sent);
+				err = send_one_again(qp, lane, wqe, &rq, kbps, now, sent);
 				if (err == EAGAIN) {
 					sent->more = true;
 					return false;
@@ -443,13 +450,9 @@ static bool send_again(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t now,
 					urxe_requester_go_back(qp, r->una);
 					return true;
 				}
-				urxe_pace_sent(qp, kbps, now, rq.payload + URXE_PACE_HEADERS);
-				urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
-				if (g->at[i].twice && !send_one_again(qp, lane, wqe, &rq, sent)) {
-					urxe_pace_sent(qp, kbps, now,
-						       rq.payload + URXE_PACE_HEADERS);
-					urxe_stat_inc(qp->dev, URXE_STAT_RETRANSMITS);
-				}
+				/* Nothing depends on the second copy. */
+				if (g->at[i].twice)
+					send_one_again(qp, lane, wqe, &rq, kbps, now, sent);
 			}
 			g->at[i].psn = urxe_psn_add(psn, rq.npsn);
 			g->at[i].n -= rq.npsn < g->at[i].n ? rq.npsn : g->at[i].n;

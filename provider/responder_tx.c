@@ -15,8 +15,8 @@
 #include "xrc.h"
 
 #define READ_BURST    64   /* response packets in one turn: others want the lane too */
-#define ACK_VAIN      1	   /* one ACK more that does not wait, after the second in vain, */
-#define ACK_VAIN_MOST 3000 /* and after many so many */
+#define ACK_VAIN      1	   /* after 1, 2, 3 in vain 0, 2, 6 do not wait, and so on, */
+#define ACK_VAIN_MOST 3000 /* till the count is above that */
 
 static int begin(struct urxe_qp *qp, struct urxe_lane *lane, uint8_t operation, uint32_t psn,
 		 uint32_t payload, struct urxe_tx *tx) URXE_REQUIRES(qp->lock, lane)
