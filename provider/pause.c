@@ -194,18 +194,13 @@ static void gather_frames(struct urxe_pause *p)
 
 /* ---- callers that drive ---- */
 
-static bool may_lapse(const struct urxe_pause *p)
-{
-	return p->may_lapse;
-}
-
 /* They were said to drive, had stopped, and frames had been waiting. Once may be by chance. */
 static void lapsed(struct urxe_pause *p, uint64_t now)
 {
 	if (now - p->lapsed > LAPSES_NS)
 		p->lapses = 0;
 	p->lapsed = now;
-	if (++p->lapses < LAPSES && !may_lapse(p))
+	if (++p->lapses < LAPSES && !p->may_lapse)
 		return;
 	p->may_lapse = true;
 	p->driven_most = BACKOFF_LEAST_NS;
@@ -213,13 +208,13 @@ static void lapsed(struct urxe_pause *p, uint64_t now)
 }
 
 /*
- * Who may stop, and has got a completion, hands over. That they polled on each time tells that they
- * do not stop any more, and to be handed over to costs them as much as a look.
+ * Who may stop, and has got a completion, hands over. That they polled on nearly each time tells
+ * that they do not stop any more, and to be handed over to costs them as much as a look.
  */
 static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
 {
 	if (l->nudged) {
-		p->passed = may_lapse(p);
+		p->passed = p->may_lapse;
 	} else if (p->passed && l->driven) {
 		p->passed = false;
 		p->may_lapse = ++p->vain < PASSES_VAIN;
@@ -234,7 +229,7 @@ static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
 /* Who stopped a moment ago is not waited for. */
 static bool waited_for(const struct urxe_pause *p)
 {
-	return !may_lapse(p) || p->driven_most > BACKOFF_LEAST_NS ||
+	return !p->may_lapse || p->driven_most > BACKOFF_LEAST_NS ||
 	       p->driven_quiet >= BACKOFF_QUIET / 2;
 }
 
@@ -443,13 +438,13 @@ uint64_t urxe_pause_next(struct urxe_pause *p, struct urxe_pause_look *l)
 		p->wanted = false;
 		return NAP_NS;
 	}
-	if (l->nudged || (traffic && paused && may_lapse(p) && !l->at_it))
+	if (l->nudged || (traffic && paused && p->may_lapse && !l->at_it))
 		return 0;
 	if (p->callers != URXE_CALLERS_NONE)
 		return pause_driven(p);
 	if (traffic)
 		return 0;
-	if (l->partway && may_lapse(p) && !p->one_cpu && l->now - p->since < PARTWAY_NS)
+	if (l->partway && p->may_lapse && !p->one_cpu && l->now - p->since < PARTWAY_NS)
 		return 0;
 	if (l->now < p->busy_until && l->now >= p->crowded && may_spin(p)) {
 		p->yield = true;
@@ -488,7 +483,7 @@ bool urxe_pause_alert(const struct urxe_pause *p)
 
 enum urxe_pause_policy urxe_pause_policy(const struct urxe_pause *p)
 {
-	if (may_lapse(p))
+	if (p->may_lapse)
 		return URXE_PAUSE_SHORT;
 	return p->gather ? URXE_PAUSE_BATCH : URXE_PAUSE_USUAL;
 }

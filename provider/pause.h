@@ -57,7 +57,7 @@ struct urxe_pause {
 	unsigned lapses;       /* how often that was of late */
 	bool may_lapse;	       /* they do that now and then */
 	bool passed;	       /* one of these has handed over to us, */
-	unsigned vain;	       /* which was in vain so often in a row */
+	unsigned vain;	       /* which was in vain so often of late */
 	unsigned driven_quiet; /* such pauses in a row after which they were still at it */
 	bool driven_paused;    /* the last one was such a pause */
 	enum urxe_pause_callers callers;

@@ -393,6 +393,15 @@ static void stop_once(struct rig *r)
 	driven(r, 0);
 }
 
+/* They poll, and then stop so often that it is known of them. */
+static void come_to_stop(struct rig *r)
+{
+	for (unsigned i = 0; i < 10; i++)
+		driven(r, 0);
+	for (unsigned i = 0; i < 3; i++)
+		stop_once(r);
+}
+
 /* They have stopped, and watch memory. */
 static void lapses(void)
 {
@@ -449,16 +458,6 @@ static void put_aside_for_us(void)
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
 }
 
-/* Those that are known to stop. */
-static void begin_stopping(struct rig *r)
-{
-	begin(r, BOUND, true);
-	for (unsigned i = 0; i < 10; i++)
-		driven(r, 0);
-	for (unsigned i = 0; i < 3; i++)
-		stop_once(r);
-}
-
 /* It hands over, and polls on. */
 static void polls_on(struct rig *r)
 {
@@ -471,7 +470,8 @@ static void hand_overs(void)
 {
 	struct rig r;
 
-	begin_stopping(&r);
+	begin(&r, BOUND, true);
+	come_to_stop(&r);
 	for (unsigned n = 63; n >= 32; n -= 31) {
 		for (unsigned k = 0; k < n; k++)
 			polls_on(&r);
@@ -494,7 +494,8 @@ static void forgotten(void)
 	unsigned pauses = 0;
 	struct rig r;
 
-	begin_stopping(&r);
+	begin(&r, BOUND, true);
+	come_to_stop(&r);
 	while (urxe_pause_policy(&r.p) == URXE_PAUSE_SHORT && ++pauses < 5000)
 		driven(&r, 0);
 	CU_ASSERT(pauses > 2000 && pauses < 2200);
@@ -510,10 +511,7 @@ static void partway(void)
 	frames(&r, 1, 10 * US);
 	nothing(&r, r.now + 10 * US);
 	CU_ASSERT_EQUAL(r.spun, 0);
-	for (unsigned i = 0; i < 10; i++)
-		driven(&r, 0);
-	for (unsigned i = 0; i < 3; i++)
-		stop_once(&r);
+	come_to_stop(&r);
 	CU_ASSERT_EQUAL(look(&r, 64, false), 0);
 	CU_ASSERT_EQUAL(look(&r, 64, false), 0);
 	CU_ASSERT_EQUAL(r.p.callers, URXE_CALLERS_NONE);
@@ -594,10 +592,7 @@ static void gathers(void)
 		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_BATCH);
 	}
 	/* Who watches memory does not wait for that. */
-	for (unsigned i = 0; i < 10; i++)
-		driven(&r, 0);
-	for (unsigned i = 0; i < 3; i++)
-		stop_once(&r);
+	come_to_stop(&r);
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 }
 
