@@ -287,11 +287,11 @@ static bool is_last_word(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
  * So does who watches memory, ACK or not. Where a program plays the processor a frame takes so long
  * that the ACK is better sent meanwhile.
  */
-static uint64_t ack_patience(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
+static uint64_t ack_patience(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	const struct urxe_device *dev = qp->dev;
 	uint32_t out = qp->sq.post - qp->sq.done;
-	uint64_t ns;
+	uint64_t ns, now;
 
 	if (!qp->got || !qp->replies || out > 1 || qp->resp.state != URXE_RESP_EXPECT_FIRST ||
 	    atomic_load_explicit(&dev->emulated, memory_order_relaxed) ||
@@ -304,6 +304,8 @@ static uint64_t ack_patience(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp-
 	ns = atomic_load_explicit(&qp->req.rtt.srtt, memory_order_relaxed) / 2;
 	if (ns > ACK_PATIENCE_NS)
 		ns = ACK_PATIENCE_NS;
+	/* Now, and not as the turn began: who was put aside since has had no time to post. */
+	now = urxe_port_now(dev->port);
 	qp->ack_waits = true;
 	qp->ack_until = now + ACK_BEHIND * ns;
 	return now + ns;
@@ -318,20 +320,21 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at,
 	URXE_REQUIRES(lane)
 {
 	uint64_t until = 0;
-	bool more;
+	bool more, asked;
 
 	urxe_spin_lock(&qp->lock);
 	qp->touched = false;
-	if (qp->lane != at && qp->resp.asked_again) {
-		qp->resp.asked_again = false;
+	asked = qp->resp.asked_again;
+	qp->resp.asked_again = false;
+	/* The peer may not hear what goes by our lane. */
+	if (asked && qp->lane != at)
 		urxe_pending_move(qp, at);
-	}
 	if (qp->peer)
 		urxe_peer_heard(qp->peer, now);
 	more = qp->lane != at || serve(qp, lane, now, is_last_word(qp)).more;
 	if (!more && urxe_responder_acks(qp)) {
 		more = true;
-		until = ack_patience(qp, now);
+		until = asked ? 0 : ack_patience(qp);
 	}
 	/* Before others can post, which may not wait. */
 	if (more)

@@ -333,7 +333,7 @@ struct urxe_responder {
 	uint32_t nkept;
 	uint64_t lend_number; /* of the last request that another process executed (lend.c) */
 	bool lent;	      /* one has a part of a message, or may have */
-	bool asked_again;     /* the peer may not hear what goes by our lane */
+	bool asked_again;     /* by the peer, in this burst */
 };
 
 /** What came of letting a QP send. */

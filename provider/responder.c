@@ -474,9 +474,8 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 
 	urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_DUPLICATE);
 	r->asked_again = true;
-	qp->ack_waits = false;
-	if (!qp->ack_skips)
-		qp->ack_skips = 1;
+	if (qp->ack_waits)
+		urxe_responder_waited_in_vain(qp);
 	/* What was told to be lost was late: more patience. One right behind the first was sent
 	 * again twice (recover.c). */
 	if (r->told && pkt->psn == r->nak_psn && urxe_psn_diff(r->epsn, pkt->psn) > 1) {

@@ -34,6 +34,9 @@ bool urxe_responder_leaves(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
  */
 struct urxe_sent urxe_responder_leave(struct urxe_qp *qp, struct urxe_lane *lane)
 	URXE_REQUIRES(qp->lock, lane);
+/** urxe_responder_waited_in_vain - nothing was posted in time that an ACK has waited for: the next
+ * ones do not wait, more of them each time that this happens in a row. */
+void urxe_responder_waited_in_vain(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_responder_urgent - is there more to send than a plain ACK, which may wait a turn? */
 static inline bool urxe_responder_urgent(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {

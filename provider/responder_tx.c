@@ -213,6 +213,14 @@ static void nak_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 		urxe_qp_fatal(qp, (enum ibv_event_type)r->fatal_status);
 }
 
+void urxe_responder_waited_in_vain(struct urxe_qp *qp)
+{
+	qp->ack_waits = false;
+	if (qp->ack_vain < ACK_VAIN_MOST)
+		qp->ack_vain = (uint16_t)(2 * qp->ack_vain + ACK_VAIN);
+	qp->ack_skips = qp->ack_vain - 1;
+}
+
 /*
  * If it has waited, was something posted meanwhile? Two that exchange messages, and post the next
  * when the last is acknowledged, would wait for each other. Once may be by chance: who was to post
@@ -224,13 +232,10 @@ static void ack_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	if (!qp->ack_waits)
 		return;
 	qp->ack_waits = false;
-	if (!qp->got) {
+	if (!qp->got)
 		qp->ack_vain = 0;
-	} else if (qp->sq.done != qp->sq.post) {
-		if (qp->ack_vain < ACK_VAIN_MOST)
-			qp->ack_vain = (uint16_t)(2 * qp->ack_vain + ACK_VAIN);
-		qp->ack_skips = qp->ack_vain - 1;
-	}
+	else if (qp->sq.done != qp->sq.post)
+		urxe_responder_waited_in_vain(qp);
 }
 
 static struct urxe_sent answer(struct urxe_qp *qp, struct urxe_lane *lane)

@@ -529,6 +529,34 @@ static void test_ack_patience(void)
 	pair_close(&p);
 }
 
+/* The peer asks again while an ACK waits: once may be by chance, and then some do not wait. */
+static void test_ack_asked_for(void)
+{
+	struct urxe_qp *qb;
+	struct pair p;
+
+	open_with_ack_held(&p);
+	qb = to_urxe_qp(p.b.qp);
+	for (unsigned i = 0; i < 2; i++) {
+		CU_ASSERT(qb->ack_waits);
+		send_again(to_urxe_qp(p.a.qp));
+		CU_ASSERT_EQUAL(turn_after(&p, 10000) + turn_after(&p, 0), 1);
+		CU_ASSERT(!qb->ack_waits && qb->resp.ack_due == URXE_ACK_NONE);
+		CU_ASSERT_EQUAL(qb->ack_skips, 2 * i);
+		write_to_a(&p, 1);
+		turns_of(&p, &p.a);
+		turns_of(&p, &p.b);
+		write_to_b(&p);
+		write_to_a(&p, 1);
+		if (!i)
+			CU_ASSERT_EQUAL(write_to_b(&p), 0);
+	}
+	CU_ASSERT_EQUAL(qb->ack_skips, 2);
+	CU_ASSERT_EQUAL(write_to_b(&p) + turn_after(&p, 0), 1);
+	CU_ASSERT_EQUAL(qb->ack_skips, 1);
+	pair_close(&p);
+}
+
 /* ---- draining ---- */
 
 static int to_sqd(struct ibv_qp *qp, bool notify)
@@ -948,7 +976,7 @@ static void test_full_link(void)
 URXE_TEST_MAIN("qp_life", T(test_flush_order), T(test_post_in_early_states), T(test_local_errors),
 	       T(test_dereg_under_write), T(test_no_rd_atomic), T(test_reset_and_return),
 	       T(test_timer_against_destroy), T(test_destroy_with_work), T(test_ack_in_turn),
-	       T(test_ack_patience), T(test_ack_behind), T(test_ack_in_bulk), T(test_ack_and_timer),
-	       T(test_drain), T(test_change_dest_rd_atomic), T(test_comm_est),
-	       T(test_unread_events), T(test_srq), T(test_cq_resize), T(test_cq_overrun),
-	       T(test_full_link), T(test_cq_overrun_destroy), T(test_notify))
+	       T(test_ack_patience), T(test_ack_asked_for), T(test_ack_behind), T(test_ack_in_bulk),
+	       T(test_ack_and_timer), T(test_drain), T(test_change_dest_rd_atomic),
+	       T(test_comm_est), T(test_unread_events), T(test_srq), T(test_cq_resize),
+	       T(test_cq_overrun), T(test_full_link), T(test_cq_overrun_destroy), T(test_notify))
