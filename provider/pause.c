@@ -24,6 +24,8 @@
 #define GAP_CLAMP	   16	      /* times the bound: what a longer gap counts as */
 #define BACKOFF_NS	   1000000ull /* while callers drive */
 #define BACKOFF_LEAST_NS   62500ull
+#define BACKOFF_LATES	   8 /* times as long as we wake up too late */
+#define LATE_CLAMP	   (BACKOFF_NS / BACKOFF_LATES)
 #define BACKOFF_QUIET	   16	/* pauses that met nobody's lapse, until they get longer */
 #define PASSES_VAIN	   64	/* hand-overs of callers that polled on, more or less in a row: */
 #define FORGET_QUIET	   2048 /* or so many such pauses: they are taken to stop no more */
@@ -194,6 +196,15 @@ static void gather_frames(struct urxe_pause *p)
 
 /* ---- callers that drive ---- */
 
+/*
+ * Each look takes a caller's processor from it, for two switches, and where one switch takes long
+ * the next look comes later. How long is seen from when we wake up too late.
+ */
+static uint64_t dear_look(const struct urxe_pause *p)
+{
+	return BACKOFF_LATES * p->late;
+}
+
 /* They were said to drive, had stopped, and frames had been waiting. Once may be by chance. */
 static void lapsed(struct urxe_pause *p, uint64_t now)
 {
@@ -203,7 +214,8 @@ static void lapsed(struct urxe_pause *p, uint64_t now)
 	if (++p->lapses < LAPSES && !p->may_lapse)
 		return;
 	p->may_lapse = true;
-	p->driven_most = BACKOFF_LEAST_NS;
+	p->driven_least = dear_look(p) > BACKOFF_LEAST_NS ? dear_look(p) : BACKOFF_LEAST_NS;
+	p->driven_most = p->driven_least;
 	p->driven_quiet = p->vain = 0;
 }
 
@@ -229,7 +241,7 @@ static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
 /* Who stopped a moment ago is not waited for. */
 static bool waited_for(const struct urxe_pause *p)
 {
-	return !p->may_lapse || p->driven_most > BACKOFF_LEAST_NS ||
+	return !p->may_lapse || p->driven_most > p->driven_least ||
 	       p->driven_quiet >= BACKOFF_QUIET / 2;
 }
 
@@ -356,6 +368,8 @@ static uint64_t pause_driven(struct urxe_pause *p)
 		p->may_lapse = false;
 	p->driven_paused = true;
 	p->wanted = false;
+	if (p->sleep < dear_look(p))
+		p->sleep = dear_look(p);
 	return longer(p, driven_most(p));
 }
 
@@ -467,6 +481,8 @@ void urxe_pause_ended(struct urxe_pause *p, uint64_t ns, uint64_t slept, bool in
 {
 	if (p->wanted)
 		p->slept = slept;
+	if (slept >= ns)
+		p->late = (3 * p->late + (slept - ns < LATE_CLAMP ? slept - ns : LATE_CLAMP)) / 4;
 	if (interrupt && p->wanted && !p->prompt && slept >= NAP_NS && slept < ns + late(ns))
 		p->end = slept < ns ? URXE_PAUSE_END_FRAME : URXE_PAUSE_END_TIME;
 	/* One that ended at once was not for frames to end. */

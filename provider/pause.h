@@ -52,7 +52,9 @@ struct urxe_pause {
 	/* do callers? */
 	uint64_t polls;	       /* of theirs, when last looked */
 	uint64_t sleep;	       /* the pause that comes next, where nothing ends it */
-	uint64_t driven_most;  /* and how long one is while they do */
+	uint64_t driven_most;  /* and how long one is while they do, */
+	uint64_t driven_least; /* after they were found to have stopped */
+	uint64_t late;	       /* by how much pauses end too late, smoothed */
 	uint64_t lapsed;       /* when they were last found to have stopped */
 	unsigned lapses;       /* how often that was of late */
 	bool may_lapse;	       /* they do that now and then */

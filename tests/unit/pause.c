@@ -14,6 +14,7 @@ struct rig {
 	bool partway;	       /* the rest of a message is to come */
 	bool at_it;	       /* a caller polled until we came */
 	bool aside;	       /* callers are not let run */
+	uint64_t late;	       /* we wake up so much too late */
 	uint64_t yields, away; /* of theirs */
 	bool yielding;	       /* one is in one */
 	uint64_t spun;	       /* looked without a pause for so long */
@@ -194,7 +195,8 @@ static uint64_t driven(struct rig *r, int n)
 	ns = look(r, n, false);
 	if (ns) {
 		CU_ASSERT_FALSE(r->p.wanted);
-		urxe_pause_ended(&r->p, ns, ns, false);
+		urxe_pause_ended(&r->p, ns, ns + r->late, false);
+		r->now += r->late;
 	}
 	r->now += ns;
 	return ns;
@@ -441,6 +443,35 @@ static void lapses(void)
 		;
 	CU_ASSERT(pauses > 20 && pauses < 60);
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
+}
+
+/* Where a switch takes long there are fewer looks, and never fewer than where nobody stops. */
+static void looks_that_cost(void)
+{
+	static const struct {
+		uint64_t late, least, most;
+	} steps[] = {{0, 50 * US, 62500},
+		     {5 * US, 50 * US, 62500},
+		     {40 * US, 100 * US, 200 * US},
+		     {100000 * US, 300 * US, 1000 * US},
+		     {0, 50 * US, 62500}};
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	come_to_stop(&r);
+	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		r.late = steps[i].late;
+		for (unsigned k = 0; k < 40; k++)
+			driven(&r, 0);
+		r.late = 0;
+		stop_once(&r);
+		r.late = steps[i].late;
+		for (unsigned k = 0; k < 10; k++) {
+			uint64_t ns = driven(&r, 0);
+
+			CU_ASSERT(ns >= steps[i].least && ns <= steps[i].most);
+		}
+	}
 }
 
 /* They poll until we come, and frames come while we do: they have not stopped. */
@@ -705,6 +736,7 @@ static void in_vain(void)
 URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
 	       T(callers_wait_for_a_processor), T(callers_in_a_crowd), T(callers_alone),
-	       T(callers_on_an_emulated_processor), T(lapses), T(put_aside_for_us), T(hand_overs),
-	       T(forgotten), T(partway), T(without_interrupts), T(interrupts_that_do_not_come),
-	       T(gathers), T(nudges), T(in_vain), T(lets_in), {NULL, NULL})
+	       T(callers_on_an_emulated_processor), T(lapses), T(looks_that_cost),
+	       T(put_aside_for_us), T(hand_overs), T(forgotten), T(partway), T(without_interrupts),
+	       T(interrupts_that_do_not_come), T(gathers), T(nudges), T(in_vain), T(lets_in),
+	       {NULL, NULL})
