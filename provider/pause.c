@@ -361,14 +361,14 @@ static uint64_t driven_most(const struct urxe_pause *p)
 static uint64_t pause_driven(struct urxe_pause *p)
 {
 	if (++p->driven_quiet >= BACKOFF_QUIET && p->driven_most < BACKOFF_NS) {
-		p->driven_most *= 2;
+		p->driven_most = p->driven_most < BACKOFF_NS / 2 ? 2 * p->driven_most : BACKOFF_NS;
 		p->driven_quiet = 0;
 	}
 	if (p->driven_quiet >= FORGET_QUIET)
 		p->may_lapse = false;
 	p->driven_paused = true;
 	p->wanted = false;
-	if (p->sleep < dear_look(p))
+	if (p->may_lapse && p->sleep < dear_look(p))
 		p->sleep = dear_look(p);
 	return longer(p, driven_most(p));
 }

@@ -305,6 +305,7 @@ struct urxe_responder {
 	bool shared;	  /* receive WQEs come from a queue that others use as well */
 	uint32_t offset;  /* bytes received of the message */
 	uint32_t res_pending;
+	bool asked_again; /* by the peer, in this burst */
 	/* The receive WQE in use: at the tail of our queue till it is complete, or a copy of a
 	 * shared one, in memory that is there for it. */
 	struct urxe_rwqe *rwqe;
@@ -333,7 +334,6 @@ struct urxe_responder {
 	uint32_t nkept;
 	uint64_t lend_number; /* of the last request that another process executed (lend.c) */
 	bool lent;	      /* one has a part of a message, or may have */
-	bool asked_again;     /* by the peer, in this burst */
 };
 
 /** What came of letting a QP send. */

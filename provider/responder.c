@@ -474,8 +474,10 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 
 	urxe_qp_drop(qp, pkt->psn, URXE_STAT_RX_DUPLICATE);
 	r->asked_again = true;
-	if (qp->ack_waits)
+	/* With what was posted it may still wait for the rest of that. */
+	if (qp->ack_waits && qp->got)
 		urxe_responder_waited_in_vain(qp);
+	qp->ack_waits = false;
 	/* What was told to be lost was late: more patience. One right behind the first was sent
 	 * again twice (recover.c). */
 	if (r->told && pkt->psn == r->nak_psn && urxe_psn_diff(r->epsn, pkt->psn) > 1) {

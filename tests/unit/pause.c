@@ -453,11 +453,20 @@ static void looks_that_cost(void)
 	} steps[] = {{0, 50 * US, 62500},
 		     {5 * US, 50 * US, 62500},
 		     {40 * US, 100 * US, 200 * US},
-		     {100000 * US, 300 * US, 1000 * US},
+		     {62 * US, 150 * US, 320 * US},
+		     {100000 * US, 300 * US, 999 * US},
 		     {0, 50 * US, 62500}};
 	struct rig r;
+	uint64_t ns;
 
 	begin(&r, BOUND, true);
+	r.late = 40 * US;
+	for (unsigned k = 0; k < 10; k++)
+		driven(&r, 0);
+	r.late = 0;
+	/* Not before they are known to stop. */
+	CU_ASSERT_EQUAL(look(&r, 0, true), 0);
+	CU_ASSERT_EQUAL(driven(&r, 0), 50 * US);
 	come_to_stop(&r);
 	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		r.late = steps[i].late;
@@ -467,10 +476,12 @@ static void looks_that_cost(void)
 		stop_once(&r);
 		r.late = steps[i].late;
 		for (unsigned k = 0; k < 10; k++) {
-			uint64_t ns = driven(&r, 0);
-
+			ns = driven(&r, 0);
 			CU_ASSERT(ns >= steps[i].least && ns <= steps[i].most);
 		}
+		for (unsigned k = 0; k < 100; k++)
+			CU_ASSERT(driven(&r, 0) <= 1000 * US);
+		CU_ASSERT_EQUAL(driven(&r, 0), 1000 * US);
 	}
 }
 
