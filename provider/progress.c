@@ -325,11 +325,12 @@ static void after_burst(struct urxe_qp *qp, struct urxe_lane *lane, unsigned at,
 	urxe_spin_lock(&qp->lock);
 	qp->touched = false;
 	asked = qp->answers && qp->resp.asked_again;
-	if (asked)
+	if (asked) {
 		qp->resp.asked_again = false;
-	/* The peer may not hear what goes by our lane. */
-	if (asked && qp->lane != at)
-		urxe_pending_move(qp, at);
+		/* The peer may not hear what goes by our lane. */
+		if (qp->lane != at)
+			urxe_pending_move(qp, at);
+	}
 	if (qp->peer)
 		urxe_peer_heard(qp->peer, now);
 	more = qp->lane != at || serve(qp, lane, now, asked || is_last_word(qp)).more;

@@ -215,7 +215,6 @@ static void nak_sent(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 
 void urxe_responder_waited_in_vain(struct urxe_qp *qp)
 {
-	qp->ack_waits = false;
 	if (qp->ack_vain < ACK_VAIN_MOST)
 		qp->ack_vain = (uint16_t)(2 * qp->ack_vain + ACK_VAIN);
 	qp->ack_skips = qp->ack_vain - 1;
