@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""links.py LINKTEST vhost|memif [ROUNDS]: frames between two processes, in either start order, and
+"""links.py LINKTEST vhost|memif [ROUNDS [SIZE,...]]: frames between two processes, in either start order, and
 ten times a peer that is killed with -9 under traffic, on either side: the survivor serves the next.
 A second process on a side is refused."""
 
@@ -17,6 +17,7 @@ import time
 
 LINKTEST, LINK = sys.argv[1:3]
 ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 10
+SIZES = [int(n) for n in sys.argv[4].split(",")] if len(sys.argv) > 4 else [64, 1514, 4214]
 SEED = int(os.environ.get("URXE_SEED", random.randrange(1 << 32)))
 failures = 0
 
@@ -59,7 +60,7 @@ def ping(port, size=1500, rounds=500):
 
 def orders(a, b):
     for first, second in ((a, b), (b, a)):
-        for size in (64, 1514, 4214):
+        for size in SIZES:
             echo = start(first, "echo")
             ok, out = ping(second, size)
             alive = echo.poll() is None
