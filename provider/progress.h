@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Turns of a lane, dispatch of packets, pending QPs and their timers (progress.c).
+ * Turns of a lane, and who takes one (progress.c); pending QPs and their timers (pending.c).
  */
 #ifndef URXE_PROVIDER_PROGRESS_H
 #define URXE_PROVIDER_PROGRESS_H

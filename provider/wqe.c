@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "pending.h"
 #include "progress.h"
 #include "requester.h"
 #include "wqe.h"
@@ -138,6 +139,18 @@ void urxe_wqe_forget(struct urxe_qp *qp)
 
 	if (qp->scq)
 		atomic_compare_exchange_strong(&qp->scq->posted, &last, NULL);
+}
+
+void urxe_wqe_rest(struct urxe_qp *qp)
+{
+	struct urxe_sq *sq = &qp->sq;
+
+	urxe_pending_no_timer(qp);
+	urxe_ring_rest(&sq->ring);
+	/* From the first slot on: that is the one in a cache. */
+	sq->polled_at -= sq->post;
+	sq->post = sq->cur = sq->done = 0;
+	sq->left_at = UINT32_MAX;
 }
 
 void urxe_wqe_publish(struct urxe_qp *qp, uint32_t post)

@@ -43,6 +43,14 @@ void urxe_wqe_fetch_next(struct urxe_qp *qp);
 /** urxe_wqe_forget - it is posted to no more; it stays for a grace period after this. */
 void urxe_wqe_forget(struct urxe_qp *qp);
 
+/**
+ * urxe_wqe_rest - let others have the memory of a QP's send queue
+ *
+ * Its timer goes while both are in a cache: later it would be looked at in vain. No pointer to a
+ * WQE is good after this.
+ */
+void urxe_wqe_rest(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
+
 /** urxe_wqe_fetch - what posting and sending touch of a QP, whose lock is yet to be taken. */
 static inline void urxe_wqe_fetch(struct urxe_qp *qp)
 {

@@ -45,7 +45,7 @@ LINES = {'many': 65, 'write_many': 62}
 LAYERS = {
     'post': ('post.c', 'wqe.c', 'wqe.h', 'wr.c', 'ring.c', 'rq.c', 'srq.c'),
     'poll': ('cq.c', 'cq_ex.c', 'cq_event.c'),
-    'turns': ('progress.c', 'progress.h', 'pending.c', 'pending.h', 'service.c', 'wake.c', 'wake.h', 'timer.c'),
+    'turns': ('progress.c', 'progress.h', 'receive.c', 'serve.h', 'pending.c', 'pending.h', 'service.c', 'wake.c', 'wake.h', 'timer.c'),
     'requester': ('requester.c', 'retry.c', 'cc.h', 'cc.c', 'cc_window.c', 'rate.c', 'apm.c'),
     'responder': ('responder.c', 'responder_tx.c', 'responder_read.c', 'decode.c'),
     'completer': ('completer.c',),
