@@ -182,6 +182,7 @@ struct urxe_cma_id {
 	bool passive, established;
 	uint32_t psn; /* what we ask the peer to start with */
 	uint8_t initiator_depth, responder_resources;
+	uint8_t min_rnr_timer;	      /* of our QP; a code of IBTA table 46 */
 	struct urxe_cm_req *last_req; /* to ask again with a smaller MTU */
 	uint8_t req_data[URXE_REQ_PRIVATE_LEN];
 	struct ibv_ece local_ece, remote_ece;

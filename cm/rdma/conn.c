@@ -12,6 +12,10 @@
 #define LET_OUT_NS    10000000 /* some way to a peer is made in a hundredth of that */
 #define LET_OUT_TURNS 100
 
+#define RNR_FOR_EVER	  7  /* retries (IBTA 9.7.5.2.8) */
+#define RNR_TIMER_LONGEST 0  /* 655.36 ms */
+#define RNR_TIMER_SHORT	  16 /* 2.56 ms */
+
 void urxe_cma_path(const struct urxe_cma_id *id, struct urxe_cm_path *path)
 {
 	*path = (struct urxe_cm_path){
@@ -54,6 +58,17 @@ static int check_param(const struct urxe_cma_id *id, const struct rdma_conn_para
 	return 0;
 }
 
+/*
+ * How long is the peer to wait after an RNR NAK? Programs cannot tell, and the kernel's CM has it
+ * wait for as long as there is, 655 ms: a receiver that was put aside for a time slice costs a
+ * sender that much. Who is asked to try for ever may try sooner; who is to give up after some tries
+ * gives up as soon, or as late, as with the kernel.
+ */
+static uint8_t min_rnr_timer(const struct rdma_conn_param *p)
+{
+	return !p || p->rnr_retry_count >= RNR_FOR_EVER ? RNR_TIMER_SHORT : RNR_TIMER_LONGEST;
+}
+
 static void fill_param(const struct urxe_cma_id *id, const struct rdma_conn_param *p,
 		       struct urxe_cm_conn *c)
 {
@@ -65,7 +80,7 @@ static void fill_param(const struct urxe_cma_id *id, const struct rdma_conn_para
 		.initiator_depth = id->initiator_depth,
 		.flow_control = p ? !!p->flow_control : 0,
 		.retry_count = p ? at_most(p->retry_count, 7) : 7,
-		.rnr_retry_count = p ? at_most(p->rnr_retry_count, 7) : 7,
+		.rnr_retry_count = p ? at_most(p->rnr_retry_count, RNR_FOR_EVER) : RNR_FOR_EVER,
 		.ece.vendor_id = id->passive ? id->remote_ece.vendor_id : id->local_ece.vendor_id,
 		.ece.attr_mod = id->local_ece.options,
 	};
@@ -152,6 +167,7 @@ static int start_connect(struct urxe_cma_id *id, const struct rdma_conn_param *p
 	id->responder_resources = p && p->responder_resources != RDMA_MAX_RESP_RES
 					  ? p->responder_resources
 					  : at_most((unsigned)attr->max_qp_rd_atom, 0xff);
+	id->min_rnr_timer = min_rnr_timer(p);
 	err = urxe_cma_put_private(id, p, sizeof(id->req_data), id->req_data, &len);
 	if (err)
 		return err;
@@ -217,6 +233,7 @@ static void agree(struct urxe_cma_id *id, const struct rdma_conn_param *p)
 		at_most(p && p->responder_resources != RDMA_MAX_RESP_RES ? p->responder_resources
 									 : id->responder_resources,
 			(unsigned)attr->max_qp_rd_atom);
+	id->min_rnr_timer = min_rnr_timer(p);
 	if (id->ack_timeout_set)
 		urxe_cm_set_ack_timeout(id->cm, id->ack_timeout);
 }

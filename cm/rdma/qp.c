@@ -19,6 +19,8 @@ int urxe_cma_init_qp_attr(struct urxe_cma_id *id, struct ibv_qp_attr *attr, int 
 			return err;
 		if (attr->qp_state == IBV_QPS_RTR)
 			attr->rq_psn = id->psn;
+		if (*mask & IBV_QP_MIN_RNR_TIMER)
+			attr->min_rnr_timer = id->min_rnr_timer;
 		if (*mask & IBV_QP_MAX_DEST_RD_ATOMIC && id->passive)
 			attr->max_dest_rd_atomic = id->responder_resources;
 		if (*mask & IBV_QP_MAX_QP_RD_ATOMIC && id->passive)

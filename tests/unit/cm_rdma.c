@@ -20,6 +20,14 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+static int min_rnr_timer(const struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(id->qp, &attr, IBV_QP_MIN_RNR_TIMER, &init) ? -1 : attr.min_rnr_timer;
+}
+
 static void connect_and_disconnect(void)
 {
 	static const char *const hosts[] = {"10.0.0.1", "127.0.0.1",	   "fd00::1",
@@ -34,6 +42,9 @@ static void connect_and_disconnect(void)
 		WORKS(ibv_query_qp(p.client->qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN, &init));
 		CU_ASSERT_EQUAL(attr.qp_state, IBV_QPS_RTS);
 		CU_ASSERT_EQUAL(attr.dest_qp_num, p.server->qp->qp_num);
+		/* Whom the server asks to try for ever may try soon, after 2.56 ms. */
+		CU_ASSERT_EQUAL(min_rnr_timer(p.server), 16);
+		CU_ASSERT_EQUAL(min_rnr_timer(p.client), 0);
 		CU_ASSERT_EQUAL(rdma_get_dst_port(p.client), rdma_get_src_port(p.listen));
 		CU_ASSERT_EQUAL(rdma_get_src_port(p.server), rdma_get_src_port(p.listen));
 		CU_ASSERT_EQUAL(rdma_get_dst_port(p.server), rdma_get_src_port(p.client));
@@ -106,6 +117,9 @@ static void private_data(void)
 		}
 		WORKS(rdma_ack_cm_event(ev));
 	}
+	/* Who gives up after some tries of his does so as late as with the kernel. */
+	CU_ASSERT_EQUAL(min_rnr_timer(c), 0);
+	CU_ASSERT_EQUAL(min_rnr_timer(s), 0);
 	drop(c);
 	drop(s);
 	drop(l);
