@@ -58,6 +58,12 @@ static int check_param(const struct urxe_cma_id *id, const struct rdma_conn_para
 	return 0;
 }
 
+/* Of the peer, when we have no receive. */
+static uint8_t rnr_retries(const struct rdma_conn_param *p)
+{
+	return p ? at_most(p->rnr_retry_count, RNR_FOR_EVER) : RNR_FOR_EVER;
+}
+
 /*
  * How long is the peer to wait after an RNR NAK? Programs cannot tell, and the kernel's CM has it
  * wait for as long as there is, 655 ms: a receiver that was put aside for a time slice costs a
@@ -66,7 +72,7 @@ static int check_param(const struct urxe_cma_id *id, const struct rdma_conn_para
  */
 static uint8_t min_rnr_timer(const struct rdma_conn_param *p)
 {
-	return !p || p->rnr_retry_count >= RNR_FOR_EVER ? RNR_TIMER_SHORT : RNR_TIMER_LONGEST;
+	return rnr_retries(p) == RNR_FOR_EVER ? RNR_TIMER_SHORT : RNR_TIMER_LONGEST;
 }
 
 static void fill_param(const struct urxe_cma_id *id, const struct rdma_conn_param *p,
@@ -80,7 +86,7 @@ static void fill_param(const struct urxe_cma_id *id, const struct rdma_conn_para
 		.initiator_depth = id->initiator_depth,
 		.flow_control = p ? !!p->flow_control : 0,
 		.retry_count = p ? at_most(p->retry_count, 7) : 7,
-		.rnr_retry_count = p ? at_most(p->rnr_retry_count, RNR_FOR_EVER) : RNR_FOR_EVER,
+		.rnr_retry_count = rnr_retries(p),
 		.ece.vendor_id = id->passive ? id->remote_ece.vendor_id : id->local_ece.vendor_id,
 		.ece.attr_mod = id->local_ece.options,
 	};
