@@ -149,6 +149,7 @@ struct urxe_service_thread {
 	atomic_bool watched;	   /* callers are found to stop, and to watch memory */
 	_Atomic uint64_t passed;   /* when one of these got a completion, at last */
 	atomic_bool landed;	   /* a WRITE has come in full, and nothing was posted since */
+	atomic_bool written;	   /* a peer has changed memory that they may watch */
 	atomic_int passed_on;	   /* and on which processor: its number and 1; 0: not known */
 	atomic_bool partway;	   /* what came last was not the last packet of its message */
 	atomic_bool nudged;	   /* a caller goes to sleep: drive for a while */

@@ -159,10 +159,9 @@ static uint64_t caller_time(const struct urxe_device *dev)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool take_nudge(struct urxe_service_thread *s)
+static bool take_flag(atomic_bool *flag)
 {
-	return atomic_load_explicit(&s->nudged, memory_order_relaxed) &&
-	       atomic_exchange(&s->nudged, false);
+	return atomic_load_explicit(flag, memory_order_relaxed) && atomic_exchange(flag, false);
 }
 
 /* How long to sleep now; 0: not at all. @n: what the turn found; -1: others have all lanes. */
@@ -181,7 +180,8 @@ static uint64_t next_pause(struct urxe_device *dev, struct urxe_duty_mind *st, u
 		.yields = atomic_load_explicit(&s->yields, memory_order_relaxed),
 		.away = atomic_load_explicit(&s->away, memory_order_relaxed),
 		.yielding = atomic_load_explicit(&s->yielding, memory_order_relaxed),
-		.nudged = take_nudge(s),
+		.nudged = take_flag(&s->nudged),
+		.written = take_flag(&s->written),
 		.partway = n >= 0 && atomic_load_explicit(&s->partway, memory_order_relaxed),
 		.waits = atomic_load_explicit(&s->gsi_waits, memory_order_relaxed),
 	};

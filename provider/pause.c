@@ -221,7 +221,9 @@ static void lapsed(struct urxe_pause *p, uint64_t now)
 
 /*
  * Who may stop, and has got a completion, hands over. That they polled on nearly each time tells
- * that they do not stop any more, and to be handed over to costs them as much as a look.
+ * that they do not stop any more, and to be handed over to costs them as much as a look. It was
+ * right if we received meanwhile what they may watch. To have got ACKs and the like tells nothing:
+ * we may have put them aside for that, and the next look sees whether they poll.
  */
 static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
 {
@@ -230,7 +232,7 @@ static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
 	} else if (p->passed && l->driven) {
 		p->passed = false;
 		p->may_lapse = ++p->vain < PASSES_VAIN;
-	} else if (p->passed && l->n > 0) {
+	} else if (p->passed && l->n > 0 && l->written) {
 		p->passed = false;
 		p->vain /= 2;
 		if (p->driven_most >= BACKOFF_NS)

@@ -99,6 +99,7 @@ struct urxe_pause_look {
 	uint64_t away;	 /* for so long these were, together */
 	bool yielding;	 /* one is not back yet, and will poll then */
 	bool nudged;	 /* somebody sleeps now, or has left something to do */
+	bool written;	 /* a peer has changed memory since the last look */
 	bool waits;	 /* somebody sleeps until the CM has an answer */
 	bool partway;	 /* the rest of a message is to come */
 	bool driven;	 /* out: callers drove since the last look */

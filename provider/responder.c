@@ -12,6 +12,7 @@
 #include "lend.h"
 #include "progress.h"
 #include "responder.h"
+#include "service.h"
 #include "sge.h"
 #include "stall.h"
 #include "trace.h"
@@ -354,12 +355,10 @@ bool urxe_responder_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 /* Who watches memory sees it, and posts perhaps, as who gets a completion would. */
 static void landed(struct urxe_qp *qp, uint32_t length) URXE_REQUIRES(qp->lock)
 {
-	struct urxe_service_thread *s = &qp->dev->service;
 	bool answered = length <= URXE_ANSWERED_MOST;
 
 	message_got(qp, answered);
-	if (answered && atomic_load_explicit(&s->watched, memory_order_relaxed))
-		atomic_store_explicit(&s->landed, true, memory_order_relaxed);
+	urxe_service_written(qp->dev, answered);
 }
 
 static bool execute_write(struct urxe_qp *qp, const struct urxe_decoded *pkt)

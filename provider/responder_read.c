@@ -12,6 +12,7 @@
 #include "quirks.h"
 #include "responder.h"
 #include "rcu.h"
+#include "service.h"
 #include "urxe/guarded.h"
 
 /* Many a QP never gets a READ: the resources are there from the first on. */
@@ -155,6 +156,7 @@ static void execute_atomic(struct urxe_qp *qp, const struct urxe_decoded *pkt)
 		word_gone(qp, eth->rkey, eth->va, IBV_ACCESS_REMOTE_ATOMIC);
 		return;
 	}
+	urxe_service_written(qp->dev, false);
 	accept_read(qp, res, URXE_RES_ATOMIC, 1);
 }
 
@@ -186,6 +188,7 @@ static void execute_atomic_write(struct urxe_qp *qp, const struct urxe_decoded *
 		word_gone(qp, pkt->reth.rkey, va, IBV_ACCESS_REMOTE_WRITE);
 		return;
 	}
+	urxe_service_written(qp->dev, false);
 	accept_read(qp, res, URXE_RES_ATOMIC_WRITE, 1);
 }
 

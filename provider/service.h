@@ -36,6 +36,17 @@ static inline void urxe_service_acked(struct urxe_device *dev)
 }
 /** urxe_service_pass - a caller has got what it polled for, and may go to watch memory. */
 void urxe_service_pass(struct urxe_device *dev);
+/** urxe_service_written - a peer has changed memory. @answered: who watches it may post at once. */
+static inline void urxe_service_written(struct urxe_device *dev, bool answered)
+{
+	struct urxe_service_thread *s = &dev->service;
+
+	if (!atomic_load_explicit(&s->watched, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&s->written, true, memory_order_relaxed);
+	if (answered)
+		atomic_store_explicit(&s->landed, true, memory_order_relaxed);
+}
 /** urxe_service_by - wake the thread if it sleeps beyond @when. */
 void urxe_service_by(struct urxe_device *dev, uint64_t when);
 /** urxe_service_gsi - the GSI's poll is due. */

@@ -12,6 +12,7 @@ struct rig {
 	struct urxe_pause p;
 	uint64_t now, polls;
 	bool partway;	       /* the rest of a message is to come */
+	bool written;	       /* a peer has changed memory */
 	bool at_it;	       /* a caller polled until we came */
 	bool aside;	       /* callers are not let run */
 	uint64_t late;	       /* we wake up so much too late */
@@ -39,6 +40,7 @@ static uint64_t look(struct rig *r, int n, bool nudged)
 		.yielding = r->yielding,
 		.nudged = nudged,
 		.partway = r->partway,
+		.written = r->written,
 		.at_it = r->at_it,
 	};
 
@@ -520,12 +522,30 @@ static void hand_overs(void)
 		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 		/* This one was right. */
 		CU_ASSERT_EQUAL(look(&r, 0, true), 0);
+		r.written = true;
 		CU_ASSERT_EQUAL(look(&r, 64, false), 0);
+		r.written = false;
 		driven(&r, 0);
 	}
 	for (unsigned k = 0; k < 33; k++) {
 		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 		polls_on(&r);
+	}
+	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
+}
+
+/* Until it polls it had no processor, as we received its ACKs: these wake nobody who watches. */
+static void hand_overs_for_acks(void)
+{
+	struct rig r;
+
+	begin(&r, BOUND, true);
+	come_to_stop(&r);
+	for (unsigned k = 0; k < 64; k++) {
+		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
+		CU_ASSERT_EQUAL(look(&r, 0, true), 0);
+		CU_ASSERT_EQUAL(look(&r, 64, false), 0);
+		driven(&r, 0);
 	}
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
 }
@@ -748,6 +768,6 @@ URXE_TEST_MAIN("pause", T(spins_while_it_pays), T(rare_frames_are_slept_for),
 	       T(wishes_after_silence), T(not_at_all), T(crowded), T(stays_out_of_the_way),
 	       T(callers_wait_for_a_processor), T(callers_in_a_crowd), T(callers_alone),
 	       T(callers_on_an_emulated_processor), T(lapses), T(looks_that_cost),
-	       T(put_aside_for_us), T(hand_overs), T(forgotten), T(partway), T(without_interrupts),
-	       T(interrupts_that_do_not_come), T(gathers), T(nudges), T(in_vain), T(lets_in),
-	       {NULL, NULL})
+	       T(put_aside_for_us), T(hand_overs), T(hand_overs_for_acks), T(forgotten), T(partway),
+	       T(without_interrupts), T(interrupts_that_do_not_come), T(gathers), T(nudges),
+	       T(in_vain), T(lets_in), {NULL, NULL})
