@@ -8,6 +8,7 @@
 
 #include "provider.h"
 #include "responder.h"
+#include "service.h"
 #include "sge.h"
 #include "trace.h"
 #include "uc.h"
@@ -83,6 +84,8 @@ static bool uc_write(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_RE
 		r->state = URXE_RESP_EXPECT_FIRST;
 		if (pkt->what & URXE_OPF_RECV_WQE)
 			urxe_responder_finish_recv(qp, IBV_WC_SUCCESS, pkt, r->length);
+		else
+			urxe_service_written(qp->dev, r->length <= URXE_ANSWERED_MOST);
 	}
 	return true;
 }

@@ -192,41 +192,42 @@ static void test_idle_timers(void)
 	pair_close(&p);
 }
 
-/* Only where callers are known to watch memory, a peer that changes it is noted. */
+/* @op, of a peer, changes memory that they may watch (@written), and they may post (@landed). */
+static void peer_does(struct pair *p, enum ibv_wr_opcode op, bool written, bool landed)
+{
+	struct urxe_service_thread *thread = &p->b.dev->service;
+	struct ibv_wc wc;
+
+	/* Nothing is noted but where they are known to watch. */
+	for (int watched = 0; watched < 2; watched++) {
+		atomic_store(&thread->watched, watched);
+		CU_ASSERT_EQUAL(pair_recv(&p->b, 1, 0x1000, 64), 0);
+		CU_ASSERT_EQUAL(pair_post(&p->a, op, 2, 0, 8, &p->b, 0, IBV_SEND_SIGNALED), 0);
+		CU_ASSERT(pair_wait(p, p->a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+		pair_settle(p, 1000000);
+		CU_ASSERT_EQUAL(atomic_exchange(&thread->written, false), watched && written);
+		CU_ASSERT_EQUAL(atomic_exchange(&thread->landed, false), watched && landed);
+		while (ibv_poll_cq(p->b.cq, 1, &wc) > 0)
+			;
+	}
+}
+
 static void test_written(void)
 {
-	static const struct {
-		enum ibv_wr_opcode op;
-		bool written, landed;
-	} ops_of_peer[] = {
-		{IBV_WR_SEND, false, false},
-		{IBV_WR_RDMA_WRITE_WITH_IMM, false, false},
-		{IBV_WR_RDMA_READ, false, false},
-		{IBV_WR_RDMA_WRITE, true, true},
-		{IBV_WR_ATOMIC_FETCH_AND_ADD, true, false},
-	};
 	const struct pair_params pp = {.link = {.latency = 1000}};
-	struct urxe_service_thread *thread;
-	struct ibv_wc wc;
 	struct pair p;
 
 	pair_open(&p, &pp, IBV_QPT_RC);
-	thread = &p.b.dev->service;
-	for (unsigned i = 0; i < 2 * sizeof(ops_of_peer) / sizeof(ops_of_peer[0]); i++) {
-		enum ibv_wr_opcode op = ops_of_peer[i / 2].op;
-		bool watched = i % 2;
-
-		atomic_store(&thread->watched, watched);
-		CU_ASSERT_EQUAL(pair_recv(&p.b, i, 0x1000, 64), 0);
-		CU_ASSERT_EQUAL(pair_post(&p.a, op, i, 0, 8, &p.b, 0, IBV_SEND_SIGNALED), 0);
-		CU_ASSERT(pair_wait(&p, p.a.cq, &wc) && wc.status == IBV_WC_SUCCESS);
-		CU_ASSERT_EQUAL(atomic_exchange(&thread->written, false),
-				watched && ops_of_peer[i / 2].written);
-		CU_ASSERT_EQUAL(atomic_exchange(&thread->landed, false),
-				watched && ops_of_peer[i / 2].landed);
-		while (ibv_poll_cq(p.b.cq, 1, &wc) > 0)
-			;
-	}
+	peer_does(&p, IBV_WR_SEND, false, false);
+	peer_does(&p, IBV_WR_RDMA_WRITE_WITH_IMM, false, false);
+	peer_does(&p, IBV_WR_RDMA_READ, false, false);
+	peer_does(&p, IBV_WR_RDMA_WRITE, true, true);
+	peer_does(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, true, false);
+	pair_close(&p);
+	pair_open(&p, &pp, IBV_QPT_UC);
+	peer_does(&p, IBV_WR_SEND, false, false);
+	peer_does(&p, IBV_WR_RDMA_WRITE_WITH_IMM, false, false);
+	peer_does(&p, IBV_WR_RDMA_WRITE, true, true);
 	pair_close(&p);
 }
 
