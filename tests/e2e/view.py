@@ -157,6 +157,29 @@ def default(report, timeout):
             fabric.told(report, title, None if not one.returncode and two.returncode else 'not so', one.stdout + two.stdout)
 
 
+# The drivers of kernel devices that are in a program which has looked for its devices.
+LOADED = DLOPEN + '\nprint(sum("-rdmav" in l and "r-xp" in l and "liburxe" not in l for l in open("/proc/self/maps")), "drivers")'
+
+
+def drivers(report, timeout):
+    """Where the kernel has no device no driver of one is loaded."""
+    title = 'view: drivers of kernel devices'
+    if not report.wanted(title):
+        return
+    if node.sanitized() == 'thread' or os.path.exists('/sys/class/infiniband_verbs/uverbs0'):
+        report.skip(title, 'TSan ends python3' if node.sanitized() else 'the kernel has a device')
+        return
+    for who, before in users():
+        with fabric_of(who) as f:
+            why = refused(f.folder, before, timeout)
+            if why:
+                report.skip(title + ', as ' + who, why)
+                continue
+            r = run(f.folder, before, ['--view', 'always'], LOADED, 'python3', timeout)
+            good = r.stdout == '1 device\n0 drivers\n'
+            fabric.told(report, title + ', as ' + who, None if good else 'not so', r.stdout)
+
+
 def refuses(report, timeout):
     """Who has capabilities would lose them in a user namespace: a library then, or with `always` an error."""
     title = 'view: no namespaces for a user with CAP_NET_RAW'
@@ -400,4 +423,4 @@ def exported(report, timeout):
 
 
 def view(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 180, read, kept, deleted, default, refuses, swept, answers, shared, between, counters, exported)
+    fabric.parts(report, kind, 60, 180, read, kept, deleted, default, drivers, refuses, swept, answers, shared, between, counters, exported)
