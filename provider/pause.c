@@ -227,9 +227,7 @@ static void lapsed(struct urxe_pause *p, uint64_t now)
  */
 static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
 {
-	if (l->nudged) {
-		p->passed = p->may_lapse;
-	} else if (p->passed && l->driven) {
+	if (p->passed && l->driven) {
 		p->passed = false;
 		p->may_lapse = ++p->vain < PASSES_VAIN;
 	} else if (p->passed && l->n > 0 && l->written) {
@@ -238,6 +236,8 @@ static void count_pass(struct urxe_pause *p, const struct urxe_pause_look *l)
 		if (p->driven_most >= BACKOFF_NS)
 			p->driven_quiet = 0;
 	}
+	if (l->nudged)
+		p->passed = p->may_lapse;
 }
 
 /* Who stopped a moment ago is not waited for. */

@@ -545,8 +545,10 @@ static void hand_overs_for_acks(void)
 		CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_SHORT);
 		CU_ASSERT_EQUAL(look(&r, 0, true), 0);
 		CU_ASSERT_EQUAL(look(&r, 64, false), 0);
-		driven(&r, 0);
+		/* It has polled, and perhaps got a completion again. */
+		r.polls++;
 	}
+	look(&r, 0, true);
 	CU_ASSERT_EQUAL(urxe_pause_policy(&r.p), URXE_PAUSE_USUAL);
 }
 
