@@ -17,6 +17,7 @@
 static atomic_uint frames[2], sleepers; /* frames to a, to b */
 static atomic_bool driven;		/* a thread slept beside a caller that polls */
 static _Atomic(void *) end_a;
+static _Atomic(struct urxe_service_thread *) services[2]; /* a's, b's */
 static struct urxe_link_ops ops;
 
 static void tap(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len,
@@ -29,12 +30,16 @@ static void wait_for_interrupt(void *link, uint64_t ns, int wake_fd, struct urxe
 {
 	struct pollfd pfd = {.fd = wake_fd, .events = POLLIN};
 	atomic_uint *mine = &frames[link != atomic_load(&end_a)];
+	struct urxe_service_thread *service = atomic_load(&services[link != atomic_load(&end_a)]);
 	unsigned seen = atomic_load(mine);
 	bool deep = ns > URXE_SLEEP_TRY_NS / 2;
 
 	if (how->driven)
 		atomic_store(&driven, !how->interrupt);
 	how->interrupt = true;
+	/* For ever: who is late must not take it to have ended by itself. */
+	if (deep && service)
+		atomic_store(&service->until, URXE_NEVER);
 	if (deep)
 		atomic_fetch_add(&sleepers, 1);
 	/* A frame takes its time on the way: look a little longer than it is. */
@@ -56,14 +61,22 @@ static void set_up(struct pair *p, const struct pair_params *pp, enum ibv_qp_typ
 {
 	ops = urxe_link_sim_ops;
 	ops.wait = wait_for_interrupt;
+	/* Not those of the test before. */
+	atomic_store(&services[0], NULL);
+	atomic_store(&services[1], NULL);
 	pair_open(p, pp, type);
 	atomic_store(&end_a, p->a.end);
+	atomic_store(&services[0], &p->a.dev->service);
+	atomic_store(&services[1], &p->b.dev->service);
 	urxe_sim_tap(p->sim, tap, NULL);
 	/* a first one, for the neighbours */
 	pair_post(&p->a, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->b, 0, IBV_SEND_SIGNALED);
 	for (struct ibv_wc wc; ibv_poll_cq(p->a.cq, 1, &wc) != 1;)
 		;
 	until_asleep();
+	/* Of sleeps that began before these were known. */
+	atomic_store(&p->a.dev->service.until, URXE_NEVER);
+	atomic_store(&p->b.dev->service.until, URXE_NEVER);
 }
 
 /* A caller posts and goes away; the packet is lost: it is sent again when its time has come. */
