@@ -54,6 +54,7 @@ READERS = [
 ]
 
 NO_TSAN = ('ibstatus', 'ucx_info', 'python3')
+TSAN_ENDS = ' ends with SIGSEGV when TSan is loaded into it'
 
 ANOTHER = 12345
 NOBODY = ['setpriv', '--reuid', str(fabric.NOBODY), '--regid', str(fabric.NOBODY), '--clear-groups']
@@ -103,7 +104,7 @@ def read(report, timeout):
                 if not report.wanted(title):
                     continue
                 if not why and node.sanitized() == 'thread' and needs in NO_TSAN:
-                    report.skip(title, needs + ' ends with SIGSEGV when TSan is loaded into it')
+                    report.skip(title, needs + TSAN_ENDS)
                     continue
                 if why or not shutil.which(needs):
                     report.skip(title, why or needs + ' is not installed')
@@ -166,8 +167,9 @@ def drivers(report, timeout):
     title = 'view: drivers of kernel devices'
     if not report.wanted(title):
         return
-    if node.sanitized() == 'thread' or os.path.exists('/sys/class/infiniband_verbs/uverbs0'):
-        report.skip(title, 'TSan ends python3' if node.sanitized() else 'the kernel has a device')
+    tsan = node.sanitized() == 'thread'
+    if tsan or os.path.exists('/sys/class/infiniband_verbs/uverbs0'):
+        report.skip(title, 'python3' + TSAN_ENDS if tsan else 'the kernel has a device')
         return
     for who, before in users():
         with fabric_of(who) as f:

@@ -29,8 +29,9 @@ static void tap(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint3
 static void wait_for_interrupt(void *link, uint64_t ns, int wake_fd, struct urxe_sleep *how)
 {
 	struct pollfd pfd = {.fd = wake_fd, .events = POLLIN};
-	atomic_uint *mine = &frames[link != atomic_load(&end_a)];
-	struct urxe_service_thread *service = atomic_load(&services[link != atomic_load(&end_a)]);
+	bool is_b = link != atomic_load(&end_a);
+	struct urxe_service_thread *service = atomic_load(&services[is_b]);
+	atomic_uint *mine = &frames[is_b];
 	unsigned seen = atomic_load(mine);
 	bool deep = ns > URXE_SLEEP_TRY_NS / 2;
 
