@@ -12,6 +12,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "urxe/cpu.h"
 #include "urxe/guarded.h"
 
 #if defined(__has_feature)
@@ -100,7 +101,7 @@ uint8_t urxe_guarded_wide;
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
-	urxe_guarded_wide = !!__builtin_cpu_supports("avx");
+	urxe_guarded_wide = urxe_cpu_has_avx();
 }
 #endif
 

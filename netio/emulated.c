@@ -9,6 +9,8 @@
 #include <cpuid.h>
 #endif
 
+#include "urxe/cpu.h"
+
 bool urxe_emulated_by(const char signature[12])
 {
 	return !memcmp(signature, "TCGTCGTCGTCG", 12);
@@ -20,8 +22,7 @@ bool urxe_emulated(void)
 	unsigned a, b, c, d;
 	char signature[12];
 
-	/* The bit that no processor sets, then the leaf that goes with it. */
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 31))
+	if (!urxe_cpu_has_hypervisor())
 		return false;
 	__cpuid(0x40000000, a, b, c, d);
 	memcpy(signature, &b, 4);

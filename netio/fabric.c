@@ -508,7 +508,8 @@ void urxe_fabric_inherit(struct urxe_fabric *f)
 	f->described = 0;
 	memset(f->asking, 0, sizeof(f->asking));
 	memset(f->fresh, 0, sizeof(f->fresh));
-	memset(f->peer, 0, sizeof(f->peer));
+	if (f->peer)
+		memset(f->peer, 0, URXE_FABRIC_SLOTS * sizeof(*f->peer));
 	f->listen_again = f->look = 0;
 	atomic_store(&f->serves, false);
 	begin_anew(f);
@@ -526,5 +527,7 @@ void urxe_fabric_put(struct urxe_fabric *f)
 		leave(f);
 	forget_folder(f, child);
 	free(f->group);
+	free(f->req);
+	free(f->peer);
 	free(f);
 }

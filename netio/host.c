@@ -8,10 +8,10 @@
 
 #include <errno.h>
 #include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <netlink/route/addr.h>
-#include <netlink/route/link.h>
-#include <netlink/route/route.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,8 @@
 #include "urxe/gid.h"
 
 #define HOST_MAX 1024 /* addresses that are looked at */
+#define DUMPS	 8    /* of a list that changes while it is read; the change is news as well */
+#define IF_ROOM	 16   /* interfaces that there is room for at first */
 
 struct urxe_host {
 	struct nl_sock *ask, *news;
@@ -41,7 +43,9 @@ struct found {
 struct search {
 	struct found *list;
 	unsigned n;
-	struct nl_cache *links;
+	int *up; /* interfaces that are */
+	unsigned nup, up_room;
+	bool no_memory;
 	int only;	   /* an interface; 0: all; -1: one that is not there */
 	int gateway_if[2]; /* of the default route, by IPv6 and IPv4; 0: none */
 };
@@ -166,17 +170,71 @@ static int default_if(struct urxe_host *h, bool v4)
 	return oif;
 }
 
-/* ---- addresses ---- */
+/* ---- lists ---- */
 
-static bool is_up(struct search *s, int ifindex)
+/* All that the kernel has of a kind, to @take. 0 or errno. */
+static int dump(struct urxe_host *h, int type, void *request, size_t len, nl_recvmsg_msg_cb_t take,
+		struct search *s)
 {
-	struct rtnl_link *link = rtnl_link_get(s->links, ifindex);
-	bool up = link && rtnl_link_get_flags(link) & IFF_UP;
+	int err = nl_socket_modify_cb(h->ask, NL_CB_VALID, NL_CB_CUSTOM, take, s);
 
-	if (link)
-		rtnl_link_put(link);
-	return up;
+	if (!err)
+		err = nl_send_simple(h->ask, type, NLM_F_DUMP, request, len);
+	if (err >= 0)
+		err = nl_recvmsgs_default(h->ask);
+	return err;
 }
+
+/* ---- interfaces ---- */
+
+static int take_link(struct nl_msg *msg, void *arg)
+{
+	struct nlmsghdr *n = nlmsg_hdr(msg);
+	const struct ifinfomsg *link = nlmsg_data(n);
+	struct search *s = arg;
+	int *more;
+
+	if (n->nlmsg_type != RTM_NEWLINK || !nlmsg_valid_hdr(n, sizeof(*link)) ||
+	    !(link->ifi_flags & IFF_UP))
+		return NL_OK;
+	if (s->nup == s->up_room) {
+		unsigned room = s->up_room ? 2 * s->up_room : IF_ROOM;
+
+		more = reallocarray(s->up, room, sizeof(*s->up));
+		if (!more) {
+			s->no_memory = true;
+			return NL_OK; /* the rest of the answer is to be read all the same */
+		}
+		s->up = more;
+		s->up_room = room;
+	}
+	s->up[s->nup++] = link->ifi_index;
+	return NL_OK;
+}
+
+static bool is_up(const struct search *s, int ifindex)
+{
+	for (unsigned i = 0; i < s->nup; i++) {
+		if (s->up[i] == ifindex)
+			return true;
+	}
+	return false;
+}
+
+/* Without statistics, which are most of what there is to say of an interface. */
+static int dump_links(struct urxe_host *h, struct search *s)
+{
+	struct {
+		struct ifinfomsg link;
+		struct nlattr head;
+		uint32_t mask;
+	} request = {.head = {sizeof(request.head) + sizeof(request.mask), IFLA_EXT_MASK},
+		     .mask = RTEXT_FILTER_SKIP_STATS};
+
+	s->nup = 0;
+	return dump(h, RTM_GETLINK, &request, sizeof(request), take_link, s);
+}
+/* ---- addresses ---- */
 
 /* The rest of the port takes addresses that a configuration might name, and loopback. */
 static bool usable(const struct found *f)
@@ -187,27 +245,51 @@ static bool usable(const struct found *f)
 	return f->loopback || urxe_config_ip_valid(&ip);
 }
 
-static void take_addr(struct nl_object *obj, void *arg)
+/* Our own address of a message, and how long its prefix is; NULL: it names none. */
+static const uint8_t *own_addr(struct nlattr *attrs[], const struct ifaddrmsg *a, uint8_t *prefix)
 {
-	struct rtnl_addr *a = (struct rtnl_addr *)(void *)obj;
-	struct nl_addr *local = rtnl_addr_get_local(a);
-	unsigned flags = rtnl_addr_get_flags(a);
+	const struct nlattr *addr = attrs[IFA_ADDRESS], *local = attrs[IFA_LOCAL];
+	int len = a->ifa_family == AF_INET ? 4 : 16;
+
+	*prefix = a->ifa_prefixlen;
+	if ((addr && nla_len(addr) != len) || (local && nla_len(local) != len))
+		return NULL;
+	/* The prefix is that of IFA_ADDRESS, which is the other end's where the two differ. */
+	if (addr && local && memcmp(nla_data(addr), nla_data(local), (size_t)len))
+		*prefix = (uint8_t)(8 * len);
+	if (!local)
+		local = addr;
+	return local ? nla_data(local) : NULL;
+}
+
+static int take_addr(struct nl_msg *msg, void *arg)
+{
+	struct nlmsghdr *n = nlmsg_hdr(msg);
+	const struct ifaddrmsg *a = nlmsg_data(n);
+	struct nlattr *attrs[IFA_MAX + 1];
 	struct search *s = arg;
 	struct found *f = &s->list[s->n];
-	int family = rtnl_addr_get_family(a);
+	const uint8_t *own;
+	uint32_t flags;
+	uint8_t prefix;
 
-	if (s->n == HOST_MAX || !local || (family != AF_INET && family != AF_INET6) ||
-	    (family == AF_INET6 && flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)))
-		return;
+	if (n->nlmsg_type != RTM_NEWADDR || s->n == HOST_MAX ||
+	    nlmsg_parse(n, sizeof(*a), attrs, IFA_MAX, NULL) ||
+	    (a->ifa_family != AF_INET && a->ifa_family != AF_INET6))
+		return NL_OK;
+	own = own_addr(attrs, a, &prefix);
+	flags = attrs[IFA_FLAGS] ? nla_get_u32(attrs[IFA_FLAGS]) : a->ifa_flags;
+	if (!own || (a->ifa_family == AF_INET6 && flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)))
+		return NL_OK;
 	memset(f, 0, sizeof(*f));
-	f->v4 = family == AF_INET;
-	f->ifindex = rtnl_addr_get_ifindex(a);
+	f->v4 = a->ifa_family == AF_INET;
+	f->ifindex = (int)a->ifa_index;
 	f->order = s->n;
 	if (f->v4)
-		urxe_gid_from_v4(f->addr.gid, nl_addr_get_binary_addr(local));
+		urxe_gid_from_v4(f->addr.gid, own);
 	else
-		memcpy(f->addr.gid, nl_addr_get_binary_addr(local), sizeof(f->addr.gid));
-	f->addr.prefix_len = (uint8_t)nl_addr_get_prefixlen(local);
+		memcpy(f->addr.gid, own, sizeof(f->addr.gid));
+	f->addr.prefix_len = prefix;
 	f->loopback = urxe_gid_is_loopback(f->addr.gid);
 	f->link_local = !f->v4 && f->addr.gid[0] == 0xfe && (f->addr.gid[1] & 0xc0) == 0x80;
 	f->addr.scope_id = f->link_local ? (uint32_t)f->ifindex : 0;
@@ -215,6 +297,15 @@ static void take_addr(struct nl_object *obj, void *arg)
 	f->second_choice = flags & (IFA_F_SECONDARY | IFA_F_DEPRECATED);
 	if ((!s->only || s->only == f->ifindex) && is_up(s, f->ifindex) && usable(f))
 		s->n++;
+	return NL_OK;
+}
+
+static int dump_addrs(struct urxe_host *h, struct search *s)
+{
+	struct ifaddrmsg request = {.ifa_family = AF_UNSPEC};
+
+	s->n = 0;
+	return dump(h, RTM_GETADDR, &request, sizeof(request), take_addr, s);
 }
 
 static int rank(const struct search *s, const struct found *f)
@@ -279,29 +370,26 @@ static unsigned choose(const struct search *s, struct urxe_host_addr *list, unsi
 
 static int search(struct urxe_host *h, struct search *s)
 {
-	struct nl_cache *addrs;
-	int err;
+	int err = -NLE_DUMP_INTR;
 
 	if (h->only[0])
 		s->only = (int)if_nametoindex(h->only) ?: -1;
 	s->gateway_if[true] = default_if(h, true);
 	s->gateway_if[false] = default_if(h, false);
-	nl_socket_modify_cb(h->ask, NL_CB_VALID, NL_CB_DEFAULT, NULL, NULL);
-	err = rtnl_link_alloc_cache(h->ask, AF_UNSPEC, &s->links);
-	if (err)
-		return to_errno(err);
-	err = rtnl_addr_alloc_cache(h->ask, &addrs);
-	if (!err) {
-		nl_cache_foreach(addrs, take_addr, s);
-		nl_cache_free(addrs);
+	for (int i = 0; i < DUMPS && err == -NLE_DUMP_INTR; i++) {
+		err = dump_links(h, s);
+		if (!err)
+			err = dump_addrs(h, s);
 	}
-	nl_cache_free(s->links);
-	return err ? to_errno(err) : 0;
+	if (s->no_memory)
+		return ENOMEM;
+	return err && err != -NLE_DUMP_INTR ? to_errno(err) : 0;
 }
 
 int urxe_host_read(struct urxe_host *h, struct urxe_host_addr *list, unsigned max, unsigned *n)
 {
-	struct search s = {.list = calloc(HOST_MAX + 1, sizeof(*s.list))};
+	/* Not zeroed: most of it is never used, and each page that is touched takes time. */
+	struct search s = {.list = malloc((HOST_MAX + 1) * sizeof(*s.list))};
 	int err = ENOMEM;
 
 	if (s.list) {
@@ -314,5 +402,6 @@ int urxe_host_read(struct urxe_host *h, struct urxe_host_addr *list, unsigned ma
 		*n = choose(&s, list, max);
 	}
 	free(s.list);
+	free(s.up);
 	return err;
 }

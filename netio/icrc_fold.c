@@ -14,6 +14,8 @@
 #include <assert.h>
 #include <immintrin.h>
 
+#include "urxe/cpu.h"
+
 #define BLOCK	   16
 #define MOST	   (IPV6_LEN + UDP_LEN + URXE_ICRC_SHORT)
 #define AFTER_ONES 0xdebb20e3u /* the register behind the 8 bytes of ones in the LRH's place */
@@ -91,7 +93,7 @@ FOLDING uint32_t reduce(__m128i x)
 
 bool urxe_icrc_can_fold(void)
 {
-	return __builtin_cpu_supports("avx") && __builtin_cpu_supports("pclmul");
+	return urxe_cpu_has_avx() && urxe_cpu_has_pclmul();
 }
 
 /* The first block is the short one: zeros before the first byte do not count. */

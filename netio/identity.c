@@ -44,7 +44,7 @@ struct urxe_ident {
 	uint64_t order[ORDER_ROUNDS]; /* keys of the order */
 	uint32_t fresh_tried;
 	uint32_t freed_head, freed_tail;
-	struct claim *ports[URXE_IDENT_SPACES][PORT_BUCKETS];
+	struct claim **ports[URXE_IDENT_SPACES]; /* PORT_BUCKETS each; NULL: none was claimed */
 };
 
 static int create(struct urxe_ident **out, unsigned index_bits, uint64_t (*random64)(void *arg),
@@ -122,12 +122,13 @@ void urxe_ident_destroy(struct urxe_ident *id)
 		return;
 	urxe_fabric_put(id->fabric);
 	for (unsigned s = 0; s < URXE_IDENT_SPACES; s++) {
-		for (unsigned b = 0; b < PORT_BUCKETS; b++) {
+		for (unsigned b = 0; id->ports[s] && b < PORT_BUCKETS; b++) {
 			for (struct claim *c = id->ports[s][b], *next; c; c = next) {
 				next = c->next;
 				free(c);
 			}
 		}
+		free(id->ports[s]);
 	}
 	urxe_mutex_fini(&id->lock);
 	free(id->next);
@@ -308,7 +309,11 @@ static int local_claim(struct urxe_ident *id, enum urxe_ident_space space, const
 	else if (!c->any)
 		c->flags &= ~(unsigned)URXE_IDENT_PORT_V4;
 	urxe_mutex_lock(&id->lock);
-	if (!c->port)
+	if (!id->ports[space])
+		id->ports[space] = calloc(PORT_BUCKETS, sizeof(*id->ports[space]));
+	if (!id->ports[space])
+		err = ENOMEM;
+	else if (!c->port)
 		err = pick_ephemeral(id, c);
 	else if (clash(id, c))
 		err = EADDRINUSE;

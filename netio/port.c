@@ -5,6 +5,7 @@
  */
 #include "netio/stack.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "urxe/cancel.h"
 #include "urxe/inode.h"
 #include "urxe/log.h"
+#include "urxe/sparse.h"
 
 #define LARGE_L3 2200		   /* bytes of an IP packet: of path MTU 2048 are none */
 #define WAY_NS	 (200 * URXE_MSEC) /* what the widest way takes may be so old */
@@ -279,8 +281,11 @@ static void fill_info(struct urxe_port *port)
 	struct urxe_port_info *info = &port->info;
 	const struct urxe_port_config *cfg = &port->cfg;
 
-	snprintf(info->name, sizeof(info->name), "%s", cfg->name);
-	snprintf(info->link, sizeof(info->link), "%s", cfg->port);
+	static_assert(sizeof(info->name) == sizeof(cfg->name) &&
+			      sizeof(info->link) == sizeof(cfg->port),
+		      "strings with their ends");
+	memcpy(info->name, cfg->name, sizeof(info->name));
+	memcpy(info->link, cfg->port, sizeof(info->link));
 	if (cfg->has_mac)
 		memcpy(port->mac, cfg->mac, 6);
 	else if (!port->ops->mac || !port->ops->mac(port->link_arg, cfg, port->mac))
@@ -303,7 +308,7 @@ static void locks_init(struct urxe_port *port)
 int urxe_port_create(struct urxe_port **out, const struct urxe_port_config *cfg,
 		     const struct urxe_link_ops *ops, void *link_arg)
 {
-	struct urxe_port *port = calloc(1, sizeof(*port));
+	struct urxe_port *port = urxe_alloc_sparse(sizeof(*port));
 	int err;
 
 	if (!port)

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 
 #include "table.h"
+#include "urxe/sparse.h"
 
 int urxe_table_init(struct urxe_table *t, unsigned bits)
 {
 	if (bits < URXE_TABLE_LEAF_BITS)
 		bits = URXE_TABLE_LEAF_BITS;
-	t->leaves = calloc(1u << (bits - URXE_TABLE_LEAF_BITS), sizeof(*t->leaves));
+	t->leaves = urxe_alloc_sparse(sizeof(*t->leaves) << (bits - URXE_TABLE_LEAF_BITS));
 	if (!t->leaves)
 		return ENOMEM;
 	t->size = 1u << bits;

@@ -144,6 +144,47 @@ static void order(void)
 	urxe_host_close(host);
 }
 
+/* Of a point-to-point address the prefix is the other end's. */
+static void other_end(void)
+{
+	if (!begin())
+		return;
+	ip("link add va type veth peer name vb");
+	ip("link set va addrgenmode none");
+	ip("link set va up");
+	ip("addr add 10.5.0.1 peer 10.6.0.2/24 dev va");
+	ip("addr add fd00:5::1 peer fd00:6::2/64 dev va nodad");
+	CU_ASSERT_STRING_EQUAL(addresses(), "10.5.0.1/32 fd00:5::1/128");
+	/* Flags that do not fit into ifa_flags come as an attribute. */
+	ip("addr add fd00:7::1/64 dev va nodad noprefixroute preferred_lft 0");
+	ip("addr add fd00:7::2/64 dev va nodad noprefixroute");
+	CU_ASSERT_STRING_EQUAL(addresses(), "10.5.0.1/32 fd00:7::2/64 fd00:5::1/128 fd00:7::1/64");
+	ip("link del va");
+	urxe_host_close(host);
+}
+
+static void many_interfaces(void)
+{
+	char text[64];
+
+	if (!begin())
+		return;
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(text, sizeof(text), "link add d%u type veth peer name e%u", i, i);
+		ip(text);
+		snprintf(text, sizeof(text), "link set d%u up", i);
+		ip(text);
+	}
+	ip("addr add 10.8.0.1/24 dev d0");
+	ip("addr add 10.8.1.1/24 dev d39");
+	CU_ASSERT_PTR_NOT_NULL(strstr(addresses(), "10.8.0.1/24 10.8.1.1/24"));
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(text, sizeof(text), "link del d%u", i);
+		ip(text);
+	}
+	urxe_host_close(host);
+}
+
 static void changes(void)
 {
 	pid_t pid;
@@ -240,4 +281,5 @@ static void router(void)
 	ip("link set lo down");
 }
 
-URXE_TEST_MAIN("netio_host", T(router), T(loopback_alone), T(order), T(changes), T(port_follows))
+URXE_TEST_MAIN("netio_host", T(router), T(loopback_alone), T(order), T(other_end),
+	       T(many_interfaces), T(changes), T(port_follows))
