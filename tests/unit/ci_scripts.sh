@@ -94,14 +94,37 @@ gives 1 '^1 passed, 1 failed, 0 skipped$' test -n package
 stub package <<<"echo 'skip package: why'; exit 77"
 gives 1 '^0 passed, 1 failed, 1 skipped$' test -n package
 
+# What only computes goes on behind the tests: here one that waits for lint to begin.
+script "$tmp/bin/ninja" <<<:
+script "$tmp/bin/meson" <<'END'
+case $1 in
+setup) for dir; do case $dir in */build*) mkdir -p "$dir/meson-logs" && : >"$dir/build.ninja" ;; esac; done ;;
+test) . "$TEST" && echo '{"name": "t", "result": "OK", "duration": 1}' >"$3/meson-logs/unit-plain.json" ;;
+esac
+END
+export PATH="$tmp/bin:$PATH" TEST="$tmp/test"
+stub lint <<<"echo 1 >'$tmp/pid'; [ \"\$(nice)\" = 19 ] && echo 'ok lint: one'"
+echo "while [ ! -s '$tmp/pid' ]; do sleep 0.05; done" >"$TEST"
+gives 0 '^3 passed, 0 failed, 0 skipped$' test -n unit lint
+stub lint <<<"echo 'FAIL lint: one'; exit 1"
+echo : >"$TEST"
+gives 1 '^2 passed, 1 failed, 0 skipped$' test -n unit lint
+
 # What ends ci/test ends what it has started.
 stub package <<<"(sleep 60; echo never) & echo \$! >'$tmp/pid'; wait"
-for signal in TERM INT HUP; do
+stub lint <"$tmp/tree/ci/package"
+echo 'sleep 60' >"$TEST"
+
+# killed_in SIGNAL PART...
+killed_in() {
+	local signal=$1 status script i
+
+	shift
 	rm -f "$tmp/pid"
 	# As a shell starts it that somebody types into: below another one SIGINT may be ignored, and
 	# SIGHUP below nohup(1).
 	set -m
-	env --default-signal=$signal "$tmp/tree/ci/test" -n package >"$tmp/out" 2>&1 </dev/null &
+	env --default-signal=$signal "$tmp/tree/ci/test" -n "$@" >"$tmp/out" 2>&1 </dev/null &
 	script=$!
 	set +m
 	for ((i = 0; i < 600; i++)); do
@@ -111,9 +134,13 @@ for signal in TERM INT HUP; do
 	kill -$signal "$script"
 	wait "$script"
 	status=$?
-	[ $status -gt 128 ] || bad "ci/test, SIG$signal: status $status"
-	! kill -0 "$(cat "$tmp/pid")" 2>/dev/null || bad "ci/test, SIG$signal: what it started goes on"
-	[ -z "$(ls "$TMPDIR")" ] || bad "ci/test, SIG$signal: left $(ls "$TMPDIR")"
+	[ $status -gt 128 ] || bad "ci/test -n $*, SIG$signal: status $status"
+	! kill -0 "$(cat "$tmp/pid")" 2>/dev/null || bad "ci/test -n $*, SIG$signal: what it started goes on"
+	[ -z "$(ls "$TMPDIR")" ] || bad "ci/test -n $*, SIG$signal: left $(ls "$TMPDIR")"
+}
+for signal in TERM INT HUP; do
+	killed_in $signal package
+	killed_in $signal unit lint
 done
 
 # ended PID...: they are gone, or will be soon
