@@ -234,6 +234,7 @@ static int dump_links(struct urxe_host *h, struct search *s)
 	s->nup = 0;
 	return dump(h, RTM_GETLINK, &request, sizeof(request), take_link, s);
 }
+
 /* ---- addresses ---- */
 
 /* The rest of the port takes addresses that a configuration might name, and loopback. */
@@ -370,20 +371,21 @@ static unsigned choose(const struct search *s, struct urxe_host_addr *list, unsi
 
 static int search(struct urxe_host *h, struct search *s)
 {
-	int err = -NLE_DUMP_INTR;
+	int links = -NLE_DUMP_INTR, addrs = 0;
 
 	if (h->only[0])
 		s->only = (int)if_nametoindex(h->only) ?: -1;
 	s->gateway_if[true] = default_if(h, true);
 	s->gateway_if[false] = default_if(h, false);
-	for (int i = 0; i < DUMPS && err == -NLE_DUMP_INTR; i++) {
-		err = dump_links(h, s);
-		if (!err)
-			err = dump_addrs(h, s);
+	for (int i = 0; i < DUMPS && (links == -NLE_DUMP_INTR || addrs == -NLE_DUMP_INTR); i++) {
+		links = dump_links(h, s);
+		addrs = dump_addrs(h, s);
 	}
 	if (s->no_memory)
 		return ENOMEM;
-	return err && err != -NLE_DUMP_INTR ? to_errno(err) : 0;
+	if (links && links != -NLE_DUMP_INTR)
+		return to_errno(links);
+	return addrs && addrs != -NLE_DUMP_INTR ? to_errno(addrs) : 0;
 }
 
 int urxe_host_read(struct urxe_host *h, struct urxe_host_addr *list, unsigned max, unsigned *n)
