@@ -17,6 +17,8 @@
 #include "urxedv.h"
 
 #define EXIT_LINGER_US 10000 /* several times what an idle peer sleeps */
+#define EXIT_LOOK_US   1000
+#define EXIT_LOOKS     2500 /* more than the fabric waits for a member that does not answer */
 
 /* The device list of the process: the only global state. */
 static struct {
@@ -211,6 +213,15 @@ static bool exit_lingers(const struct urxe_device *dev)
 	       atomic_load_explicit(&dev->stats[URXE_STAT_TX_PACKETS], memory_order_relaxed);
 }
 
+/* What was sent to a group is complete, and may wait for the way to a member to be made. */
+static void let_out(struct urxe_device *dev)
+{
+	for (unsigned i = 0; i < EXIT_LOOKS && urxe_port_waits(dev->port); i++) {
+		usleep(EXIT_LOOK_US);
+		urxe_progress_glance(dev);
+	}
+}
+
 /* Peers must not wait for acknowledgements of what this process has received. */
 __attribute__((destructor)) static void registry_exit(void)
 {
@@ -222,6 +233,7 @@ __attribute__((destructor)) static void registry_exit(void)
 		if (!atomic_load(&dev->started) || atomic_load(&dev->dead))
 			continue;
 		urxe_progress_finish(dev);
+		let_out(dev);
 		urxe_stat_log(dev);
 		linger |= exit_lingers(dev);
 	}

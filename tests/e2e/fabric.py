@@ -3,6 +3,7 @@
 
 Run by root, the programs run as nobody.
 """
+import contextlib
 import os
 import re
 import shutil
@@ -263,6 +264,26 @@ def last_ack(report, timeout):
         told(report, title, problem, fabric.said('s'))
 
 
+def last_datagrams(report, timeout):
+    """Who sends to a group and ends: a member that is stopped meanwhile, and has not heard of it before, gets all."""
+    title = 'fabric: who sends to a group and ends has sent'
+    if not report.wanted(title):
+        return
+    with Fabric() as fabric:
+        server = fabric.start('stdbuf -oL mckey -m 239.1.2.4', 's')
+        problem = None if until(lambda: 'joined dgid' in fabric.said('s'), server, timeout) else 'the server does not join'
+        client = fabric.start('stdbuf -oL mckey -m 239.1.2.4 -s', 'c')
+        # Then it waits for 3 s.
+        if not problem and until(lambda: 'joined dgid' in fabric.said('c'), client, timeout):
+            os.killpg(server.pid, signal.SIGSTOP)
+            until(lambda: 'return status 0' in fabric.said('c'), client, timeout)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                client.wait(0.3)  # it should not end before its datagrams are out
+            os.killpg(server.pid, signal.SIGCONT)
+        problem = problem or wait(client, server, timeout)
+        told(report, title, problem, both(fabric.said('c'), fabric.said('s')))
+
+
 def killed(report, timeout):
     """The server is killed: its client learns of it at once, its port is free, and nothing is left."""
     title = 'fabric: kill -9'
@@ -331,4 +352,4 @@ def parts(report, kind, seconds, sanitized, *tests):
 
 
 def fabric(report, kind, _why_not):
-    parts(report, kind, 40, 120, pairs, xsrq, many, last_ack, killed, loopback_alone)
+    parts(report, kind, 40, 120, pairs, xsrq, many, last_ack, last_datagrams, killed, loopback_alone)
