@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Rules of RC that are easily broken unnoticed, with one end made by hand: which packet says what,
- * and what is no answer. rc_responder.c and rc_requester.c have the others.
+ * and what is no answer. rc_responder.c, rc_refusals.c, rc_duplicates.c and rc_requester.c have the
+ * others.
  */
 #include <string.h>
 
