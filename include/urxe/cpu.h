@@ -26,7 +26,8 @@ static inline bool urxe_cpu_has_pclmul(void)
 /** urxe_cpu_has_hypervisor - the bit that no processor sets: CPUID leaf 0x40000000 is there. */
 static inline bool urxe_cpu_has_hypervisor(void)
 {
-	return CPU_FEATURE_PRESENT(INDEX_1_ECX_31);
+	/* As CPU_FEATURE_PRESENT(), which would shift a one into the sign. */
+	return __x86_get_cpuid_feature_leaf(CPUID_INDEX_1)->cpuid_array[2] >> 31;
 }
 #endif
 

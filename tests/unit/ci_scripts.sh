@@ -103,7 +103,7 @@ test) . "$TEST" && echo '{"name": "t", "result": "OK", "duration": 1}' >"$3/meso
 esac
 END
 export PATH="$tmp/bin:$PATH" TEST="$tmp/test"
-stub lint <<<"echo 1 >'$tmp/pid'; [ \"\$(nice)\" = 19 ] && echo 'ok lint: one'"
+stub lint <<<"n=\$(nice); echo 1 >'$tmp/pid'; [ \$n = 19 ] && echo 'ok lint: one'"
 echo "while [ ! -s '$tmp/pid' ]; do sleep 0.05; done" >"$TEST"
 gives 0 '^3 passed, 0 failed, 0 skipped$' test -n unit lint
 stub lint <<<"echo 'FAIL lint: one'; exit 1"
