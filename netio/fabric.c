@@ -17,6 +17,7 @@
 #include "netio/fabric_priv.h"
 #include "netio/stack.h"
 #include "urxe/log.h"
+#include "urxe/sparse.h"
 
 #define PATIENCE (5 * FABRIC_SEC) /* with others that join, and with members that do not answer */
 #define FETCH	 (500 * FABRIC_MSEC)
@@ -60,7 +61,7 @@ static void begin_anew(struct urxe_fabric *f)
 int urxe_fabric_create(struct urxe_fabric **out, const struct urxe_fabric_spec *spec, bool node,
 		       const uint8_t mac[6])
 {
-	struct urxe_fabric *f = calloc(1, sizeof(*f));
+	struct urxe_fabric *f = urxe_alloc_sparse(sizeof(*f));
 
 	if (!f)
 		return ENOMEM;
@@ -508,8 +509,7 @@ void urxe_fabric_inherit(struct urxe_fabric *f)
 	f->described = 0;
 	memset(f->asking, 0, sizeof(f->asking));
 	memset(f->fresh, 0, sizeof(f->fresh));
-	if (f->peer)
-		memset(f->peer, 0, URXE_FABRIC_SLOTS * sizeof(*f->peer));
+	memset(f->peer, 0, sizeof(f->peer));
 	f->listen_again = f->look = 0;
 	atomic_store(&f->serves, false);
 	begin_anew(f);
@@ -527,7 +527,5 @@ void urxe_fabric_put(struct urxe_fabric *f)
 		leave(f);
 	forget_folder(f, child);
 	free(f->group);
-	free(f->req);
-	free(f->peer);
 	free(f);
 }

@@ -234,7 +234,7 @@ struct urxe_fabric {
 	uint64_t call_at;
 	uint64_t asking[URXE_FABRIC_SLOTS / 64]; /* urxe_fabric_ask() to answered() */
 	uint64_t fresh[URXE_FABRIC_SLOTS / 64];	 /* of these, not yet seen by the thread */
-	struct urxe_fabric_words *req;		 /* of each slot; from the join on */
+	struct urxe_fabric_words req[URXE_FABRIC_SLOTS];
 
 	struct urxe_mutex hook_lock; /* held while a hook runs */
 	const struct urxe_fabric_hooks *hooks;
@@ -253,7 +253,7 @@ struct urxe_fabric {
 	uint64_t said;	       /* when, that nobody can connect; 0: not yet */
 	uint64_t look;	       /* when to look at those that are watched */
 	struct urxe_fclient client[FABRIC_CLIENTS];
-	struct urxe_fpeer *peer; /* in each slot; from the join on */
+	struct urxe_fpeer peer[URXE_FABRIC_SLOTS];
 };
 
 /** urxe_fabric_table - the table, if joined or observed, and ours. */

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -322,23 +321,11 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Who opens a device and looks at it alone never joins, and has no use for this. */
-static int make_room(struct urxe_fabric *f)
-{
-	if (!f->req)
-		f->req = calloc(URXE_FABRIC_SLOTS, sizeof(*f->req));
-	if (!f->peer)
-		f->peer = calloc(URXE_FABRIC_SLOTS, sizeof(*f->peer));
-	return f->req && f->peer ? 0 : ENOMEM;
-}
-
 int urxe_fabric_thread_start(struct urxe_fabric *f, unsigned slot)
 {
 	sem_t started;
-	int ret = make_room(f);
+	int ret;
 
-	if (ret)
-		return ret;
 	f->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (f->epoll < 0)
 		return errno;

@@ -11,6 +11,7 @@
 
 #include "netio/fabric.h"
 #include "urxe/lock.h"
+#include "urxe/sparse.h"
 
 #define QPN_END	 UINT32_MAX /* of the queue of freed indexes */
 #define QPN_LIVE (UINT32_MAX - 1)
@@ -44,13 +45,13 @@ struct urxe_ident {
 	uint64_t order[ORDER_ROUNDS]; /* keys of the order */
 	uint32_t fresh_tried;
 	uint32_t freed_head, freed_tail;
-	struct claim **ports[URXE_IDENT_SPACES]; /* PORT_BUCKETS each; NULL: none was claimed */
+	struct claim *ports[URXE_IDENT_SPACES][PORT_BUCKETS];
 };
 
 static int create(struct urxe_ident **out, unsigned index_bits, uint64_t (*random64)(void *arg),
 		  void *arg)
 {
-	struct urxe_ident *id = calloc(1, sizeof(*id));
+	struct urxe_ident *id = urxe_alloc_sparse(sizeof(*id));
 
 	if (!id)
 		return ENOMEM;
@@ -122,13 +123,12 @@ void urxe_ident_destroy(struct urxe_ident *id)
 		return;
 	urxe_fabric_put(id->fabric);
 	for (unsigned s = 0; s < URXE_IDENT_SPACES; s++) {
-		for (unsigned b = 0; id->ports[s] && b < PORT_BUCKETS; b++) {
+		for (unsigned b = 0; b < PORT_BUCKETS; b++) {
 			for (struct claim *c = id->ports[s][b], *next; c; c = next) {
 				next = c->next;
 				free(c);
 			}
 		}
-		free(id->ports[s]);
 	}
 	urxe_mutex_fini(&id->lock);
 	free(id->next);
@@ -309,11 +309,7 @@ static int local_claim(struct urxe_ident *id, enum urxe_ident_space space, const
 	else if (!c->any)
 		c->flags &= ~(unsigned)URXE_IDENT_PORT_V4;
 	urxe_mutex_lock(&id->lock);
-	if (!id->ports[space])
-		id->ports[space] = calloc(PORT_BUCKETS, sizeof(*id->ports[space]));
-	if (!id->ports[space])
-		err = ENOMEM;
-	else if (!c->port)
+	if (!c->port)
 		err = pick_ephemeral(id, c);
 	else if (clash(id, c))
 		err = EADDRINUSE;
