@@ -36,9 +36,15 @@ struct sockaddr *addr(const char *host, uint16_t port);
 /** expect - the next event of the channel must be this one; acked. Returns its status. */
 int expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type, struct rdma_cm_id **id);
 struct ibv_qp_init_attr qp_attr(void);
-/** listener - an RDMA_PS_TCP id that listens, on a number of its own. */
+/** listener_in - an id of a port space that listens, on a number of its own. */
+struct rdma_cm_id *listener_in(enum rdma_port_space space, struct rdma_event_channel *ch,
+			       const char *host, int backlog);
+/** listener - of RDMA_PS_TCP */
 struct rdma_cm_id *listener(struct rdma_event_channel *ch, const char *host, int backlog);
-/** resolved - an RDMA_PS_TCP id whose route is resolved. */
+/** resolved_in - an id of a port space whose route is resolved. */
+struct rdma_cm_id *resolved_in(enum rdma_port_space space, struct rdma_event_channel *ch,
+			       const char *host, uint16_t port);
+/** resolved - of RDMA_PS_TCP */
 struct rdma_cm_id *resolved(struct rdma_event_channel *ch, const char *host, uint16_t port);
 void with_qp(struct rdma_cm_id *id);
 /** nobodys_qpn - of a QP that has gone: another one has it when 65,000 more were made. One that is

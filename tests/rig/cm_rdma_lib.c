@@ -51,22 +51,29 @@ struct ibv_qp_init_attr qp_attr(void)
 	};
 }
 
-struct rdma_cm_id *listener(struct rdma_event_channel *ch, const char *host, int backlog)
+struct rdma_cm_id *listener_in(enum rdma_port_space space, struct rdma_event_channel *ch,
+			       const char *host, int backlog)
 {
 	struct rdma_cm_id *id;
 
-	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_create_id(ch, &id, NULL, space));
 	WORKS(rdma_bind_addr(id, addr(host, 0)));
 	CU_ASSERT(rdma_get_src_port(id) != 0);
 	WORKS(rdma_listen(id, backlog));
 	return id;
 }
 
-struct rdma_cm_id *resolved(struct rdma_event_channel *ch, const char *host, uint16_t port)
+struct rdma_cm_id *listener(struct rdma_event_channel *ch, const char *host, int backlog)
+{
+	return listener_in(RDMA_PS_TCP, ch, host, backlog);
+}
+
+struct rdma_cm_id *resolved_in(enum rdma_port_space space, struct rdma_event_channel *ch,
+			       const char *host, uint16_t port)
 {
 	struct rdma_cm_id *id;
 
-	WORKS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	WORKS(rdma_create_id(ch, &id, NULL, space));
 	WORKS(rdma_resolve_addr(id, NULL, addr(host, port), 1000));
 	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
 	CU_ASSERT_PTR_NOT_NULL(id->verbs);
@@ -75,6 +82,11 @@ struct rdma_cm_id *resolved(struct rdma_event_channel *ch, const char *host, uin
 	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
 	CU_ASSERT_EQUAL(id->route.num_paths, 1);
 	return id;
+}
+
+struct rdma_cm_id *resolved(struct rdma_event_channel *ch, const char *host, uint16_t port)
+{
+	return resolved_in(RDMA_PS_TCP, ch, host, port);
 }
 
 void with_qp(struct rdma_cm_id *id)
@@ -98,7 +110,7 @@ uint32_t nobodys_qpn(struct rdma_cm_id *id)
 	attr.send_cq = attr.recv_cq = cq;
 	qp = ibv_create_qp(id->pd, &attr);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(qp);
-	qpn = qp->qp_num;
+	qpn = qp ? qp->qp_num : 0;
 	WORKS(ibv_destroy_qp(qp));
 	WORKS(ibv_destroy_cq(cq));
 	return qpn;

@@ -27,7 +27,6 @@ void rig_close(struct rig *r)
 	pair_close(&r->p);
 }
 
-/* The packet at the expected PSN. */
 void put(struct rig *r, struct raw_pkt k)
 {
 	k.psn = r->psn;
@@ -69,7 +68,6 @@ struct raw_pkt good_atomic(struct rig *r)
 	return rdma(r, RC(FETCH_ADD), 0, 0, 0);
 }
 
-/* The last answer of b. */
 const struct raw_seen *last(struct rig *r)
 {
 	static const struct raw_seen none;
@@ -95,7 +93,6 @@ int poll1(struct side *s, struct ibv_wc *wc)
 	return ibv_poll_cq(s->cq, 1, wc);
 }
 
-/* A NAK at the expected PSN, an event, the QP in error; nothing more answered after that. */
 void check_fatal(struct rig *r, uint8_t syndrome, uint32_t psn, int event)
 {
 	unsigned n;
@@ -110,7 +107,6 @@ void check_fatal(struct rig *r, uint8_t syndrome, uint32_t psn, int event)
 	CU_ASSERT_EQUAL(r->p.b.buf[0], 0);
 }
 
-/* One bad first packet, the NAK for it, and no byte written. */
 void expect_fatal(struct raw_pkt (*make)(struct rig *), uint8_t syndrome, int event)
 {
 	struct rig r;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NOTES 64
+#define NOTES 64 /* as expect() promises */
 
 struct ibv_context *ctx;
 static struct ibv_pd *pd;
@@ -70,7 +70,6 @@ static struct note *next_note(void)
 	return n;
 }
 
-/* The next event must be this one. On a slow machine MRAs may come in between. */
 struct note *expect(enum ib_cm_event_type type)
 {
 	struct note *n = next_note();
@@ -110,7 +109,6 @@ struct ib_cm_id *new_listener(void)
 	return id;
 }
 
-/* 10.0.net.host, from our address in the same network. */
 struct ibv_sa_path_rec path_to(uint8_t net, uint8_t host)
 {
 	struct ibv_sa_path_rec p = {.hop_limit = 64, .mtu = IBV_MTU_1024};
@@ -176,7 +174,6 @@ void write_one(struct ibv_qp *from, struct ibv_qp *to)
 	CU_ASSERT_FALSE(memcmp(buf, buf + 4096, 2000));
 }
 
-/* Without a QP, a number that none had: one in timewait would be a stale connection's. */
 struct ib_cm_req_param req_param(struct ibv_sa_path_rec *path, struct ibv_qp *qp)
 {
 	static uint32_t number = 0xff0000;

@@ -40,8 +40,8 @@ void device(void);
 int handler(struct ib_cm_id *id, const struct ib_cm_event *ev);
 /** next_verdict - what the next call of handler() returns; those after it return 0. */
 void next_verdict(int ret);
-/** expect - the next event must be this one. On a slow machine MRAs may come in between. Good for
- * NOTES events more. */
+/** expect - the next event must be this one. On a slow machine MRAs may come in between. It is good
+ * until 64 more have come. */
 struct note *expect(enum ib_cm_event_type type);
 /** expect_for - the same, and its id this one */
 struct note *expect_for(struct ib_cm_id *id, enum ib_cm_event_type type);

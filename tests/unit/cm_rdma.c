@@ -537,6 +537,63 @@ static void external_qp(void)
 	rdma_destroy_event_channel(cch);
 }
 
+#define STORM 300
+
+/* Many at once: all are established, and all end. */
+static void storm(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *l = listener(ch, "10.0.0.1", STORM), *c[STORM];
+	uint16_t port = ntohs(rdma_get_src_port(l));
+	struct rdma_conn_param param = {.retry_count = 7};
+	unsigned established = 0, disconnected = 0;
+	static struct rdma_cm_id *s[STORM];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < STORM; i++)
+		c[i] = resolved(ch, "10.0.0.1", port);
+	for (unsigned i = 0; i < STORM; i++) {
+		/* Each connection needs its own number. */
+		param.qp_num = nobodys_qpn(c[i]);
+		WORKS(rdma_connect(c[i], &param));
+	}
+	while (established < STORM) {
+		struct rdma_cm_event *ev;
+
+		WORKS(rdma_get_cm_event(ch, &ev));
+		if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			s[n++] = ev->id;
+			param.qp_num = nobodys_qpn(ev->id);
+			WORKS(rdma_accept(ev->id, &param));
+		} else if (ev->event == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+			WORKS(rdma_establish(ev->id));
+		} else {
+			CU_ASSERT_EQUAL_FATAL(ev->event, RDMA_CM_EVENT_ESTABLISHED);
+			established++;
+		}
+		rdma_ack_cm_event(ev);
+	}
+	CU_ASSERT_EQUAL(n, STORM);
+	for (unsigned i = 0; i < STORM; i++)
+		WORKS(rdma_disconnect(c[i]));
+	while (disconnected < 2 * STORM) {
+		struct rdma_cm_event *ev;
+
+		WORKS(rdma_get_cm_event(ch, &ev));
+		if (ev->event == RDMA_CM_EVENT_DISCONNECTED)
+			disconnected++;
+		else
+			CU_ASSERT_EQUAL(ev->event, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+		rdma_ack_cm_event(ev);
+	}
+	for (unsigned i = 0; i < STORM; i++) {
+		WORKS(rdma_destroy_id(c[i]));
+		WORKS(rdma_destroy_id(s[i]));
+	}
+	drop(l);
+	rdma_destroy_event_channel(ch);
+}
+
 static void devices(void)
 {
 	struct ibv_context **list;
@@ -603,4 +660,4 @@ static void forked_child(void)
 URXE_TEST_MAIN("cm_rdma", T(devices), T(connect_and_disconnect), T(destroy_connected),
 	       T(private_data), T(rejections), T(backlog), T(backlog_of_others),
 	       T(never_established), T(addresses), T(options), T(ack_timeouts), T(synchronous),
-	       T(external_qp), T(forked_child))
+	       T(external_qp), T(storm), T(forked_child))

@@ -191,14 +191,8 @@ static void ipoib(void)
 	struct rdma_conn_param param = {.qp_num = 0x77};
 	struct rdma_cm_id *l, *c, *s;
 
-	WORKS(rdma_create_id(ch, &l, NULL, RDMA_PS_IPOIB));
-	WORKS(rdma_bind_addr(l, addr("10.0.0.1", 0)));
-	WORKS(rdma_listen(l, 1));
-	WORKS(rdma_create_id(ch, &c, NULL, RDMA_PS_IPOIB));
-	WORKS(rdma_resolve_addr(c, NULL, addr("10.0.0.1", ntohs(rdma_get_src_port(l))), 1000));
-	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, NULL), 0);
-	WORKS(rdma_resolve_route(c, 1000));
-	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL), 0);
+	l = listener_in(RDMA_PS_IPOIB, ch, "10.0.0.1", 1);
+	c = resolved_in(RDMA_PS_IPOIB, ch, "10.0.0.1", ntohs(rdma_get_src_port(l)));
 	WORKS(rdma_connect(c, NULL));
 	CU_ASSERT_EQUAL(expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, &s), 0);
 	CU_ASSERT_EQUAL(s->ps, RDMA_PS_IPOIB);
