@@ -15,9 +15,9 @@
 #include "progress.h"
 
 #ifdef URXE_TSAN
-#define RES_SHARE 16 /* one thread, and minutes: a part will do */
+#define SHARE 16 /* one thread, and minutes: a part will do */
 #else
-#define RES_SHARE 1
+#define SHARE 1
 #endif
 #define RES_MEMORY (2ull << 30) /* what all responder resources take, or that part of them */
 
@@ -263,12 +263,14 @@ void attr_max_mr_mw(void)
 {
 	struct ibv_device_attr_ex dev;
 	struct ibv_mr **mrs;
+	unsigned n, counted;
 	struct pair p;
-	unsigned n;
 
 	attrs_open(&p, &pp, IBV_QPT_RC, &dev);
 	CU_ASSERT(dev.orig_attr.max_mr >= 1000000);
-	n = (unsigned)dev.orig_attr.max_mr - 1;
+	n = ((unsigned)dev.orig_attr.max_mr - 1) / SHARE;
+	counted = (unsigned)dev.orig_attr.max_mr - 1 - n;
+	p.a.dev->mr_count += counted;
 	mrs = calloc(n, sizeof(*mrs));
 	for (unsigned i = 0; i < n; i++)
 		mrs[i] = make_mr(&p, i);
@@ -280,6 +282,7 @@ void attr_max_mr_mw(void)
 	while (n--)
 		ibv_dereg_mr(mrs[n]);
 	free(mrs);
+	p.a.dev->mr_count -= counted;
 	pair_close(&p);
 }
 
@@ -402,7 +405,7 @@ void attr_max_res_rd_atom(void)
 	pair_meet(&p);
 	k.va = (uintptr_t)p.b.buf;
 	k.rkey = p.b.mr->rkey;
-	n = (unsigned)dev.orig_attr.max_qp / RES_SHARE;
+	n = (unsigned)dev.orig_attr.max_qp / SHARE;
 	qps = calloc(n, sizeof(struct ibv_qp *));
 	for (unsigned i = 0; i < n; i++) {
 		const struct urxe_responder *r;
