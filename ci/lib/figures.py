@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """One measurement each, as a number: for ci/bench and ci/demo. ValueError says what went wrong."""
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -359,7 +358,7 @@ def last_numbers(text, least):
 
 def ucx(test, size, iters):
     """UCX over its shared memory alone: '..._lat' in us; '..._bw' in Gb/s, of 64 bytes and less in M/s"""
-    argv = ['ucx_perftest', '-p', str(random.randrange(20000, 30000)), '-t', test, '-s', str(size), '-n', str(iters), '-f']
+    argv = ['ucx_perftest', '-p', str(node.tcp_port()), '-t', test, '-s', str(size), '-n', str(iters), '-f']
     text = others(argv[:3], [*argv, '127.0.0.1'], {'UCX_TLS': 'posix,cma,self', 'UCX_LOG_LEVEL': 'error'})
     if text is None:
         return None
@@ -371,7 +370,7 @@ def ucx(test, size, iters):
 
 def libfabric(size, iters):
     """libfabric's own shared memory: (half a round trip in us, Gb/s of the same to and fro)"""
-    port = str(random.randrange(30000, 40000))
+    port = str(node.tcp_port())
     common = ['fi_pingpong', '-p', 'shm', '-e', 'rdm', '-I', str(iters), '-S', str(size)]
     text = others([*common, '-B', port], [*common, '-P', port, '127.0.0.1'])
     if text is None:

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Runs ci/two-node and keeps what came out: for ci/demo, ci/bench and tests/e2e."""
 import argparse
+import errno
 import glob
 import os
 import random
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -80,6 +82,49 @@ def end_cleanly():
         signal.signal(number, on_signal)
 
 
+# Ports of TCP for programs under test, in blocks. Who has one has a socket of its name, until it ends.
+PORTS, BLOCKS, BLOCK = 20000, 40, 250
+_ours = {}
+
+
+def _take_block():
+    for block in random.sample(range(BLOCKS), BLOCKS):
+        mark = socket.socket(socket.AF_UNIX)
+        try:
+            mark.bind('\0urxe-ports-%d' % block)
+        except OSError:
+            mark.close()
+            continue
+        return {'mark': mark, 'first': PORTS + BLOCK * block, 'next': 0}
+    raise RuntimeError('%d others have taken all blocks of ports' % BLOCKS)
+
+
+def _unused(port):
+    for family, address in ((socket.AF_INET, ''), (socket.AF_INET6, '::')):
+        with socket.socket(family) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                s.bind((address, port))
+            except OSError as e:
+                if e.errno == errno.EADDRINUSE:
+                    return False
+    return True
+
+
+def tcp_port():
+    """A port on which nobody listens, and which no other process has from here that lives: tests run beside each other."""
+    if not _ours:
+        _ours.update(_take_block())
+    for _ in range(BLOCK):
+        port = _ours['first'] + _ours['next']
+        _ours['next'] = (_ours['next'] + 1) % BLOCK
+        if _unused(port):
+            return port
+    raise RuntimeError('somebody listens on all ports from %d on' % _ours['first'])
+
+
 def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, options=(), env=None):
     """Runs both commands. {p} in them is a free TCP port, the same in both; {dir} a folder for both."""
     with tempfile.TemporaryDirectory(prefix='urxe-node-', ignore_cleanup_errors=True) as folder:
@@ -87,7 +132,7 @@ def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, optio
 
 
 def two_node_in(folder, server, client, link, mtu, v6, timeout, options, env):
-    port = str(random.randrange(20000, 30000))
+    port = str(tcp_port())
     out = [os.path.join(folder, x) for x in 'ab']
     argv = [os.path.join(TOP, 'ci', 'two-node'), '--build', BUILD, '--link', link, '--mtu', str(mtu),
             '--timeout', str(timeout), '--out-a', out[0], '--out-b', out[1], *options]

@@ -78,7 +78,7 @@ class Fabric:
         if not os.geteuid():
             os.chown(self.folder, NOBODY, NOBODY)
             self.user = ['setpriv', '--reuid', str(NOBODY), '--regid', str(NOBODY), '--clear-groups']
-        self.port = 7400
+        self.port = None
         self.children = []
 
     def __enter__(self):
@@ -145,7 +145,7 @@ def addresses():
 def pair(fabric, row, address, timeout):
     """What is wrong with it, in words, or None; and what both said."""
     name, server_cmd, client_cmd, _, ready, says = row
-    fabric.port += 1
+    fabric.port = node.tcp_port()
     fill = lambda text: text.replace('{a}', address).replace('{p}', str(fabric.port))
     tag = str(fabric.port)
     file = '%s/%s.ready' % (fabric.folder, tag)
