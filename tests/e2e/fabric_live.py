@@ -2,6 +2,7 @@
 """Programs on the fabric that fork, and those that are looked at while they run."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -151,7 +152,7 @@ def as_text(crowd):
     for pid in crowd.pid.values():
         if str(pid) not in status.stdout or str(pid) not in top.stdout:
             return 'process %d is not in the tables' % pid
-    if 'RESPONDER' not in one.stdout or str(crowd.pid['pong']) in one.stdout:
+    if 'RESPONDER' not in one.stdout or re.findall(r'(?m)^process (\d+):', one.stdout) != [str(crowd.pid['ping'])]:
         return 'of one process: ' + one.stdout
     if '127.0.0.1:7422' not in cm.stdout or 'LISTEN' not in cm.stdout:
         return 'connections: ' + cm.stdout
