@@ -11,7 +11,6 @@
 #include "netio/udp.h"
 
 #include <string.h>
-#include <zlib.h>
 
 #include "netio/stack.h"
 
@@ -23,13 +22,18 @@ static uint32_t bytes_behind(uint32_t len)
 	return IPV4_LEN - 6 + UDP_LEN + len;
 }
 
-/* By what one bit of the identification changes the CRC of itself and @len zero bytes. */
-static uint32_t change_of(unsigned bit, uint32_t len)
+/* The CRC of an identification with @len zero bytes behind it. */
+static uint32_t crc_of(uint16_t id, uint32_t len)
 {
-	const uint8_t none[2] = {0, 0}, id[2] = {(uint8_t)(1u << bit >> 8), (uint8_t)(1u << bit)};
-	uLong crc = crc32(0, id, 2) ^ crc32(0, none, 2);
+	static const uint8_t zeros[512];
+	const uint8_t bytes[2] = {(uint8_t)(id >> 8), (uint8_t)id};
+	uint32_t crc = urxe_icrc_more(0, bytes, 2);
 
-	return (uint32_t)crc32_combine(crc, 0, (z_off_t)len);
+	for (uint32_t n; len; len -= n) {
+		n = len < sizeof(zeros) ? len : sizeof(zeros);
+		crc = urxe_icrc_more(crc, zeros, n);
+	}
+	return crc;
 }
 
 /* Gauss: reduce each by those before, so that each has a bit that none behind it has. */
@@ -54,12 +58,14 @@ static void reduce(struct udp_basis *b)
 static const struct udp_basis *basis_of(struct udp_link *u, uint32_t len)
 {
 	struct udp_basis *b = &u->basis[len / 4 % UDP_LENGTHS];
+	uint32_t none;
 
 	if (b->len == len)
 		return b;
 	b->len = len;
+	none = crc_of(0, bytes_behind(len));
 	for (unsigned i = 0; i < 16; i++)
-		b->bit[i] = change_of(i, bytes_behind(len));
+		b->bit[i] = crc_of((uint16_t)(1u << i), bytes_behind(len)) ^ none;
 	reduce(b);
 	return b;
 }
