@@ -351,6 +351,14 @@ uint16_t sent_attr(const struct rig *r)
 	return urxe_mad_get16(r->sent, URXE_HDR_ATTR_ID);
 }
 
+void wait_ms(struct rig *r, unsigned ms)
+{
+	for (; ms; ms -= 10) {
+		r->now += 10 * 1000000;
+		urxe_cm_run(r->cm);
+	}
+}
+
 void run_out(struct rig *r)
 {
 	for (unsigned i = 0; i < 200 && !urxe_cm_is_idle(r->cm); i++) {

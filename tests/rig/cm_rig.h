@@ -72,6 +72,8 @@ void peer_says(struct rig *r, enum urxe_cm_input in);
 int do_call(struct rig *r, enum urxe_cm_input in);
 /** bring_to - r->id is one in this state. */
 void bring_to(struct rig *r, enum urxe_cm_state state);
+/** wait_ms - so much time in turns of 10 ms; a multiple of them. */
+void wait_ms(struct rig *r, unsigned ms);
 /** run_out - 100 ms turns until no id is left, 20 s at most. */
 void run_out(struct rig *r);
 

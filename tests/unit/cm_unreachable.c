@@ -5,8 +5,6 @@
  */
 #include "cm_rig.h"
 
-#define MS 1000000ull
-
 static const enum urxe_cm_state asking[] = {URXE_CM_REQ_SENT, URXE_CM_SIDR_REQ_SENT};
 static const enum urxe_cm_event_type ended[] = {URXE_CM_EV_REQ_ERROR, URXE_CM_EV_SIDR_REQ_ERROR};
 
@@ -25,14 +23,6 @@ static void report(struct rig *r, bool peer, int err)
 	struct urxe_cm_unreachable e = about(r, peer, err);
 
 	urxe_cm_unreachable(r->cm, &e);
-}
-
-static void wait_ms(struct rig *r, unsigned ms)
-{
-	for (; ms; ms -= 10) {
-		r->now += 10 * MS;
-		urxe_cm_run(r->cm);
-	}
 }
 
 static void start(struct rig *r, enum urxe_cm_state state)
