@@ -227,8 +227,9 @@ echo "cpu $((is - was))"
 
 
 def idle(report, kind, _why_not):
-    """An idle listener uses under 1 %% of a core, then wakes from rdma_get_cm_event()."""
-    seconds = 5
+    """An idle listener uses under 1 % of a core, then wakes from rdma_get_cm_event(). ThreadSanitizer's own thread, which
+    looks around all the time, takes as much beside other tests."""
+    seconds, percent = 5, 5 if node.sanitized() else 1
     for title, server, wake in (
             ('idle: a listener sleeps, then wakes', 'rping -s -a 10.0.0.1 -V -C 10',
              'rping -c -a 10.0.0.1 -V -C 10'),
@@ -242,7 +243,7 @@ def idle(report, kind, _why_not):
         problem = verdict(result)
         if not problem:
             used = [int(l.split()[1]) for l in result.b.splitlines() if l.startswith('cpu ')]
-            limit = seconds * 10**9 // 100
+            limit = seconds * percent * 10**9 // 100
             if not used or used[0] >= limit:
                 problem = 'used %s ns of CPU in %d s, not under %d' % (used, seconds, limit)
             else:
