@@ -101,15 +101,15 @@ def _take_block():
 
 def _unused(port):
     for family, address in ((socket.AF_INET, ''), (socket.AF_INET6, '::')):
-        with socket.socket(family) as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            try:
+        try:
+            with socket.socket(family) as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 s.bind((address, port))
-            except OSError as e:
-                if e.errno == errno.EADDRINUSE:
-                    return False
+        except OSError as e:  # a kernel without IPv6 has nobody there
+            if e.errno == errno.EADDRINUSE:
+                return False
     return True
 
 
