@@ -4,6 +4,7 @@
 import argparse
 import errno
 import glob
+import itertools
 import os
 import random
 import re
@@ -82,21 +83,22 @@ def end_cleanly():
         signal.signal(number, on_signal)
 
 
-# Ports of TCP for programs under test, in blocks. Who has one has a socket of its name, until it ends.
 PORTS, BLOCKS, BLOCK = 20000, 40, 250
-_ours = {}
 
 
-def _take_block():
+def _own_ports():
+    """The TCP ports of a block, over and over. It is ours as long as we have the socket of its name."""
     for block in random.sample(range(BLOCKS), BLOCKS):
-        mark = socket.socket(socket.AF_UNIX)
-        try:
-            mark.bind('\0urxe-ports-%d' % block)
-        except OSError:
-            mark.close()
-            continue
-        return {'mark': mark, 'first': PORTS + BLOCK * block, 'next': 0}
+        with socket.socket(socket.AF_UNIX) as mark:
+            try:
+                mark.bind('\0urxe-ports-%d' % block)
+            except OSError:
+                continue
+            yield from itertools.cycle(range(PORTS + BLOCK * block, PORTS + BLOCK * (block + 1)))
     raise RuntimeError('%d others have taken all blocks of ports' % BLOCKS)
+
+
+_ports = _own_ports()
 
 
 def _unused(port):
@@ -115,14 +117,10 @@ def _unused(port):
 
 def tcp_port():
     """A port on which nobody listens, and which no other process has from here that lives: tests run beside each other."""
-    if not _ours:
-        _ours.update(_take_block())
-    for _ in range(BLOCK):
-        port = _ours['first'] + _ours['next']
-        _ours['next'] = (_ours['next'] + 1) % BLOCK
+    for port in itertools.islice(_ports, BLOCK):
         if _unused(port):
             return port
-    raise RuntimeError('somebody listens on all ports from %d on' % _ours['first'])
+    raise RuntimeError('somebody listens on all ports of a block')
 
 
 def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, options=(), env=None):

@@ -78,7 +78,6 @@ class Fabric:
         if not os.geteuid():
             os.chown(self.folder, NOBODY, NOBODY)
             self.user = ['setpriv', '--reuid', str(NOBODY), '--regid', str(NOBODY), '--clear-groups']
-        self.port = None
         self.children = []
 
     def __enter__(self):
@@ -145,12 +144,12 @@ def addresses():
 def pair(fabric, row, address, timeout):
     """What is wrong with it, in words, or None; and what both said."""
     name, server_cmd, client_cmd, _, ready, says = row
-    fabric.port = node.tcp_port()
-    fill = lambda text: text.replace('{a}', address).replace('{p}', str(fabric.port))
-    tag = str(fabric.port)
+    port = node.tcp_port()
+    tag = str(port)
+    fill = lambda text: text.replace('{a}', address).replace('{p}', tag)
     file = '%s/%s.ready' % (fabric.folder, tag)
     server = fabric.start(fill(server_cmd), tag + 's', URXE_READY_FILE=file)
-    up = lambda: re.search(ready, fabric.said(tag + 's')) if ready else os.path.exists(file) or listens(fabric.port)
+    up = lambda: re.search(ready, fabric.said(tag + 's')) if ready else os.path.exists(file) or listens(port)
     if not until(up, server, timeout):
         return 'the server does not listen', fabric.said(tag + 's')
     client = fabric.start(fill(client_cmd), tag + 'c')

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -251,13 +250,12 @@ EXPORTER = 'prometheus-node-exporter'
 
 def scrape(options, timeout, before=(), env=None):
     """What node_exporter with these options finds, by name; {}: it does not answer. @before: what stands before it."""
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        address = '127.0.0.1:%d' % s.getsockname()[1]
+    port = node.tcp_port()
+    address = '127.0.0.1:%d' % port
     child = subprocess.Popen([*before, EXPORTER, '--collector.disable-defaults', *options, '--web.listen-address=' + address],
                              env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        if not fabric.until(lambda: fabric.listens(int(address.split(':')[1])), child, timeout):
+        if not fabric.until(lambda: fabric.listens(port), child, timeout):
             return {}
         with urllib.request.urlopen('http://%s/metrics' % address, timeout=timeout) as page:
             lines = [l for l in page.read().decode().splitlines() if l and l[0] != '#']
