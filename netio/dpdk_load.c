@@ -24,11 +24,11 @@
 
 #define EAL_FILE "librte_eal.so"
 
-/* TSan is told by the names of DPDK's libraries to leave it alone (tests/tsan.supp). */
+/* Where no other DPDK is met. TSan is told by its library's name to leave DPDK alone. */
 #ifdef __SANITIZE_THREAD__
-#define LINKED_IN false
+#define LINKED_IN "liburxe-dpdk-tsan.so"
 #else
-#define LINKED_IN true
+#define LINKED_IN URXE_DPDK_STATIC
 #endif
 
 /* Where a test has it linked in. */
@@ -147,24 +147,23 @@ static int why_not(char *err, size_t errlen)
 static int load(bool plugins, void **lib, char *err, size_t errlen)
 {
 	enum theirs theirs = look();
-	bool apart = theirs == THEIRS_DOWN || theirs == THEIRS_EXPORTS;
+	bool apart = theirs == THEIRS_DOWN || theirs == THEIRS_EXPORTS, found = false;
 	char path[PATH_MAX];
 
 	/* EAL loads each shared driver that is installed, some hundred, before it looks at any. */
-	if (theirs == THEIRS_NONE && !plugins && LINKED_IN)
-		apart = find_library(URXE_DPDK_STATIC, path, sizeof(path));
-	if (apart && !find_library(URXE_DPDK_STATIC, path, sizeof(path))) {
-		if (theirs == THEIRS_EXPORTS) {
-			snprintf(err, errlen,
-				 "the program has one itself, and there is no %s in %s",
-				 URXE_DPDK_STATIC, dir);
-			return ENOENT;
-		}
+	if (apart)
+		found = find_library(URXE_DPDK_STATIC, path, sizeof(path));
+	else if (theirs == THEIRS_NONE && !plugins)
+		found = find_library(LINKED_IN, path, sizeof(path));
+	if (theirs == THEIRS_EXPORTS && !found) {
+		snprintf(err, errlen, "the program has one itself, and there is no %s in %s",
+			 URXE_DPDK_STATIC, dir);
+		return ENOENT;
+	}
+	if (theirs == THEIRS_DOWN && !found)
 		urxe_warn("the program's own rte_eal_init() will fail: there is no %s in %s",
 			  URXE_DPDK_STATIC, dir);
-		apart = false;
-	}
-	if (!apart && !find_library(URXE_DPDK_SHARED, path, sizeof(path))) {
+	if (!found && !find_library(URXE_DPDK_SHARED, path, sizeof(path))) {
 		snprintf(err, errlen, "there is no %s in %s: is urxe installed?", URXE_DPDK_SHARED,
 			 dir);
 		return ENOENT;
