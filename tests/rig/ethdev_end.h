@@ -31,7 +31,7 @@ const char *__lsan_default_suppressions(void);
 
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
 {
-	return "leak:rte_intr_instance_alloc\nleak:librte_net_virtio\n";
+	return "leak:rte_intr_instance_alloc\nleak:vhost_user_setup\nleak:librte_net_virtio\n";
 }
 #endif
 
