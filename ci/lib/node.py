@@ -4,14 +4,16 @@
 import argparse
 import errno
 import glob
+import importlib.machinery
+import importlib.util
 import itertools
 import os
 import random
 import re
+import select
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -123,6 +125,35 @@ def tcp_port():
     raise RuntimeError('somebody listens on all ports of a block')
 
 
+def tcp_listens(port, pid='self'):
+    """Does somebody listen on a TCP port of the kernel's, in the network namespace of a process?"""
+    lines = [l.split() for t in ('tcp', 'tcp6') for l in read('/proc/%s/net/%s' % (pid, t)).splitlines()[1:]]
+    return any(f[3] == '0A' and f[1].endswith(':%04X' % port) for f in lines)
+
+
+def _module(path):
+    """A script as a module: another Python for each run would take a third of a short one's time."""
+    loader = importlib.machinery.SourceFileLoader(os.path.basename(path).replace('-', '_'), path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+_script = _module(os.path.join(TOP, 'ci', 'two-node'))
+
+
+def _ended(pid, seconds):
+    """The exit status of a child, or None if it still runs then."""
+    fd = os.pidfd_open(pid)
+    try:
+        if not select.select([fd], [], [], seconds)[0]:
+            return None
+    finally:
+        os.close(fd)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code if code >= 0 else 128 - code
+
+
 def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, options=(), env=None):
     """Runs both commands. {p} in them is a free TCP port, the same in both; {dir} a folder for both."""
     with tempfile.TemporaryDirectory(prefix='urxe-node-', ignore_cleanup_errors=True) as folder:
@@ -132,37 +163,37 @@ def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, optio
 def two_node_in(folder, server, client, link, mtu, v6, timeout, options, env):
     port = str(tcp_port())
     out = [os.path.join(folder, x) for x in 'ab']
-    argv = [os.path.join(TOP, 'ci', 'two-node'), '--build', BUILD, '--link', link, '--mtu', str(mtu),
-            '--timeout', str(timeout), '--out-a', out[0], '--out-b', out[1], *options]
+    argv = ['--build', BUILD, '--link', link, '--mtu', str(mtu), '--timeout', str(timeout), '--out-a', out[0],
+            '--out-b', out[1], *options]
     argv += ['--v6'] if v6 else []
     # stderr apart: the halves of a line of stdout do not get parted by it.
     for x, to in zip((server, client), out):
         argv.append('{ %s\n} 2>%s.err' % (x.replace('{p}', port).replace('{dir}', folder), to))
-    environ = {**os.environ, **sanitizer_env(folder), **(env or {})}
     start = time.monotonic()
-    proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, env=environ)
+    own = os.path.join(folder, 'own')
+    with open(own, 'wb') as f:
+        pid = _script.begin(argv, f.fileno(), {**os.environ, **sanitizer_env(folder), **(env or {})})
+    hangs = ''
+    status = None
     try:
-        own, _ = proc.communicate(timeout=timeout + 30)
-    except subprocess.TimeoutExpired:
-        own = b'two-node itself hangs'
+        status = _ended(pid, timeout + 30)
     finally:
-        if proc.poll() is None:
-            proc.send_signal(signal.SIGTERM)
-            try:
-                proc.wait(15)
-            except subprocess.TimeoutExpired:
-                proc.kill()
-                proc.wait()
+        if status is None:
+            hangs = 'two-node itself hangs'
+            os.kill(pid, signal.SIGTERM)
+            status = _ended(pid, 15)
+        if status is None:
+            os.kill(pid, signal.SIGKILL)
+            status = _ended(pid, None)
     texts = []
     for path in out:
         texts.append(read(path) + read(path + '.err'))
-    own = own.decode(errors='replace').replace('two-node: ', '')
+    own = hangs or read(own).replace('two-node: ', '')
     reports = []
     for path in sorted(glob.glob(folder + '/san*')):
         reports.append(read(path))
     reports += [m.group(0) for t in texts for m in REPORT.finditer(t)]
-    return Result(proc.returncode, texts[0], texts[1], own, reports, time.monotonic() - start)
+    return Result(status, texts[0], texts[1], own, reports, time.monotonic() - start)
 
 
 def sanitized():

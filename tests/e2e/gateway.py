@@ -40,7 +40,7 @@ def sh(*command):
 
 class Machine(fabric.Fabric):
     """A fabric of a user; where it is in a folder of its own, several may be on one machine."""
-    enter, port_name = [], 'fabric'
+    enter, pid, port_name = [], 'self', 'fabric' # how to enter it, and a process there
 
     def popen(self, name, command, **env):
         with open('%s/%s.out' % (self.folder, name), 'w') as out:
@@ -76,7 +76,8 @@ class Namespace(Machine):
         end = time.monotonic() + 20
         while os.readlink('/proc/%d/ns/net' % self.holder.pid) == own and time.monotonic() < end:
             time.sleep(0.01)
-        self.enter = ['nsenter', '-t', str(self.holder.pid), '-n']
+        self.pid = self.holder.pid
+        self.enter = ['nsenter', '-t', str(self.pid), '-n']
         self.v4, self.v6 = NET[which]
 
     def __exit__(self, *args):
@@ -166,8 +167,7 @@ class Pair:
     def listens(self):
         if self.row[4]:
             return re.search(self.row[4], self.on.said(self.tag + 's'))
-        out = subprocess.run([*self.on.enter, 'ss', '-Hltn', 'sport', '=', ':%d' % self.port], capture_output=True, text=True).stdout
-        return os.path.exists(self.file) or out
+        return os.path.exists(self.file) or node.tcp_listens(self.port, self.on.pid)
 
     def ready(self, timeout):
         return fabric.until(self.listens, self.server, timeout)
