@@ -39,10 +39,11 @@ build() {
 	case $kind in
 	plain) args=() ;;
 	release) args=(-Dbuildtype=release -Ddebug=true) ;;
-	asan) args=(-Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1) ;;
+	# -g1: lines, a quarter less to compile and link. TSan is told of functions that are inlined.
+	asan) args=(-Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1 -Dc_args=-g1) ;;
 	tsan) args=(-Db_sanitize=thread -Dbuildtype=debug -Doptimization=1) ;;
 	fuzz)
-		args=(-Dfuzz=true -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1)
+		args=(-Dfuzz=true -Db_sanitize=address,undefined -Dbuildtype=debug -Doptimization=1 -Dc_args=-g1)
 		# Debian 12's, 13's
 		cc=clang-14 what=fuzzers
 		command -v $cc >/dev/null || cc=clang-19

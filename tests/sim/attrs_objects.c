@@ -14,7 +14,7 @@
 #include "rcu.h"
 #include "progress.h"
 
-#ifdef URXE_TSAN
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SHARE 16 /* one thread, and minutes: a part will do */
 #else
 #define SHARE 1
