@@ -35,9 +35,9 @@ def malformed(path):
 
 
 def packets(path):
-    """The frames of a capture in any format of Wireshark's."""
+    """The frames of a capture in any format of Wireshark's; by the program of tshark's that is no second in starting."""
     pcap = path + '.pcap'
-    subprocess.run(['tshark', '-r', path, '-F', 'pcap', '-w', pcap], stdin=subprocess.DEVNULL,
+    subprocess.run(['editcap', '-F', 'pcap', path, pcap], stdin=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, check=True)
     with open(pcap, 'rb') as f:
         data = f.read()
