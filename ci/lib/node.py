@@ -3,6 +3,7 @@
 """Runs ci/two-node and keeps what came out: for ci/demo, ci/bench and tests/e2e."""
 import argparse
 import errno
+import functools
 import glob
 import importlib.machinery
 import importlib.util
@@ -131,15 +132,14 @@ def tcp_listens(port, pid='self'):
     return any(f[3] == '0A' and f[1].endswith(':%04X' % port) for f in lines)
 
 
-def _module(path):
-    """A script as a module: another Python for each run would take a third of a short one's time."""
-    loader = importlib.machinery.SourceFileLoader(os.path.basename(path).replace('-', '_'), path)
+@functools.cache
+def _script():
+    """ci/two-node as a module: another Python for each run would take a third of a short one's time. Who does not run
+    two nodes may lack it."""
+    loader = importlib.machinery.SourceFileLoader('two_node', os.path.join(TOP, 'ci', 'two-node'))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     return module
-
-
-_script = _module(os.path.join(TOP, 'ci', 'two-node'))
 
 
 def _ended(pid, seconds):
@@ -172,7 +172,7 @@ def two_node_in(folder, server, client, link, mtu, v6, timeout, options, env):
     start = time.monotonic()
     own = os.path.join(folder, 'own')
     with open(own, 'wb') as f:
-        pid = _script.begin(argv, f.fileno(), {**os.environ, **sanitizer_env(folder), **(env or {})})
+        pid = _script().begin(argv, f.fileno(), {**os.environ, **sanitizer_env(folder), **(env or {})})
     hangs = ''
     status = None
     try:
