@@ -126,12 +126,6 @@ def tcp_port():
     raise RuntimeError('somebody listens on all ports of a block')
 
 
-def tcp_listens(port, pid='self'):
-    """Does somebody listen on a TCP port of the kernel's, in the network namespace of a process?"""
-    lines = [l.split() for t in ('tcp', 'tcp6') for l in read('/proc/%s/net/%s' % (pid, t)).splitlines()[1:]]
-    return any(f[3] == '0A' and f[1].endswith(':%04X' % port) for f in lines)
-
-
 @functools.cache
 def _script():
     """ci/two-node as a module: another Python for each run would take a third of a short one's time. Who does not run
@@ -150,8 +144,12 @@ def _ended(pid, seconds):
             return None
     finally:
         os.close(fd)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return code if code >= 0 else 128 - code
+    return _script().exit_status(pid)
+
+
+def tcp_listens(port, pid='self'):
+    """Does somebody listen on a TCP port of the kernel's, in the network namespace of a process?"""
+    return any(address.endswith(':%04X' % port) for address, _ in _script().listeners(pid))
 
 
 def two_node(server, client, link='vhost', mtu=1024, v6=False, timeout=60, options=(), env=None):
