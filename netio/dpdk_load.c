@@ -147,11 +147,11 @@ static int why_not(char *err, size_t errlen)
 static int load(bool plugins, void **lib, char *err, size_t errlen)
 {
 	enum theirs theirs = look();
-	bool apart = theirs == THEIRS_DOWN || theirs == THEIRS_EXPORTS, found = false;
 	char path[PATH_MAX];
+	bool found = false;
 
 	/* EAL loads each shared driver that is installed, some hundred, before it looks at any. */
-	if (apart)
+	if (theirs == THEIRS_DOWN || theirs == THEIRS_EXPORTS)
 		found = find_library(URXE_DPDK_STATIC, path, sizeof(path));
 	else if (theirs == THEIRS_NONE && !plugins)
 		found = find_library(LINKED_IN, path, sizeof(path));
