@@ -14,7 +14,7 @@
 #include "rcu.h"
 #include "progress.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(URXE_TSAN) || defined(__SANITIZE_ADDRESS__)
 #define SHARE 16 /* one thread, and minutes: a part will do */
 #else
 #define SHARE 1
