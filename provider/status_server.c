@@ -35,8 +35,9 @@
 #define MAX_WAITING (16ul << 20) /* bytes of replies not taken yet, above which none is begun */
 
 struct client {
-	int fd;		   /* -1: there is none */
-	uint64_t deadline; /* ms */
+	int fd;			 /* -1: there is none */
+	struct urxe_inode inode; /* the connection's */
+	uint64_t deadline;	 /* ms */
 	char request[URXE_STATUS_REQUEST];
 	size_t asked; /* bytes of it that have come */
 	bool complete;
@@ -68,12 +69,15 @@ static uint64_t now_ms(void)
 
 /* ---- clients ---- */
 
-/* A child may have the descriptor, too: it is the connection that ends. */
+/* A child may have the descriptor, too: it is the connection that ends. Where the program has
+ * closed it, its number may be another file's. */
 static void drop(struct client *c)
 {
 	urxe_mutex_lock(&server.lock);
-	shutdown(c->fd, SHUT_RDWR);
-	close(c->fd);
+	if (urxe_inode_in(c->fd, &c->inode)) {
+		shutdown(c->fd, SHUT_RDWR);
+		close(c->fd);
+	}
 	c->fd = -1;
 	urxe_mutex_unlock(&server.lock);
 	free(c->reply);
@@ -132,7 +136,7 @@ static void let_in(struct client *c, uint64_t now)
 	c->deadline = now + ASK_MS;
 	c->asked = c->len = c->sent = 0;
 	c->complete = false;
-	if (!may_ask(c->fd))
+	if (!urxe_inode_of(c->fd, &c->inode) || !may_ask(c->fd))
 		drop(c);
 }
 
@@ -188,7 +192,9 @@ static void push(struct client *c)
 
 static void serve(struct client *c, short revents, uint64_t now)
 {
-	if (revents && !c->complete)
+	if (!urxe_inode_in(c->fd, &c->inode))
+		drop(c);
+	else if (revents && !c->complete)
 		hear(c);
 	if (c->fd >= 0 && c->complete)
 		answer(c, now);
@@ -377,7 +383,7 @@ void urxe_status_server_release(bool child) URXE_RELEASE(server.lock)
 		if (has_listener())
 			close(server.listener);
 		for (unsigned i = 0; i < MAX_CLIENTS; i++) {
-			if (server.clients[i].fd >= 0)
+			if (urxe_inode_in(server.clients[i].fd, &server.clients[i].inode))
 				close(server.clients[i].fd);
 		}
 		end(true);

@@ -50,6 +50,9 @@ static void test_name(void)
 	CU_ASSERT_NOT_EQUAL(access(unnamed, F_OK), 0);
 	strcpy(sun.sun_path, path);
 	CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	/* Until the thread has done with it: it is to sleep when the next test begins. */
+	shutdown(fd, SHUT_WR);
+	CU_ASSERT_EQUAL(read(fd, &mask, sizeof(mask)), 0);
 	close(fd);
 }
 
