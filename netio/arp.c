@@ -71,8 +71,10 @@ void urxe_arp_input(struct urxe_lane *lane, const uint8_t *eth, const uint8_t *a
 		urxe_count(lane, URXE_CNT_rx_arp_ignored, 1);
 		return;
 	} else if (request) {
+		bool new = for_us || (lane->port->peer && !memcmp(sip, tip, 4));
+
 		urxe_neigh_heard(lane, sgid, sha,
-				 NEIGH_HEARD_OVERRIDE | (for_us ? NEIGH_HEARD_CREATE : 0));
+				 NEIGH_HEARD_OVERRIDE | (new ? NEIGH_HEARD_CREATE : 0));
 	} else {
 		urxe_neigh_heard(lane, sgid, sha,
 				 NEIGH_HEARD_OVERRIDE |

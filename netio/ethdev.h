@@ -90,6 +90,8 @@ int ethdev_plug(struct ethdev *e, char *err, size_t errlen);
 /** ethdev_unplug - stop and remove the port, with the data path held. Control thread. */
 void ethdev_unplug(struct ethdev *e);
 
+/** ethdev_look - the carrier, now: memif has no interrupt for it. The first lane is held. */
+void ethdev_look(void *arg);
 /** ethdev_watch - follow the link's state, revive the port. Control thread. */
 void ethdev_watch(void *arg);
 

@@ -95,6 +95,9 @@ struct urxe_link_ops {
 	unsigned (*tx)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	/** up: carrier. Thread-safe. */
 	bool (*up)(void *link);
+	/** look: up() is to tell of what has just happened, too. The first lane is held. NULL: it
+	 * does. */
+	void (*look)(void *link);
 	/** dead: the port is gone for good (unplugged, its driver failed). Thread-safe. NULL:
 	 * never. */
 	bool (*dead)(void *link);

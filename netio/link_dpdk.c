@@ -33,6 +33,7 @@ static void take_functions(const struct urxe_link_ops *from)
 	to->let_go = from->let_go;
 	to->tx = from->tx;
 	to->up = from->up;
+	to->look = from->look;
 	to->dead = from->dead;
 	to->mcast = from->mcast;
 	to->everything = from->everything;

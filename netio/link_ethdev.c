@@ -428,6 +428,7 @@ const struct urxe_link_ops urxe_link_ethdev_ops = {
 	.let_go = ethdev_let_go,
 	.tx = ethdev_tx,
 	.up = ethdev_up,
+	.look = ethdev_look,
 	.dead = ethdev_dead,
 	.wait = ethdev_wait,
 };

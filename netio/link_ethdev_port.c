@@ -71,6 +71,18 @@ static int on_lsc(uint16_t port, enum rte_eth_event_type type, void *arg, void *
 	return 0;
 }
 
+void ethdev_look(void *arg)
+{
+	struct ethdev *e = arg;
+	struct rte_eth_link link;
+
+	if (urxe_ctl_dead || !urxe_guard_enter(&e->lane[0]->guard))
+		return;
+	if (!rte_eth_link_get_nowait(e->port, &link))
+		set_carrier(e, link.link_status == RTE_ETH_LINK_UP);
+	urxe_guard_leave(&e->lane[0]->guard);
+}
+
 /* On DPDK's thread: the driver has lost its device. The watch does the rest. */
 static int on_removal(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
 {

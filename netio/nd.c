@@ -152,6 +152,8 @@ static void na_input(struct urxe_lane *lane, const struct urxe_input *in, const 
 	}
 	if (flags & NA_SOLICITED)
 		heard |= NEIGH_HEARD_SOLICITED;
+	else if (lane->port->peer)
+		heard |= NEIGH_HEARD_CREATE;
 	if (flags & NA_OVERRIDE)
 		heard |= NEIGH_HEARD_OVERRIDE;
 	/* The answer to a unicast probe may leave the option out (RFC 4861 4.4). */

@@ -10,6 +10,7 @@
 
 #define DELAY_TIME URXE_SEC
 #define DOUBT_TIME (10 * URXE_MSEC) /* between questions that a transport causes */
+#define CALLED	   4		    /* by urxe_port_call(): one that answers will do */
 #define TABLE_TIME URXE_SEC	    /* a link's own answer is asked for again after this */
 
 /* Of a link that knows who has which address: that is asked instead of everybody. */
@@ -202,6 +203,52 @@ void urxe_neigh_suspect(struct urxe_lane *lane, struct urxe_neigh *n)
 	}
 	urxe_spin_unlock(&port->neigh.lock);
 	urxe_neigh_ask_now(lane, &q);
+}
+
+/* Questions to some whose MAC is known. Returns how many. */
+static unsigned known_ones(struct urxe_neigh_table *t, struct urxe_neigh_question *q, unsigned most)
+	URXE_REQUIRES(t->lock)
+{
+	unsigned n = 0;
+
+	for (unsigned b = 0; b < NEIGH_BUCKETS; b++) {
+		for (struct urxe_neigh *i = t->bucket[b]; i && n < most; i = i->next) {
+			if (urxe_neigh_state_of(i) >= NEIGH_STALE)
+				urxe_neigh_question_for(&q[n++], i, true);
+		}
+	}
+	return n;
+}
+
+bool urxe_port_call(struct urxe_port *port)
+{
+	struct urxe_neigh_question q[CALLED] = {0};
+	struct urxe_lane *lane = &port->lanes[0];
+	unsigned n;
+
+	if (!port->peer || !urxe_lane_trylock(lane))
+		return false;
+	urxe_spin_lock(&port->neigh.lock);
+	n = known_ones(&port->neigh, q, CALLED);
+	atomic_store_explicit(&port->neigh.unanswered, n > 0, memory_order_relaxed);
+	urxe_spin_unlock(&port->neigh.lock);
+	for (unsigned i = 0; i < n; i++)
+		urxe_neigh_ask_now(lane, &q[i]);
+	urxe_lane_unlock(lane);
+	return n;
+}
+
+bool urxe_port_unanswered(struct urxe_port *port)
+{
+	struct urxe_lane *lane = &port->lanes[0];
+
+	if (!atomic_load_explicit(&port->neigh.unanswered, memory_order_relaxed))
+		return false;
+	if (port->ops->look && urxe_lane_trylock(lane)) {
+		port->ops->look(port->link);
+		urxe_lane_unlock(lane);
+	}
+	return port->ops->up(port->link);
 }
 
 void urxe_neigh_doubt(struct urxe_port *port)

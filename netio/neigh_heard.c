@@ -81,6 +81,7 @@ static void heard_locked(struct urxe_port *port, struct urxe_lane *lane, struct 
 	n->brief = false;
 	if (heard & NEIGH_HEARD_SOLICITED) {
 		atomic_store_explicit(&n->used, false, memory_order_relaxed);
+		atomic_store_explicit(&port->neigh.unanswered, false, memory_order_relaxed);
 		urxe_neigh_enter(port, n, NEIGH_REACHABLE, mac, now + REACHABLE_TIME);
 	} else if (!same) {
 		urxe_neigh_enter(port, n, NEIGH_STALE, mac, urxe_neigh_linger(n, now));

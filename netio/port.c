@@ -449,6 +449,7 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 	port->shared = li->no_icrc;
 	port->wire_icrc = !li->no_icrc || port->loop_icrc;
 	port->card = li->card;
+	port->peer = li->peer;
 	port->may_hold = port->ops->let_go ? li->may_hold : 0;
 	port->wire_flags = (li->tx_offloads & URXE_OFFLOAD_IPV4_CSUM ? TX_CSUM : 0) |
 			   (port->wire_icrc ? 0 : TX_NOICRC);

@@ -236,6 +236,19 @@ unsigned urxe_port_burst(const struct urxe_port *port);
  * made? Whoever has a turn sends them. Thread-safe. */
 bool urxe_port_waits(const struct urxe_port *port);
 
+/**
+ * urxe_port_call - ask some of whom we know at the other end of a link to a process (info.peer)
+ * whether they are there
+ *
+ * Whoever answers has fetched what was sent before, on the first lane. Needs a started port, and no
+ * lane held. False: nobody is known, the link is another one, or its first lane is in use.
+ */
+bool urxe_port_call(struct urxe_port *port);
+
+/** urxe_port_unanswered - nobody has answered urxe_port_call() yet, and the link is up. Answers
+ * come in while a lane is received from. Thread-safe. */
+bool urxe_port_unanswered(struct urxe_port *port);
+
 /** urxe_port_wired - is there anybody but ourselves that a frame may reach? Works before start. */
 bool urxe_port_wired(const struct urxe_port *port);
 

@@ -117,7 +117,8 @@ struct urxe_neigh_table {
 	unsigned announce_left;
 	uint64_t announce_who; /* a bit a GID index */
 	uint64_t announce_due;
-	atomic_bool was_up; /* written under lock */
+	atomic_bool unanswered; /* urxe_port_call() asked, and nobody has answered yet */
+	atomic_bool was_up;	/* written under lock */
 };
 
 static inline enum urxe_neigh_state urxe_neigh_word_state(uint64_t word)
@@ -408,7 +409,7 @@ struct urxe_port {
 	_Atomic uint64_t carrier_until; /* what waits for a carrier is dropped from then on; 0: no
 					 * sender has missed one since it last came or went */
 
-	bool card;			/* as struct urxe_link_info's */
+	bool card, peer;		/* as struct urxe_link_info's */
 	_Atomic uint64_t settles_until; /* no neighbour's silence counts before; 0: it does */
 
 	struct urxe_host *host;	     /* NULL: the addresses are configured */

@@ -16,7 +16,9 @@
 #include "status.h"
 #include "urxedv.h"
 
-#define EXIT_LINGER_US 10000 /* several times what an idle peer sleeps */
+#define EXIT_LINGER_US 10000   /* several times what an idle peer sleeps */
+#define EXIT_ANSWER_US 1000000 /* that a peer may take which is stopped, or has no processor */
+#define EXIT_GLANCE_US 100
 #define EXIT_LOOK_US   1000
 #define EXIT_LOOKS     2500 /* more than the fabric waits for a member that does not answer */
 
@@ -203,14 +205,29 @@ bool urxedv_is_supported(struct ibv_device *device)
 	return vdev && vdev->ops == &urxe_device_ops;
 }
 
+/* A ring between two processes: until the other one has fetched what was sent. False: there is no
+ * such, or nobody known to ask; or more lanes than the one that was asked about. */
+static bool was_fetched(struct urxe_device *dev)
+{
+	if (!urxe_port_call(dev->port))
+		return false;
+	for (unsigned us = 0; us < EXIT_ANSWER_US && urxe_port_unanswered(dev->port);
+	     us += EXIT_GLANCE_US) {
+		usleep(EXIT_GLANCE_US);
+		urxe_progress_glance(dev);
+	}
+	return dev->lanes == 1;
+}
+
 /*
  * Does the link have an other end that may not have fetched all we sent? What an application
  * gave to a NIC is sent though it exits; a ring between processes goes with its owner.
  */
-static bool exit_lingers(const struct urxe_device *dev)
+static bool exit_lingers(struct urxe_device *dev)
 {
 	return urxe_port_wired(dev->port) &&
-	       atomic_load_explicit(&dev->stats[URXE_STAT_TX_PACKETS], memory_order_relaxed);
+	       atomic_load_explicit(&dev->stats[URXE_STAT_TX_PACKETS], memory_order_relaxed) &&
+	       !was_fetched(dev);
 }
 
 /* What was sent to a group is complete, and may wait for the way to a member to be made. */

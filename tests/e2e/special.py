@@ -113,6 +113,38 @@ def order(report, _kind, why_not):
             report.result(title, verdict(result), result)
 
 
+# The server has no processor from when the client knows it until the client has ended, had it not waited; but DPDK's threads
+# have, which take the link down then.
+HALTED_MEMBER = '''
+stdbuf -oL mckey -m 239.1.2.4 -b 10.0.0.1 & member=$!
+until grep -qs joined {dir}/client && {urxe} status --json --no-start | grep -q 'neigh_resolved": [1-9]'; do sleep 0.02; done
+mkfifo {dir}/go
+{halt} $member mckey urxe <{dir}/go >{dir}/halted &
+exec 3>{dir}/go
+until grep -q halted {dir}/halted; do kill -0 $! || exit 1; sleep 0.02; done
+until grep -q 'return status 0' {dir}/client; do sleep 0.02; done
+sleep 0.3
+exec 3>&-
+wait $member
+'''
+
+
+def last_datagrams(report, _kind, why_not):
+    for link in ('vhost', 'memif'):
+        for swap in ((), ('--swap-link',)):
+            title = 'order: %s%s, who sends to a group and ends has sent' % (link, ' with its ends swapped' if swap else '')
+            if not asked(report, title, why_not(link) or (os.geteuid() and 'needs root to halt threads')):
+                continue
+            server = HALTED_MEMBER.replace('{urxe}', node.built('tools/urxe')).replace('{halt}', node.built('tests/e2e/halt'))
+            result = node.two_node(server, 'stdbuf -oL mckey -m 239.1.2.4 -s -b 10.0.0.2 >{dir}/client', link, options=swap)
+            report.result(title, verdict(result), result)
+
+
+def orders(report, kind, why_not):
+    order(report, kind, why_not)
+    last_datagrams(report, kind, why_not)
+
+
 def verdict(result):
     if result.reports:
         return 'a sanitizer reports'
@@ -654,7 +686,7 @@ def trace(report, _kind, _why_not):
     report.result(title, verdict(result) or lacking(seen, SEEN), result)
 
 
-TESTS = {'wire': wire, 'order': order, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
+TESTS = {'wire': wire, 'order': orders, 'death': death, 'removal': removal, 'idle': idle, 'integrity': integrity,
          'storm': storm, 'flood': flood, 'many': many, 'ib_cm': ib_cm,
          'address': address, 'icmp': icmp, 'mixed': mixed, 'status': status,
          'trace': trace, 'fabric': fabric.fabric, 'fabric_live': fabric_live.live,

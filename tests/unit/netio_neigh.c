@@ -83,8 +83,8 @@ static void at(uint64_t ms)
 	node_tick(&n);
 }
 
-/* The peer's ARP reply or advertisement: to us when @dst, else to all. */
-static void peer_says(const uint8_t mac[6], bool to_us, bool request)
+/* The peer's ARP packet about @target: to us when @to_us, else to all. */
+static void peer_tells(const uint8_t mac[6], bool to_us, bool request, const uint8_t target[16])
 {
 	uint8_t f[60] = {0};
 
@@ -95,9 +95,14 @@ static void peer_says(const uint8_t mac[6], bool to_us, bool request)
 	memcpy(f + 22, mac, 6);
 	memcpy(f + 28, peer + 12, 4);
 	memcpy(f + 32, mac1, request ? 0 : 6);
-	memcpy(f + 38, urxe_port_own(n.port, 0)->gid + 12, 4);
+	memcpy(f + 38, target + 12, 4);
 	urxe_sim_put(n.end, f, 42);
 	node_poll(&n);
+}
+
+static void peer_says(const uint8_t mac[6], bool to_us, bool request)
+{
+	peer_tells(mac, to_us, request, urxe_port_own(n.port, 0)->gid);
 }
 
 static uint8_t *sent(uint32_t *len)
@@ -350,6 +355,39 @@ static void learned(void)
 	tear_down();
 }
 
+/* The other end of a link to a process: known since it announced itself, and asked for a sign. */
+static void called(void)
+{
+	set_up("10.9.0.2");
+	urxe_path_destroy(path);
+	path = NULL;
+	at(100000);
+	peer_tells(mac2, false, true, peer);
+	CU_ASSERT_EQUAL(n.port->neigh.count, 0); /* of a network no entry for each */
+	CU_ASSERT_FALSE(urxe_port_call(n.port)); /* no link to a process */
+	n.port->peer = true;
+	CU_ASSERT_FALSE(urxe_port_call(n.port)); /* nobody is known */
+	CU_ASSERT_FALSE(urxe_port_unanswered(n.port));
+	peer_tells(mac2, false, true, peer); /* an announcement */
+	CU_ASSERT_EQUAL(state(), NEIGH_STALE);
+	urxe_lane_lock(n.lane);
+	CU_ASSERT_FALSE(urxe_port_call(n.port)); /* nobody waits for the lane */
+	urxe_lane_unlock(n.lane);
+	CU_ASSERT_TRUE(urxe_port_call(n.port));
+	asked(mac2);
+	CU_ASSERT_TRUE(urxe_port_unanswered(n.port));
+	peer_says(mac2, false, true);
+	CU_ASSERT_TRUE(urxe_port_unanswered(n.port)); /* a question is no answer */
+	drain(sim, raw);
+	peer_says(mac2, true, false);
+	CU_ASSERT_FALSE(urxe_port_unanswered(n.port));
+	CU_ASSERT_TRUE(urxe_port_call(n.port));
+	asked(mac2);
+	urxe_sim_end_up(n.end, false);
+	CU_ASSERT_FALSE(urxe_port_unanswered(n.port)); /* it has gone */
+	tear_down();
+}
+
 static void bad_macs(void)
 {
 	static const uint8_t group[6] = {1, 2, 3, 4, 5, 6}, zero[6];
@@ -525,5 +563,5 @@ static void wakes_sleeper(void)
 }
 
 URXE_TEST_MAIN("netio_neigh", T(names), T(no_answer), T(answered), T(moved), T(impostor),
-	       T(other_machine), T(learned), T(bad_macs), T(full_table), T(resolve), T(gateway),
-	       T(link_comes), T(brief), T(suspected), T(wakes_sleeper))
+	       T(other_machine), T(learned), T(called), T(bad_macs), T(full_table), T(resolve),
+	       T(gateway), T(link_comes), T(brief), T(suspected), T(wakes_sleeper))
