@@ -114,14 +114,14 @@ def order(report, _kind, why_not):
 
 
 # The server has no processor from when the client knows it until the client has ended, had it not waited; but DPDK's threads
-# have, which take the link down then.
+# have, which take the link down then. (Where the machine is so busy that it has all before it is halted, nothing is shown.)
 HALTED_MEMBER = '''
 stdbuf -oL mckey -m 239.1.2.4 -b 10.0.0.1 & member=$!
 until grep -qs joined {dir}/client && {urxe} status --json --no-start | grep -q 'neigh_resolved": [1-9]'; do sleep 0.02; done
 mkfifo {dir}/go
 {halt} $member mckey urxe <{dir}/go >{dir}/halted &
 exec 3>{dir}/go
-until grep -q halted {dir}/halted; do kill -0 $! || exit 1; sleep 0.02; done
+until grep -q halted {dir}/halted; do kill -0 $! || break; sleep 0.02; done
 until grep -q 'return status 0' {dir}/client; do sleep 0.02; done
 sleep 0.3
 exec 3>&-
