@@ -448,6 +448,8 @@ static int adopt(struct urxe_port *port, const struct urxe_link_info *li)
 		port->capture || urxe_config_fault(&port->cfg, true, URXE_FAULT_CORRUPT) > 0;
 	port->shared = li->no_icrc;
 	port->wire_icrc = !li->no_icrc || port->loop_icrc;
+	if (port->wire_icrc)
+		urxe_icrc_load();
 	port->card = li->card;
 	port->peer = li->peer;
 	port->may_hold = port->ops->let_go ? li->may_hold : 0;

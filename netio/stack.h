@@ -619,6 +619,10 @@ int urxe_icrc_copy(uint32_t *crc, void *to, const void *from, uint32_t len);
  * Done when we are loaded, with what urxe_emulated() says; after that for tests alone.
  */
 void urxe_icrc_choose(bool emulated);
+/** urxe_icrc_load - find what sums, which the first sum would do otherwise, in its time.
+ * Thread-safe.
+ */
+void urxe_icrc_load(void);
 /** urxe_icrc_table_make - what urxe_icrc_table() needs. */
 void urxe_icrc_table_make(void);
 /** urxe_icrc_table - the CRC of @len bytes behind @seed, as ISA-L's crc32_gzip_refl(). */
