@@ -247,6 +247,13 @@ static bool asked(const struct urxe_device *dev)
 	       atomic_load(&s->duty.wanted);
 }
 
+/* Likewise: has a caller left something over that saw us awake, and may not come back for it? */
+static bool left_over(const struct urxe_device *dev, const struct urxe_duty_mind *m, uint64_t ns)
+{
+	return ns > SLEEP_FULL_NS && m->pause.callers == URXE_CALLERS_NONE &&
+	       atomic_load(&dev->sched.npending);
+}
+
 static void go_to_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint64_t ns,
 			struct urxe_sleep *how, const atomic_uint *ended, unsigned was)
 {
@@ -259,7 +266,7 @@ static void go_to_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint6
 	atomic_store(&s->until, until);
 	atomic_store(&s->alert, urxe_pause_alert(&m->pause));
 	atomic_store(&s->asleep, true);
-	if (!asked(dev) && (!ended || atomic_load(ended) == was) &&
+	if (!asked(dev) && !left_over(dev, m, ns) && (!ended || atomic_load(ended) == was) &&
 	    (ns < 10 * SLACK_NS || m->others ||
 	     (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS - m->slack &&
 	      urxe_service_gsi_next(dev) >= until - SLACK_NS))) {

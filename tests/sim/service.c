@@ -3,7 +3,9 @@
  * The service thread on a link with interrupts: it sleeps until it is woken, and all that needs
  * it must do so. Here a long sleep lasts for ever unless a frame or a wake ends it.
  */
+#include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +22,24 @@ static _Atomic(void *) end_a;
 static _Atomic(struct urxe_service_thread *) services[2]; /* a's, b's */
 static struct urxe_link_ops ops;
 
+#define CLOCK_READINGS 24	/* more than a round of the thread takes */
+#define HALTED	       UINT_MAX /* it waits until halt_at is something else */
+static atomic_uint halt_at;	/* a's thread halts when it reads the clock for that time; 0: not */
+static _Thread_local bool is_thread;
+
+static uint64_t now(void *end)
+{
+	unsigned left = is_thread && end == atomic_load(&end_a) ? atomic_load(&halt_at) : 0;
+
+	if (left && left != HALTED &&
+	    atomic_compare_exchange_strong(&halt_at, &left, left - 1 ? left - 1 : HALTED) &&
+	    left == 1) {
+		while (atomic_load(&halt_at) == HALTED)
+			sched_yield();
+	}
+	return urxe_link_sim_ops.now(end);
+}
+
 static void tap(void *arg, struct urxe_sim_end *from, const uint8_t *data, uint32_t len,
 		uint64_t now)
 {
@@ -35,6 +55,7 @@ static void wait_for_interrupt(void *link, uint64_t ns, int wake_fd, struct urxe
 	unsigned seen = atomic_load(mine);
 	bool deep = ns > URXE_SLEEP_TRY_NS / 2;
 
+	is_thread = true;
 	if (how->driven)
 		atomic_store(&driven, !how->interrupt);
 	how->interrupt = true;
@@ -62,6 +83,7 @@ static void set_up(struct pair *p, const struct pair_params *pp, enum ibv_qp_typ
 {
 	ops = urxe_link_sim_ops;
 	ops.wait = wait_for_interrupt;
+	ops.now = now;
 	/* Not those of the test before. */
 	atomic_store(&services[0], NULL);
 	atomic_store(&services[1], NULL);
@@ -117,6 +139,39 @@ static void test_room_wakes(void)
 	for (unsigned i = 0; i < 20000 && pair_stat(&p.a, URXE_STAT_TX_PACKETS) < 101; i++)
 		usleep(1000);
 	CU_ASSERT_EQUAL(pair_stat(&p.a, URXE_STAT_TX_PACKETS), 101);
+	urxe_sim_tap(p.sim, NULL, NULL);
+	pair_close(&p);
+}
+
+/* The same at each point of a round of the thread: it may have seen that nothing waits, and be
+ * about to sleep. */
+static void test_room_in_a_round(void)
+{
+	struct pair_params pp = {.threaded = true, .ops = &ops, .link = {.latency = 1000}};
+	struct urxe_sim_params full = {.latency = 1000, .tx_stall = true};
+	uint64_t sent;
+	struct pair p;
+
+	set_up(&p, &pp, IBV_QPT_UC);
+	sent = pair_stat(&p.a, URXE_STAT_TX_PACKETS);
+	for (unsigned i = 1; i <= CLOCK_READINGS; i++) {
+		until_asleep();
+		urxe_sim_end_params(p.a.end, &full);
+		atomic_store(&halt_at, i);
+		urxe_port_wake(p.a.dev->port);
+		/* It may read the clock less often. */
+		for (unsigned ms = 0; ms < 10 && atomic_load(&halt_at) != HALTED; ms++)
+			usleep(1000);
+		for (unsigned k = 0; k < 100; k++, sent++)
+			CU_ASSERT_EQUAL(pair_post(&p.a, IBV_WR_RDMA_WRITE, k, 0, 8, &p.b, 0, 0), 0);
+		atomic_store(&halt_at, 0);
+		urxe_sim_end_params(p.a.end, &pp.link);
+		/* Nobody polls. */
+		for (unsigned k = 0; k < 200000 && pair_stat(&p.a, URXE_STAT_TX_PACKETS) < sent;
+		     k++)
+			usleep(100);
+		CU_ASSERT_EQUAL_FATAL(pair_stat(&p.a, URXE_STAT_TX_PACKETS), sent);
+	}
 	urxe_sim_tap(p.sim, NULL, NULL);
 	pair_close(&p);
 }
@@ -245,5 +300,5 @@ static void test_written(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes), T(test_driven),
-	       T(test_gsi_service), T(test_idle_timers), T(test_written))
+URXE_TEST_MAIN("service", T(test_timer_wakes), T(test_room_wakes), T(test_room_in_a_round),
+	       T(test_driven), T(test_gsi_service), T(test_idle_timers), T(test_written))
