@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, '..', '..', 'ci', 'lib'), HERE]
@@ -84,16 +85,20 @@ class Report:
     def __init__(self, only):
         self.only = only
         self.failed = self.ran = 0
+        self.last = time.monotonic()
 
     def wanted(self, name):
         return not self.only or re.search(self.only, name)
 
     def skip(self, name, why):
+        self.last = time.monotonic()
         print('skip %s: %s' % (name, why), flush=True)
 
     def result(self, name, problem, result=None):
+        now = time.monotonic()
+        took = ' (%.1f s)' % (result.seconds if result else now - self.last)
+        self.last = now
         self.ran += 1
-        took = ' (%.1f s)' % result.seconds if result else ''
         if problem:
             self.failed += 1
             print('FAIL %s: %s%s' % (name, problem, took))
