@@ -34,6 +34,15 @@
 /* ---- reasons for a shorter pause: each says how long it may be, or URXE_NEVER ---- */
 
 /*
+ * Have callers left something over that may not come back for it? Who does so while we are awake
+ * does not wake us: go_to_sleep() asks again when it has written asleep, and sees it.
+ */
+static bool left_over(const struct urxe_device *dev, const struct urxe_duty_mind *st)
+{
+	return st->pause.callers == URXE_CALLERS_NONE && atomic_load(&dev->sched.npending);
+}
+
+/*
  * Somebody waits for room in the link, of which nothing tells. A caller comes back to it, perhaps
  * when others have had their time on its processor; these need it to make that room.
  */
@@ -41,10 +50,7 @@ static uint64_t pause_full(struct urxe_device *dev, const struct urxe_duty_mind 
 			   const struct urxe_pause_look *l)
 {
 	(void)l;
-	return st->pause.callers == URXE_CALLERS_NONE &&
-			       atomic_load_explicit(&dev->sched.npending, memory_order_relaxed)
-		       ? SLEEP_FULL_NS
-		       : URXE_NEVER;
+	return left_over(dev, st) ? SLEEP_FULL_NS : URXE_NEVER;
 }
 
 static uint64_t pause_resolving(struct urxe_device *dev, const struct urxe_duty_mind *st,
@@ -247,13 +253,6 @@ static bool asked(const struct urxe_device *dev)
 	       atomic_load(&s->duty.wanted);
 }
 
-/* Likewise: has a caller left something over that saw us awake, and may not come back for it? */
-static bool left_over(const struct urxe_device *dev, const struct urxe_duty_mind *m, uint64_t ns)
-{
-	return ns > SLEEP_FULL_NS && m->pause.callers == URXE_CALLERS_NONE &&
-	       atomic_load(&dev->sched.npending);
-}
-
 static void go_to_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint64_t ns,
 			struct urxe_sleep *how, const atomic_uint *ended, unsigned was)
 {
@@ -266,7 +265,8 @@ static void go_to_sleep(struct urxe_device *dev, struct urxe_duty_mind *m, uint6
 	atomic_store(&s->until, until);
 	atomic_store(&s->alert, urxe_pause_alert(&m->pause));
 	atomic_store(&s->asleep, true);
-	if (!asked(dev) && !left_over(dev, m, ns) && (!ended || atomic_load(ended) == was) &&
+	if (!asked(dev) && !(ns > SLEEP_FULL_NS && left_over(dev, m)) &&
+	    (!ended || atomic_load(ended) == was) &&
 	    (ns < 10 * SLACK_NS || m->others ||
 	     (atomic_load(&dev->sched.next_timer) >= until - SLACK_NS - m->slack &&
 	      urxe_service_gsi_next(dev) >= until - SLACK_NS))) {
