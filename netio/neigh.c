@@ -238,7 +238,7 @@ bool urxe_port_call(struct urxe_port *port)
 	return n;
 }
 
-bool urxe_port_unanswered(struct urxe_port *port)
+bool urxe_port_unanswered(const struct urxe_port *port)
 {
 	struct urxe_lane *lane = &port->lanes[0];
 

@@ -247,7 +247,7 @@ bool urxe_port_call(struct urxe_port *port);
 
 /** urxe_port_unanswered - nobody has answered urxe_port_call() yet, and the link is up. Answers
  * come in while a lane is received from. Thread-safe. */
-bool urxe_port_unanswered(struct urxe_port *port);
+bool urxe_port_unanswered(const struct urxe_port *port);
 
 /** urxe_port_wired - is there anybody but ourselves that a frame may reach? Works before start. */
 bool urxe_port_wired(const struct urxe_port *port);

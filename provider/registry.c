@@ -20,7 +20,7 @@
 #define EXIT_ANSWER_US 1000000 /* that a peer may take which is stopped, or has no processor */
 #define EXIT_GLANCE_US 100
 #define EXIT_LOOK_US   1000
-#define EXIT_LOOKS     2500 /* more than the fabric waits for a member that does not answer */
+#define EXIT_WAITS_US  2500000 /* more than the fabric waits for a member that does not answer */
 
 /* The device list of the process: the only global state. */
 static struct {
@@ -205,17 +205,23 @@ bool urxedv_is_supported(struct ibv_device *device)
 	return vdev && vdev->ops == &urxe_device_ops;
 }
 
+/* Turns, with pauses of @pause us, while it is so, and for no longer than @most us. */
+static void turn_while(struct urxe_device *dev, bool (*is_so)(const struct urxe_port *port),
+		       unsigned pause, unsigned most)
+{
+	for (unsigned us = 0; us < most && is_so(dev->port); us += pause) {
+		usleep(pause);
+		urxe_progress_glance(dev);
+	}
+}
+
 /* A ring between two processes: until the other one has fetched what was sent. False: there is no
  * such, or nobody known to ask; or more lanes than the one that was asked about. */
 static bool was_fetched(struct urxe_device *dev)
 {
 	if (!urxe_port_call(dev->port))
 		return false;
-	for (unsigned us = 0; us < EXIT_ANSWER_US && urxe_port_unanswered(dev->port);
-	     us += EXIT_GLANCE_US) {
-		usleep(EXIT_GLANCE_US);
-		urxe_progress_glance(dev);
-	}
+	turn_while(dev, urxe_port_unanswered, EXIT_GLANCE_US, EXIT_ANSWER_US);
 	return dev->lanes == 1;
 }
 
@@ -230,15 +236,6 @@ static bool exit_lingers(struct urxe_device *dev)
 	       !was_fetched(dev);
 }
 
-/* What was sent to a group is complete, and may wait for the way to a member to be made. */
-static void let_out(struct urxe_device *dev)
-{
-	for (unsigned i = 0; i < EXIT_LOOKS && urxe_port_waits(dev->port); i++) {
-		usleep(EXIT_LOOK_US);
-		urxe_progress_glance(dev);
-	}
-}
-
 /* Peers must not wait for acknowledgements of what this process has received. */
 __attribute__((destructor)) static void registry_exit(void)
 {
@@ -250,7 +247,8 @@ __attribute__((destructor)) static void registry_exit(void)
 		if (!atomic_load(&dev->started) || atomic_load(&dev->dead))
 			continue;
 		urxe_progress_finish(dev);
-		let_out(dev);
+		/* What was sent to a group is complete, and may wait for the way to a member. */
+		turn_while(dev, urxe_port_waits, EXIT_LOOK_US, EXIT_WAITS_US);
 		urxe_stat_log(dev);
 		linger |= exit_lingers(dev);
 	}
