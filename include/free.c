@@ -35,14 +35,15 @@ void urxe_free(void *p)
 {
 	struct block *b = p;
 
+	if (!p)
+		return;
+	b->next = NULL; /* on any thread, so that ASan shows a block that is too small */
 	if (!urxe_thread_ours() ||
 	    atomic_load_explicit(&waiting.count, memory_order_relaxed) >= WAIT_MAX) {
 		free(p);
 		urxe_free_rest();
 		return;
 	}
-	if (!p)
-		return;
 	atomic_fetch_add(&waiting.count, 1);
 	b->next = atomic_load(&waiting.first);
 	while (!atomic_compare_exchange_weak(&waiting.first, &b->next, b))

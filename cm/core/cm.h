@@ -64,7 +64,7 @@ struct urxe_cm_ops {
 	int (*own_gid)(void *arg, const union ibv_gid *gid);
 	/** NULL, or: a MAD got no answer, and its way may be another by now; called at each try */
 	void (*suspect)(void *arg, const struct urxe_cm_path *path);
-	/** give back memory of malloc() */
+	/** give back memory of malloc(), of a pointer's size at least (urxe_free()) */
 	void (*free)(void *block);
 	/** NULL, or: has nobody the address that the path leads to, any more? Asked when processes
 	 * are gone (urxe_cm_gone()) */

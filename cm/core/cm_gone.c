@@ -93,9 +93,12 @@ static void gone(struct urxe_cm_id *id, uint32_t bits, uint32_t mask)
 void urxe_cm_gone(struct urxe_cm *cm, uint32_t bits, uint32_t mask)
 {
 	struct urxe_hash_node *node = NULL;
-	uint32_t *ids = calloc(cm->n_ids + 1, sizeof(*ids));
+	uint64_t *ids; /* of 32 bits: @free asks for a pointer's size */
 	size_t n = 0;
 
+	if (!cm->n_ids)
+		return;
+	ids = calloc(cm->n_ids, sizeof(*ids));
 	/* Without memory the retries find out. */
 	if (!ids)
 		return;
@@ -103,7 +106,7 @@ void urxe_cm_gone(struct urxe_cm *cm, uint32_t bits, uint32_t mask)
 	while ((node = urxe_hash_next(&cm->by_local, node)))
 		ids[n++] = caa_container_of(node, struct urxe_cm_id, by_local)->local_comm_id;
 	for (size_t i = 0; i < n; i++) {
-		struct urxe_cm_id *id = urxe_cm_find_local(cm, ids[i]);
+		struct urxe_cm_id *id = urxe_cm_find_local(cm, (uint32_t)ids[i]);
 
 		if (id)
 			gone(id, bits, mask);

@@ -10,6 +10,7 @@
 
 #include "cm/core/cm.h"
 #include "fuzz.h"
+#include "urxe/free.h"
 #include "urxe/random.h"
 #include "urxe/wire.h"
 
@@ -76,7 +77,7 @@ static void rig_suspect(void *arg, const struct urxe_cm_path *path)
 }
 
 static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now,     rig_random, rig_comm_id,
-					   rig_own_gid, rig_suspect, free,	 NULL,
+					   rig_own_gid, rig_suspect, urxe_free,	 NULL,
 					   NULL,	NULL};
 
 /* ---- the consumer ---- */

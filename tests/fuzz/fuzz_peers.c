@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "fuzz.h"
+#include "urxe/free.h"
 #include "urxe/random.h"
 
 #define SERVICE	    0x0000000001061e61ull
@@ -107,8 +108,8 @@ static int net_own_gid(void *arg, const union ibv_gid *gid)
 										    : -1;
 }
 
-static const struct urxe_cm_ops ops = {net_send, net_now, net_random, net_comm_id, net_own_gid,
-				       NULL,	 free,	  NULL,	      NULL,	   NULL};
+static const struct urxe_cm_ops ops = {net_send, net_now,   net_random, net_comm_id, net_own_gid,
+				       NULL,	 urxe_free, NULL,	NULL,	     NULL};
 
 /* ---- consumers ---- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cm_net.h"
+#include "urxe/free.h"
 #include "urxe/random.h"
 
 uint32_t cm_net_below(struct cm_net *n, uint32_t max)
@@ -94,8 +95,8 @@ static int net_own_gid(void *arg, const union ibv_gid *gid)
 	return gid->raw[15] - 1u == ((struct cm_node *)arg)->index ? gid->raw[14] : -1;
 }
 
-static const struct urxe_cm_ops ops = {net_send, net_now, net_random, net_comm_id, net_own_gid,
-				       NULL,	 free,	  NULL,	      NULL,	   NULL};
+static const struct urxe_cm_ops ops = {net_send, net_now,   net_random, net_comm_id, net_own_gid,
+				       NULL,	 urxe_free, NULL,	NULL,	     NULL};
 
 static void arrive(struct cm_net *n, const struct cm_net_mad *f)
 {

@@ -3,6 +3,7 @@
 #include "cm_rig.h"
 
 #include <stdlib.h>
+#include "urxe/free.h"
 #include "urxe/random.h"
 
 static void rig_send(void *arg, const struct urxe_cm_path *path, const uint8_t *mad)
@@ -54,8 +55,8 @@ static uint8_t rig_max_mtu(void *arg, const struct urxe_cm_source *src)
 }
 
 static const struct urxe_cm_ops rig_ops = {
-	rig_send, rig_now, rig_random, rig_comm_id, rig_own_gid,
-	NULL,	  free,	   rig_nobody, rig_far,	    rig_max_mtu,
+	rig_send, rig_now,   rig_random, rig_comm_id, rig_own_gid,
+	NULL,	  urxe_free, rig_nobody, rig_far,     rig_max_mtu,
 };
 
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)

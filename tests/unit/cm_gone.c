@@ -169,6 +169,23 @@ static void in_handlers(void)
 	rig_close(&r);
 }
 
+/* What it frees is of a pointer's size, however few ids there are: see urxe_free(). */
+static void few(void)
+{
+	for (unsigned n = 0; n < 3; n++) {
+		struct rig r;
+
+		rig_open(&r, OWN_GUID);
+		urxe_cm_destroy(r.listener);
+		r.listener = NULL;
+		for (unsigned i = 0; i < n; i++)
+			CU_ASSERT_PTR_NOT_NULL_FATAL(urxe_cm_new_id(r.cm, rig_handler, &r));
+		urxe_cm_gone(r.cm, SLOT, MASK);
+		CU_ASSERT_EQUAL(r.n_events, 0);
+		rig_close(&r);
+	}
+}
+
 /* Our own end: a DREP that may have been lost is sent again, since nobody can ask for it later. */
 static void our_end(void)
 {
@@ -193,4 +210,4 @@ static void our_end(void)
 }
 
 URXE_TEST_MAIN("cm_gone", T(each_state), T(asks_others), T(far_away), T(less_mtu), T(in_handlers),
-	       T(our_end))
+	       T(few), T(our_end))
