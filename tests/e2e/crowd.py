@@ -36,10 +36,6 @@ def crowd(report, title, options, timeout):
             problem, said = 'it hangs', ''
         left = [f for at, _, files in os.walk(fabric.folder + '/urxe') for f in files]
         mine = [f for f in (os.listdir('/dev/shm') if before else ()) if f not in before and 'urxe' in f]
-        if not problem and fabric.reports():
-            problem = 'a sanitizer reports'
-            reports = ''.join(node.read('%s/%s' % (fabric.folder, f)) for f in fabric.reports())
-            show(reports.splitlines()[:60])
         if not problem and child.returncode:
             problem = 'exit status %d' % child.returncode
         if not problem and left + mine:

@@ -71,9 +71,11 @@ def wait(client, server, timeout, server_stays=False):
 class Fabric:
     """A fabric of its own: in a folder that goes afterwards."""
     settings = {'URXE_NO_SPAWN': '1'}
+    there = []
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix='urxe-fabric-')
+        Fabric.there.append(self)
         self.user = []
         if not os.geteuid():
             os.chown(self.folder, NOBODY, NOBODY)
@@ -85,6 +87,7 @@ class Fabric:
 
     def __exit__(self, *_):
         end_all(self.children)
+        Fabric.there.remove(self)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def environ(self, **more):
@@ -103,8 +106,14 @@ class Fabric:
     def said(self, name):
         return node.read('%s/%s.out' % (self.folder, name))
 
-    def reports(self):
-        return [f for f in os.listdir(self.folder) if f.startswith('san')]
+    def take_reports(self):
+        """The lines of the sanitizers' reports since it was last called"""
+        lines = []
+        for name in os.listdir(self.folder):
+            if name.startswith('san'):
+                lines += node.read('%s/%s' % (self.folder, name)).splitlines()[:60]
+                os.unlink('%s/%s' % (self.folder, name))
+        return lines
 
     def left(self):
         """Files that nobody needs any more: sockets and tables of the fabric."""
@@ -161,7 +170,12 @@ def pair(fabric, row, address, timeout):
 
 
 def told(report, title, problem, said=''):
-    report.result(title, '%s\n%s' % (problem, '\n'.join('     ' + l for l in said.splitlines()[-28:])) if problem else None)
+    """Whatever else is wrong, or nothing: a sanitizer's report is shown, of any program of any fabric that is there."""
+    reports = [l for f in Fabric.there for l in f.take_reports()]
+    if reports:
+        problem = '%sa sanitizer reports' % (problem + '; ' if problem else '')
+    lines = said.splitlines()[-28:] + reports
+    report.result(title, '%s\n%s' % (problem, '\n'.join('     ' + l for l in lines)) if problem else None)
 
 
 def pairs(report, timeout):
@@ -176,9 +190,6 @@ def pairs(report, timeout):
                     report.skip(title, row[2].split()[0] + ' is not installed')
                     continue
                 problem, said = clocked.pair(title, lambda: pair(fabric, row, address, timeout))
-                if not problem and fabric.reports():
-                    problem = 'a sanitizer reports'
-                    said = ''.join(node.read('%s/%s' % (fabric.folder, f)) for f in fabric.reports())
                 told(report, title, problem, said)
 
 
@@ -210,8 +221,6 @@ def xsrq(report, timeout):
                 status = 'it hangs'
             if status and not problem:
                 problem = '%s: %s' % (name, status)
-        if not problem and fabric.reports():
-            problem = 'a sanitizer reports'
         told(report, title, problem, ''.join('%s: %s' % (n, fabric.said(n)) for n in started) if problem else '')
 
 
@@ -258,8 +267,6 @@ def last_ack(report, timeout):
             problem = 'exit status %d' % child.returncode if child.returncode else None
         except subprocess.TimeoutExpired:
             problem = 'it hangs'
-        if not problem and fabric.reports():
-            problem = 'a sanitizer reports'
         told(report, title, problem, fabric.said('s'))
 
 

@@ -237,10 +237,7 @@ def seen(report, timeout):
             ended = [name for name, child in crowd.child.items() if child.poll() is not None]
             if not problem and ended:
                 problem = 'ended: ' + ' '.join(ended)
-            if not problem and f.reports():
-                problem = 'a sanitizer reports'
-            fabric.told(report, title, problem, ''.join(f.said(n) for n in ended) +
-                        ''.join(node.read('%s/%s' % (f.folder, r)) for r in f.reports()))
+            fabric.told(report, title, problem, ''.join(f.said(n) for n in ended))
 
 
 # ---- node_exporter ----

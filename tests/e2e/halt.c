@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * halt PID NAME... - the threads of a process whose names begin so stop, as if they had no
- * processor; the others go on. Says "halted", and lets them go on when its standard input ends.
+ * halt FILE TEXT MS PID NAME... - the threads of a process whose names begin so stop, as if they
+ * had no processor; the others go on. They stop until the FILE has the TEXT, and MS milliseconds
+ * more.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -35,34 +36,53 @@ static int halt(pid_t tid)
 	       waitpid(tid, NULL, __WALL) != tid;
 }
 
-int main(int argc, char **argv)
+static int has(const char *file, const char *text)
+{
+	FILE *f = fopen(file, "re");
+	char line[256];
+	int found = 0;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, text) != NULL;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int halt_all(const char *pid, char **names)
 {
 	struct dirent *entry;
 	char path[64];
 	int n = 0;
 	DIR *dir;
 
-	if (argc < 3)
-		return 2;
-	snprintf(path, sizeof(path), "/proc/%.20s/task", argv[1]);
+	snprintf(path, sizeof(path), "/proc/%.20s/task", pid);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] == '.' || !wanted(argv[1], entry->d_name, argv + 2))
+		if (entry->d_name[0] == '.' || !wanted(pid, entry->d_name, names))
 			continue;
 		if (halt(atoi(entry->d_name))) {
 			perror("halt");
-			return 1;
+			n = 0;
+			break;
 		}
 		n++;
 	}
-	if (!n) {
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 6)
+		return 2;
+	if (!halt_all(argv[4], argv + 5)) {
 		fprintf(stderr, "halt: no such thread\n");
 		return 1;
 	}
-	closedir(dir);
-	puts("halted");
-	fflush(stdout);
-	while (getchar() != EOF)
-		;
+	while (!has(argv[1], argv[2]))
+		usleep(1000);
+	usleep((useconds_t)atoi(argv[3]) * 1000);
 	return 0; /* its tracees go on without it */
 }

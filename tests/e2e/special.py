@@ -117,14 +117,11 @@ def order(report, _kind, why_not):
 # have, which take the link down then. (Where the machine is so busy that it has all before it is halted, nothing is shown.)
 HALTED_MEMBER = '''
 stdbuf -oL mckey -m 239.1.2.4 -b 10.0.0.1 & member=$!
-until grep -qs joined {dir}/client && {urxe} status --json --no-start | grep -q 'neigh_resolved": [1-9]'; do sleep 0.02; done
-mkfifo {dir}/go
-{halt} $member mckey urxe <{dir}/go >{dir}/halted &
-exec 3>{dir}/go
-until grep -q halted {dir}/halted; do kill -0 $! || break; sleep 0.02; done
-until grep -q 'return status 0' {dir}/client; do sleep 0.02; done
-sleep 0.3
-exec 3>&-
+until grep -qs joined {dir}/client && {urxe} status --json $(cat {dir}/pid) | grep -q 'neigh_resolved": [1-9]'; do
+	kill -0 $member || break
+	sleep 0.02
+done
+{halt} {dir}/client 'return status 0' 200 $member mckey urxe
 wait $member
 '''
 
@@ -136,7 +133,8 @@ def last_datagrams(report, _kind, why_not):
             if not asked(report, title, why_not(link) or (os.geteuid() and 'needs root to halt threads')):
                 continue
             server = HALTED_MEMBER.replace('{urxe}', node.built('tools/urxe')).replace('{halt}', node.built('tests/e2e/halt'))
-            result = node.two_node(server, 'stdbuf -oL mckey -m 239.1.2.4 -s -b 10.0.0.2 >{dir}/client', link, options=swap)
+            client = 'echo $$ >{dir}/pid; exec stdbuf -oL mckey -m 239.1.2.4 -s -b 10.0.0.2 >{dir}/client'
+            result = node.two_node(server, client, link, options=swap)
             report.result(title, verdict(result), result)
 
 

@@ -138,10 +138,10 @@ def run(hosts, row, options, server_at, timeout):
         return 'the server does not listen'
     client = hosts.start(1 - server_at, 'client', options, call)
     problem = fabric.wait(client, server, timeout)
-    if problem:
-        return problem
     if hosts.reports():
         return 'a sanitizer reports: ' + node.read(os.path.join(hosts.folder, hosts.reports()[0]))[:3000]
+    if problem:
+        return problem
     return None if want in hosts.said('client') else 'the client does not print ' + want
 
 
