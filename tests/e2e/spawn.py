@@ -47,6 +47,9 @@ class Two(gateway.Two):
         super().__init__(udp=True)
         for m in (self.a, self.b):
             m.settings, m.port_name = {'URXE_LOG': 'info'}, None
+            if node.sanitized():
+                # An urxed of such a build takes as long to start on a busy machine as a REQ waits.
+                m.settings['URXE_CM_REQ_TOTAL'] = '20000'
 
     def __exit__(self, *args):
         for m in (self.a, self.b):
