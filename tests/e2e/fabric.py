@@ -107,13 +107,12 @@ class Fabric:
         return node.read('%s/%s.out' % (self.folder, name))
 
     def take_reports(self):
-        """The lines of the sanitizers' reports since it was last called"""
-        lines = []
-        for name in os.listdir(self.folder):
-            if name.startswith('san'):
-                lines += node.read('%s/%s' % (self.folder, name)).splitlines()[:60]
-                os.unlink('%s/%s' % (self.folder, name))
-        return lines
+        """The sanitizers' reports since it was last called"""
+        paths = ['%s/%s' % (self.folder, f) for f in os.listdir(self.folder) if f.startswith('san')]
+        reports = [node.read(p) for p in paths]
+        for p in paths:
+            os.unlink(p)
+        return reports
 
     def left(self):
         """Files that nobody needs any more: sockets and tables of the fabric."""
@@ -171,10 +170,10 @@ def pair(fabric, row, address, timeout):
 
 def told(report, title, problem, said=''):
     """Whatever else is wrong, or nothing: a sanitizer's report is shown, of any program of any fabric that is there."""
-    reports = [l for f in Fabric.there for l in f.take_reports()]
+    reports = [r for f in Fabric.there for r in f.take_reports()]
     if reports:
         problem = '%sa sanitizer reports' % (problem + '; ' if problem else '')
-    lines = said.splitlines()[-28:] + reports
+    lines = said.splitlines()[-28:] + [l for r in reports for l in r.splitlines()[:60]]
     report.result(title, '%s\n%s' % (problem, '\n'.join('     ' + l for l in lines)) if problem else None)
 
 
@@ -228,8 +227,9 @@ def many(report, timeout):
     """Fifty clients at once.
 
     rping's server keeps one request in mind: of two that come together it takes one twice and forgets the other, whose
-    client then waits for ever; and it may end by that. So a client without an answer is killed, and asks again, and a
-    server that has ended is started again.
+    client then waits for ever; and it may end by that, since one of its threads destroys the id that another one uses.
+    So a client without an answer is killed, and asks again, and a server that has ended is started again; of a sanitizer's
+    reports those of the clients count.
     """
     title = 'fabric: 50 clients at once'
     if not report.wanted(title):
@@ -237,7 +237,10 @@ def many(report, timeout):
     with Fabric() as fabric:
         file = fabric.folder + '/ready'
         again = ['sh', '-c', 'while :; do "$@"; done', 'sh']
-        server = fabric.start('rping -s -P -a 127.0.0.1 -p 7399', 's', again, URXE_READY_FILE=file)
+        apart = fabric.folder + '/reports'
+        os.mkdir(apart)
+        os.chmod(apart, 0o777)
+        server = fabric.start('rping -s -P -a 127.0.0.1 -p 7399', 's', again, URXE_READY_FILE=file, **node.sanitizer_env(apart))
         if not until(lambda: os.path.exists(file), server, timeout):
             told(report, title, 'the server does not listen', fabric.said('s'))
             return
