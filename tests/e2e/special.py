@@ -5,6 +5,7 @@ over a bad link, storms of connections, floods of forged MADs.
 Where one side must know how far the other is, it waits for a file in {dir}, a folder of the
 test's own; an rdma_listen() makes the file that $URXE_READY_FILE names.
 """
+import contextlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 
 import clocked
 import crowd
@@ -638,11 +640,14 @@ class Watcher:
 
     def end(self):
         """what it has printed; and, should it not end, where the kernel has it"""
-        self.proc.send_signal(signal.SIGINT)
-        where = ''
-        try:
-            rest, _ = self.proc.communicate(timeout=240)
-        except subprocess.TimeoutExpired:
+        where, rest, end = '', None, time.monotonic() + 240
+        while rest is None and time.monotonic() < end:
+            # Again and again: bpftrace looks for what a signal left only when one wakes it. SIGTERM, for a second SIGINT
+            # would end it while it prints.
+            self.proc.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                rest, _ = self.proc.communicate(timeout=1)
+        if rest is None:
             where = ''.join('%s: %s\n' % (f, node.read('/proc/%d/%s' % (self.proc.pid, f)).strip())
                             for f in ('status', 'wchan', 'stack'))
             self.proc.kill()
