@@ -48,7 +48,7 @@ def crowd(report, title, options, timeout):
 def crowds(report, kind, _why_not):
     full, san = kind == 'full', kind.endswith('sanitized')
     timeout = number('URXE_TIMEOUT', 400 if san else 200)
-    kills = number('URXE_KILLS', 500 if full else 60 if san else 150)
+    kills = number('URXE_KILLS', 500 if full else 40 if san else 150)
     stop = number('URXE_STOP', 60 if full else 3)
     many = number('URXE_CROWD', 16 if san else 100)
     # One is spared.

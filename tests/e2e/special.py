@@ -196,8 +196,8 @@ until [ -e {dir}/ready$i ]; do sleep 0.02; done
 
 def death(report, kind, why_not):
     for link in ('vhost', 'memif', 'af_packet'):
-        # Five seconds a round: ten on each link by hand.
-        rounds = 10 if kind == 'full' else 4 if link == 'vhost' else 1
+        # Five seconds a round, ten with a sanitizer: ten rounds on each link by hand.
+        rounds = 10 if kind == 'full' else 1 if link != 'vhost' else 2 if kind.endswith('sanitized') else 4
         title = 'death: %s, server killed %d times' % (link, rounds)
         if not asked(report, title, why_not(link)):
             continue
