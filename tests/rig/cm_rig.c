@@ -2,7 +2,6 @@
 /* One IB CM whose clock, wire and consumer are the test: what its tests start from. */
 #include "cm_rig.h"
 
-#include <stdlib.h>
 #include "urxe/free.h"
 #include "urxe/random.h"
 
