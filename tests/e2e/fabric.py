@@ -68,14 +68,16 @@ def wait(client, server, timeout, server_stays=False):
     return None
 
 
+watched = [] # folders where sanitizers put their reports
+
+
 class Fabric:
     """A fabric of its own: in a folder that goes afterwards."""
     settings = {'URXE_NO_SPAWN': '1'}
-    there = []
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix='urxe-fabric-')
-        Fabric.there.append(self)
+        watched.append(self.folder)
         self.user = []
         if not os.geteuid():
             os.chown(self.folder, NOBODY, NOBODY)
@@ -87,7 +89,7 @@ class Fabric:
 
     def __exit__(self, *_):
         end_all(self.children)
-        Fabric.there.remove(self)
+        watched.remove(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def environ(self, **more):
@@ -105,14 +107,6 @@ class Fabric:
 
     def said(self, name):
         return node.read('%s/%s.out' % (self.folder, name))
-
-    def take_reports(self):
-        """The sanitizers' reports since it was last called"""
-        paths = ['%s/%s' % (self.folder, f) for f in os.listdir(self.folder) if f.startswith('san')]
-        reports = [node.read(p) for p in paths]
-        for p in paths:
-            os.unlink(p)
-        return reports
 
     def left(self):
         """Files that nobody needs any more: sockets and tables of the fabric."""
@@ -168,9 +162,18 @@ def pair(fabric, row, address, timeout):
     return problem, both(said, fabric.said(tag + 's'))
 
 
+def take_reports():
+    """The sanitizers' reports since it was last called"""
+    paths = ['%s/%s' % (folder, f) for folder in watched for f in os.listdir(folder) if f.startswith('san')]
+    reports = [node.read(p) for p in paths]
+    for p in paths:
+        os.unlink(p)
+    return reports
+
+
 def told(report, title, problem, said=''):
-    """Whatever else is wrong, or nothing: a sanitizer's report is shown, of any program of any fabric that is there."""
-    reports = [r for f in Fabric.there for r in f.take_reports()]
+    """Whatever else is wrong, or nothing: a sanitizer's report is shown, of any program whose folder is watched."""
+    reports = take_reports()
     if reports:
         problem = '%sa sanitizer reports' % (problem + '; ' if problem else '')
     lines = said.splitlines()[-28:] + [l for r in reports for l in r.splitlines()[:60]]

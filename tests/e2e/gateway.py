@@ -565,13 +565,12 @@ def gateway(report, kind, _why_not):
         for m in (two.a, two.b):
             m.last = m.gate()
         if two.a.last and two.b.last:
-            # What the other link and e2e-spawn have not shown already is a matter of time, of which a sanitizer takes much.
-            if not node.sanitized():
-                one_by_one(report, two, timeout)
             at_once(report, two, timeout)
             killed(report, two, timeout)
             restarted(report, two, timeout)
+            # What the other link and e2e-spawn have not shown already is a matter of time, of which a sanitizer takes much.
             if not node.sanitized():
+                one_by_one(report, two, timeout)
                 all_pairs(report, two, timeout)
                 one_of_them_stopped(report, two, timeout)
             taken(report, two)
