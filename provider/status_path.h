@@ -10,9 +10,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/types.h>
 
-#define URXE_STATUS_DIR "/tmp/urxe-"	  /* and the user's number */
+#include "urxe/owner.h"
+
+#define URXE_STATUS_DIR "/tmp/urxe-"	  /* and urxe_owner_uid() */
 #define URXE_STATUS_ENV "URXE_STATUS_DIR" /* names another folder; empty: nothing is told */
 
 #define URXE_STATUS_REQUEST 256 /* bytes of a request at most, with its newline */
@@ -31,9 +32,9 @@
 /* What is wrong, in words; a reply without it is good. */
 #define URXE_STATUS_ERROR "error"
 
-/** urxe_status_dir - the folder of user @uid: 0, or -1 when there is to be none, or too long a
- * name. */
-static inline int urxe_status_dir(uid_t uid, char *buf, size_t len)
+/** urxe_status_dir - the folder of the effective user: 0, or -1 when there is to be none, or too
+ * long a name. */
+static inline int urxe_status_dir(char *buf, size_t len)
 {
 	const char *env = getenv(URXE_STATUS_ENV);
 	int n;
@@ -41,7 +42,7 @@ static inline int urxe_status_dir(uid_t uid, char *buf, size_t len)
 	if (env)
 		n = snprintf(buf, len, "%s", env);
 	else
-		n = snprintf(buf, len, URXE_STATUS_DIR "%u", (unsigned)uid);
+		n = snprintf(buf, len, URXE_STATUS_DIR "%u", (unsigned)urxe_owner_uid());
 	return n > 0 && (size_t)n < len ? 0 : -1;
 }
 

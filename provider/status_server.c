@@ -292,7 +292,7 @@ static int make_dir(char *dir, size_t len)
 	struct stat st;
 	int err;
 
-	if (urxe_status_dir(geteuid(), dir, len))
+	if (urxe_status_dir(dir, len))
 		return ENOENT;
 	err = urxe_owner_make_dir(dir);
 	if (err)

@@ -278,7 +278,7 @@ void tool_process_each(int pid, void (*fn)(struct tool_process *p, void *arg), v
 		for (size_t i = 0; i < all.gl_pathc; i++)
 			each_in(&s, all.gl_pathv[i]);
 		globfree(&all);
-	} else if (!urxe_status_dir(geteuid(), dir, sizeof(dir))) {
+	} else if (!urxe_status_dir(dir, sizeof(dir))) {
 		each_in(&s, dir);
 	}
 }

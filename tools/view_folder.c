@@ -173,7 +173,7 @@ int tool_view_folder(const struct tool_view_share *s, const struct tool_view_dev
 	mode_t mask;
 	int err;
 
-	if (s->fd < 0 || urxe_status_dir(geteuid(), dir, sizeof(dir)) || dir[0] != '/')
+	if (s->fd < 0 || urxe_status_dir(dir, sizeof(dir)) || dir[0] != '/')
 		return ENOENT;
 	if (tool_places_find(&places))
 		return ENOENT;

@@ -131,7 +131,7 @@ static int open_file(void)
 	struct stat st;
 	int fd;
 
-	if (urxe_status_dir(geteuid(), dir, sizeof(dir)) || urxe_owner_make_dir(dir))
+	if (urxe_status_dir(dir, sizeof(dir)) || urxe_owner_make_dir(dir))
 		return -1;
 	if (!urxe_owner_has_dir(dir, &st))
 		return -1;

@@ -35,6 +35,28 @@ static inline bool urxe_owner_known(uid_t uid)
 }
 
 /**
+ * urxe_owner_uid - the effective user's number for the name of a folder that users share, as /tmp
+ * is: that outside of his user namespace. Within, everybody may be 0, and the folder of one would
+ * be in the way of all others. Of nested namespaces the outer ones cannot be seen.
+ */
+static inline uid_t urxe_owner_uid(void)
+{
+	uid_t uid = geteuid();
+	unsigned first, to, n;
+	FILE *f = fopen("/proc/self/uid_map", "re");
+
+	while (f && fscanf(f, "%u %u %u", &first, &to, &n) == 3) {
+		if (uid >= first && uid - first < n) {
+			uid = to + (uid - first);
+			break;
+		}
+	}
+	if (f)
+		fclose(f);
+	return uid;
+}
+
+/**
  * urxe_owner_is_us - does the file belong to the effective user?
  * @fd: of the file, O_PATH will do
  * @st: what fstat() says of it

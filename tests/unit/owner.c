@@ -45,19 +45,38 @@ static void put(const char *path, const char *text)
 	close(fd);
 }
 
-static void become(uid_t uid, bool in_view)
+static void become(uid_t uid)
 {
-	char map[64];
-
 	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
 		_exit(77);
-	if (!in_view)
-		return;
+}
+
+/* A user namespace that does not map anybody yet. */
+static void leave(void)
+{
 	/* Else its files in /proc are root's, for it has changed its user. */
 	if (prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER))
 		_exit(77);
-	snprintf(map, sizeof(map), "%u %u 1", uid, uid);
+}
+
+static void map_as(uid_t inside, uid_t uid)
+{
+	char map[64];
+
+	snprintf(map, sizeof(map), "%u %u 1", inside, uid);
 	put("/proc/self/uid_map", map);
+}
+
+static void is_good(pid_t pid)
+{
+	int status;
+
+	CU_ASSERT_EQUAL_FATAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		printf("skipped: no user namespace can be made ");
+	else
+		CU_ASSERT_EQUAL(WEXITSTATUS(status), 0);
 }
 
 static bool trusts(const char *name)
@@ -90,11 +109,14 @@ static bool file_is_us(const char *name)
 static void asks(uid_t uid, bool in_view)
 {
 	bool root_known = !in_view;
-	int status;
 	pid_t pid = fork();
 
 	if (!pid) {
-		become(uid, in_view);
+		become(uid);
+		if (in_view) {
+			leave();
+			map_as(uid, uid);
+		}
 		/* Of root's nothing is known in a view. */
 		_exit((file_is_us("ours") ? 0 : 1) | (file_is_us("other") ? 2 : 0) |
 		      (trusts("ours") ? 0 : 4) | (trusts("other") ? 8 : 0) |
@@ -103,12 +125,7 @@ static void asks(uid_t uid, bool in_view)
 		      /* init looks like the overflow user */
 		      (in_view && uid == URXE_OWNER_UNKNOWN && urxe_owner_runs(uid, 1) ? 64 : 0));
 	}
-	CU_ASSERT_EQUAL_FATAL(waitpid(pid, &status, 0), pid);
-	CU_ASSERT(WIFEXITED(status));
-	if (WEXITSTATUS(status) == 77)
-		printf("skipped: no user namespace can be made ");
-	else
-		CU_ASSERT_EQUAL(WEXITSTATUS(status), 0);
+	is_good(pid);
 }
 
 static void in_views(void)
@@ -137,4 +154,25 @@ static void in_views(void)
 	CU_ASSERT_EQUAL(system(path), 0);
 }
 
-URXE_TEST_MAIN("owner", T(in_views))
+/* What a user is called is the same in each of his namespaces; the folder is his in all. */
+static void number(void)
+{
+	struct stat st;
+	pid_t pid = fork();
+
+	if (!pid) {
+		bool same;
+
+		become(OTHER);
+		leave();
+		same = urxe_owner_uid() == URXE_OWNER_UNKNOWN;
+		map_as(0, OTHER);
+		same &= !geteuid() && urxe_owner_uid() == OTHER;
+		_exit(same && !mkdir(base, 0700) && urxe_owner_has_dir(base, &st) && !rmdir(base)
+			      ? 0
+			      : 1);
+	}
+	is_good(pid);
+}
+
+URXE_TEST_MAIN("owner", T(in_views), T(number))
