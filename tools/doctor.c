@@ -20,9 +20,12 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "netio/fabric.h"
 #include "netio/udp_holder.h"
 #include "nic.h"
+#include "provider/status_path.h"
 #include "tool.h"
+#include "urxe/owner.h"
 #include "view.h"
 
 const char tool_doctor_usage[] =
@@ -157,6 +160,49 @@ static void namespaces(struct finding *f)
 		    status ? strerror(status) : "");
 }
 
+/* Somebody else may have made it, where everybody can: in /tmp. */
+static bool is_not_ours(const char *dir, char *whose, size_t len)
+{
+	char name[80];
+	struct stat st;
+
+	if (urxe_owner_has_dir(dir, &st) || (!st.st_mode && errno == ENOENT))
+		return false;
+	if (!st.st_mode)
+		snprintf(whose, len, "cannot be seen (%s)", strerror(errno));
+	else if (!S_ISDIR(st.st_mode))
+		snprintf(whose, len, "is no folder");
+	else if (st.st_uid == geteuid() && st.st_mode & 022)
+		snprintf(whose, len, "can be written to by others");
+	else
+		snprintf(whose, len, "belongs to %s",
+			 urxe_owner_name(st.st_uid, name, sizeof(name)));
+	return true;
+}
+
+/* Where this user's programs meet, unless a port names another folder, and where they answer. */
+static void folders(struct finding *f)
+{
+	const struct urxe_fabric_spec fabric = {.dir = ""};
+	char meet[PATH_MAX], answer[256], whose[100];
+
+	if (urxe_fabric_spec_dir(&fabric, meet, sizeof(meet))) {
+		doctor_find(f, MISSING, "export XDG_RUNTIME_DIR=$(mktemp -d)",
+			    "XDG_RUNTIME_DIR is too long a name");
+		return;
+	}
+	*strrchr(meet, '/') = '\0';
+	if (is_not_ours(meet, whose, sizeof(whose)))
+		doctor_find(f, MISSING, "export XDG_RUNTIME_DIR=$(mktemp -d)",
+			    "%s %s: programs cannot meet there", meet, whose);
+	else if (!urxe_status_dir(answer, sizeof(answer)) &&
+		 is_not_ours(answer, whose, sizeof(whose)))
+		doctor_find(f, NOTE, "export URXE_STATUS_DIR=$(mktemp -d)",
+			    "%s %s: no answer to `urxe status`", answer, whose);
+	else
+		doctor_find(f, OK, NULL, "programs meet in %s", meet);
+}
+
 static void shared_memory(struct finding *f)
 {
 	struct statvfs s;
@@ -227,11 +273,14 @@ static const struct {
 	const char *name;
 	void (*look)(struct finding *f);
 } looks[] = {
+	/* what each program needs */
 	{"urxe", libraries},
 	{"rdma-core", rdma_core},
 	{"environment", environment},
 	{"DPDK", dpdk},
 	{"namespaces", namespaces},
+	{"folders", folders},
+	/* what some ports and peers need */
 	{"/dev/shm", shared_memory},
 	{"memlock", memlock},
 	{"kernel RDMA", kernel_rdma},

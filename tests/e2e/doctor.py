@@ -21,6 +21,8 @@ s.set_inheritable(True)
 os.execvp(sys.argv[1], sys.argv[1:])"""]
 # Somebody's own rdma-core.
 OTHER = ['sh', '-c', 'd=$(mktemp -d) && touch $d/libibverbs.so.1 && LD_LIBRARY_PATH=/none:$d:$LD_LIBRARY_PATH "$@"; s=$?; rm -r $d; exit $s', 'sh']
+# A folder of somebody else's, by the name of a variable.
+SQUAT = 'd=$(mktemp -d) && mkdir -m 700 $d/urxe && chown 54321 $d/urxe && %s=$d%s "$@"; s=$?; rm -r $d; exit $s'
 FREE = ['unshare', '-r', '-n']
 SOME = ['--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
 
@@ -34,6 +36,11 @@ CASES = [
      r'^urxe: no view .*No space left.*see urxe doctor$'),
     ('no user namespaces, and no --view', True, USER + NO_NAMESPACES, ['run', '--', 'echo', 'ran'], 0, r'\Aran\n\Z'),
     ('CAP_NET_RAW', True, USER + SOME, ['doctor'], 0, r'^namespaces +note +.*CAP_SYS_ADMIN: .*LD_PRELOAD'),
+    ('the folders', False, [], ['doctor'], 0, r'^folders +ok +programs meet in /'),
+    ("another user's folder", True, ['sh', '-c', SQUAT % ('XDG_RUNTIME_DIR', ''), 'sh'], ['doctor'], 1,
+     r'^folders +MISSING +/\S+/urxe belongs to uid 54321: .*\n +-> export XDG_RUNTIME_DIR=\$\(mktemp -d\)$'),
+    ("another user's folder for urxe status", True, ['sh', '-c', SQUAT % ('URXE_STATUS_DIR', '/urxe'), 'sh'], ['doctor'], 0,
+     r'^folders +note +/\S+/urxe belongs to uid 54321: .*\n +-> export URXE_STATUS_DIR=\$\(mktemp -d\)$'),
     ('a small /dev/shm', True, SMALL, ['doctor'], 0, r'^/dev/shm +note +8 MB free\n +-> mount -o remount,size=\w+ /dev/shm$'),
     ('UDP port 4791 free', True, FREE, ['doctor'], 0, r'^UDP 4791 +ok +free$'),
     ('UDP port 4791 taken', True, TAKEN, ['doctor'], 0, r'^UDP 4791 +note +process \d+ \(urxe\) has it\n +-> ss -ulnp'),
