@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -519,7 +520,7 @@ def mixed(report, _kind, why_not):
 
 # ---- a look at running programs ----
 
-# The client is asked while it sends, twice with the same question as its rates are.
+# The client is asked while it sends, until it shows what it is asked for; then for its rates.
 STATUS_CLIENT = '''
 export URXE_STATUS_DIR={dir}
 {client} >{dir}/bw 2>&1 &
@@ -527,13 +528,16 @@ pid=$!
 ask() {
 	LD_PRELOAD= {urxe} "$@"
 }
-until ask status --json $pid 2>&1 | grep -q '"una": [1-9]'; do kill -0 $pid || exit 1; sleep 0.02; done
+shows() {
+	for what in {shows}; do grep -q "$what" {dir}/json || return 1; done
+}
+until ask status --json $pid >{dir}/json 2>&1 && shows; do kill -0 $pid || exit 1; sleep 0.02; done
+echo JSON
+cat {dir}/json
+echo END
+ask status $pid || exit 1
 ask stat --json -i 0.3 -c {samples} $pid || exit 1
 ask stat -i 0.1 -c 1 || exit 1
-ask status $pid || exit 1
-echo JSON
-ask status --json $pid || exit 1
-echo END
 wait $pid || { cat {dir}/bw; exit 1; }
 [ ! -e {dir}/$pid ] || echo "its socket is still there"
 '''
@@ -560,7 +564,7 @@ def wrong_status(text, lossy):
     """What is wrong with what the client of ib_*_bw said of itself, or None."""
     rates = [json.loads(l)['rates'] for l in text.splitlines() if l.startswith('{"rates"')]
     try:
-        p = json.loads(text[text.index('\nJSON\n') + 6:text.index('\nEND\n')])['processes'][0]
+        p = json.loads(text[text.index('JSON\n') + 5:text.index('\nEND\n')])['processes'][0]
         qp, sent = p['devices'][0]['qps'][0], [r[0]['tx_packets'] for r in rates if r]
         requester = qp['requester']
     except (ValueError, KeyError, IndexError) as e:
@@ -591,6 +595,8 @@ def status(report, _kind, why_not):
         command = '%s -d urxe0 -p {p} -D %d -s 65536' % (program, 12 if node.sanitized() else 4)
         client = STATUS_CLIENT.replace('{client}', command + ' 127.0.0.1') + STATUS_KILLED
         client = client.replace('{samples}', '12' if node.sanitized() else '6')
+        shows = ['"una": [1-9]', '"posted": [1-9]', '"srtt_ns": [1-9]'] + ['"last_nak": {'] * bool(options)
+        client = client.replace('{shows}', shlex.join(shows))
         result = clocked.two_node(title, 'export URXE_STATUS_DIR={dir}; ' + command,
                                   client.replace('{urxe}', node.built('tools/urxe')), link, options=options)
         report.result(title, verdict(result) or wrong_status(result.b, bool(options)), result)
