@@ -13,7 +13,8 @@ import lab as L
 from vm import Failed, image, overlay
 
 
-BARE = '/urxe/tests/bench/bare'
+BARE_FILES = ('tests/bench/bare', 'netio/libdpdk-archives.so')  # with the library that is its link
+BARE = os.path.join(overlay.WHERE, BARE_FILES[0])
 
 
 def perftest(program, args, column):
@@ -233,9 +234,7 @@ def main():
         L.net_up(L.FRAMES)
         img = image.load(*args.dpdk)
         lab = L.Lab(args.folder, args.build, img, image.load(*args.rdma))
-        lab.overlay = overlay.urxe(args.build, img)
-        lab.overlay += [p for p in overlay.program(os.path.join(args.build, 'tests/bench/bare'), BARE, img)
-                        if p not in lab.overlay]
+        lab.overlay = overlay.urxe(args.build, img, *BARE_FILES)
         print('medians of %d runs, load of the host %.1f; x: of Soft-RoCE, more is better' % (
             args.runs, os.getloadavg()[0]))
         if args.only != 'two':

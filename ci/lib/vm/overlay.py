@@ -29,12 +29,13 @@ def program(path, where, image):
     return [(os.path.realpath(path), where)] + libraries([path], image)
 
 
-def urxe(build, image):
-    """A build folder of urxe, as /urxe: `urxe run ...` works in the guest."""
-    files = [os.path.join(build, name) for name in BUILT]
+def urxe(build, image, *more):
+    """A build folder of urxe, as /urxe: `urxe run ...` works in the guest; and more files of it."""
+    built = BUILT + more
+    files = [os.path.join(build, name) for name in built]
     for file in files:
         if not os.path.exists(file):
             raise Failed('no %s: is it built?' % file)
-    pairs = [(os.path.realpath(f), os.path.join(WHERE, name)) for f, name in zip(files, BUILT)]
+    pairs = [(os.path.realpath(f), os.path.join(WHERE, name)) for f, name in zip(files, built)]
     inside = {os.path.dirname(os.path.realpath(f)) for f in files}
     return pairs + [p for p in libraries(files, image) if os.path.dirname(p[0]) not in inside]
