@@ -83,7 +83,7 @@ void urxe_spawn_end(struct urxe_spawn *s);
 void urxe_spawn_free(struct urxe_spawn *s);
 
 /** urxe_spawn_env - a copy of an environment without what begins with LD_ or, but for
- * URXE_STATUS_DIR, URXE_. One block of malloc(); NULL: no memory. */
+ * URXE_STATUS_DIR and URXE_OWNER_UID, URXE_. One block of malloc(); NULL: no memory. */
 char **urxe_spawn_env(char **from);
 
 /**

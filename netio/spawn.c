@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "netio/gate_spawn.h"
+#include "urxe/owner.h"
 
 #define STACK (64u << 10)
 #define KEEP  3	   /* the lock's descriptor in the new process */
@@ -132,7 +133,8 @@ BARE static int between(void *arg)
 static bool passed_on(const char *var)
 {
 	return strncmp(var, "LD_", 3) != 0 &&
-	       (strncmp(var, "URXE_", 5) != 0 || !strncmp(var, "URXE_STATUS_DIR=", 16));
+	       (strncmp(var, "URXE_", 5) != 0 || !strncmp(var, "URXE_STATUS_DIR=", 16) ||
+		!strncmp(var, URXE_OWNER_ENV "=", sizeof(URXE_OWNER_ENV)));
 }
 
 char **urxe_spawn_env(char **from)

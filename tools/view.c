@@ -19,6 +19,7 @@
 
 #include "tool.h"
 #include "urxe/log.h"
+#include "urxe/owner.h"
 #include "view.h"
 #include "view_preload.h"
 
@@ -319,10 +320,23 @@ static int fall_back(const struct urxe_config *cfg, struct fill *f, const char *
 	return 0;
 }
 
+/* In the view, whose user namespace is within the one of before: folders keep their names. */
+static int settle(uid_t user)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", (unsigned)user);
+	if (unsetenv(TOOL_VIEW_ROOT) || /* a surrounding one's */
+	    (urxe_owner_uid() != user && setenv(URXE_OWNER_ENV, number, 1)))
+		return tool_fail("cannot set the environment: %s", strerror(errno));
+	return 0;
+}
+
 int tool_view_enter(const struct urxe_config *cfg)
 {
 	struct tool_view_device *devices;
 	int flags = tool_view_flags(), n, err = 0;
+	uid_t user = urxe_owner_uid();
 	struct fill f = {0};
 	struct report r;
 
@@ -338,8 +352,8 @@ int tool_view_enter(const struct urxe_config *cfg)
 		err = fall_back(cfg, &f, "capabilities", "some, but not CAP_SYS_ADMIN");
 	} else if (enter(flags & CLONE_NEWUSER, &f, &r)) {
 		err = fall_back(cfg, &f, r.at, strerror(r.err));
-	} else if (unsetenv(TOOL_VIEW_ROOT)) { /* a surrounding one's */
-		err = tool_fail("cannot set the environment: %s", strerror(errno));
+	} else {
+		err = settle(user);
 	}
 	free(devices);
 	return err;

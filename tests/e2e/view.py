@@ -57,6 +57,7 @@ NO_TSAN = ('ibstatus', 'ucx_info', 'python3')
 TSAN_ENDS = ' ends with SIGSEGV when TSan is loaded into it'
 
 ANOTHER = 12345
+SANDBOXED = 23456
 NOBODY = ['setpriv', '--reuid', str(fabric.NOBODY), '--regid', str(fabric.NOBODY), '--clear-groups']
 WITH_SOME = NOBODY + ['--inh-caps', '+net_raw', '--ambient-caps', '+net_raw']
 
@@ -251,6 +252,35 @@ def answers(report, timeout):
         fabric.told(report, title, problem, f.said('s'))
 
 
+# A sandbox that gives its user another number, and no capability: a view in it is a namespace below.
+SANDBOX = '''"$0" run --view always --port fabric -- rping -s -a 127.0.0.1 -p 7398 &
+pid=$!
+until "$0" status --cm | grep -F 127.0.0.1:7398; do kill -0 $pid || exit 1; sleep 0.05; done
+exec kill $pid'''
+
+
+def sandboxed(report, timeout):
+    """Who is in a view in a sandbox, and who is in the sandbox alone, look for the same folder in /tmp."""
+    title = 'view: urxe status in a sandbox of a program in a view'
+    if not report.wanted(title):
+        return
+    with fabric.Fabric() as f:
+        why = refused(f.folder, f.user, timeout)
+        sandbox = [*f.user, 'unshare', '-U', '--map-user=%d' % SANDBOXED, '--map-group=%d' % SANDBOXED]
+        if why or not shutil.which('rping') or subprocess.run([*sandbox, 'true'], capture_output=True).returncode:
+            report.skip(title, why or 'rping is not installed, or no sandbox can be made')
+            return
+        with open(f.folder + '/said', 'w') as out:
+            child = subprocess.Popen([*sandbox, 'sh', '-c', SANDBOX, fabric.TOOL], env=f.environ(), stdin=subprocess.DEVNULL,
+                                     stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        f.children.append(child)
+        try:
+            problem = 'exit status %d' % child.returncode if child.wait(timeout) else None
+        except subprocess.TimeoutExpired:
+            problem = 'the sandbox does not see it'
+        fabric.told(report, title, problem, node.read(f.folder + '/said'))
+
+
 def shared(report, timeout):
     """A second program joins the first one's view, and may look at its memory; not so one with other devices, or later."""
     for who, before in users():
@@ -425,4 +455,4 @@ def exported(report, timeout):
 
 
 def view(report, kind, _why_not):
-    fabric.parts(report, kind, 60, 180, read, kept, deleted, default, drivers, refuses, swept, answers, shared, between, counters, exported)
+    fabric.parts(report, kind, 60, 180, read, kept, deleted, default, drivers, refuses, swept, answers, sandboxed, shared, between, counters, exported)

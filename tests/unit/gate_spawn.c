@@ -401,6 +401,7 @@ static void clean(void)
 			       "LD_PRELOAD=/nowhere",
 			       "URXE_LOG=debug",
 			       "URXE_STATUS_DIR=/somewhere",
+			       "URXE_OWNER_UID=7",
 			       "OTHER=1",
 			       NULL};
 	char buf[4096], **env = urxe_spawn_env(from);
@@ -427,6 +428,7 @@ static void clean(void)
 	CU_ASSERT_PTR_NULL(strstr(buf, "\n4\n"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(buf, "OTHER=1\n"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(buf, "URXE_STATUS_DIR=/somewhere\n"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(buf, "URXE_OWNER_UID=7\n"));
 	CU_ASSERT_PTR_NULL(strstr(buf, "LD_PRELOAD"));
 	CU_ASSERT_PTR_NULL(strstr(buf, "URXE_LOG"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(buf, "SigBlk:\t0000000000000000\n"));

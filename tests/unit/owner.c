@@ -168,6 +168,11 @@ static void number(void)
 		same = urxe_owner_uid() == URXE_OWNER_UNKNOWN;
 		map_as(0, OTHER);
 		same &= !geteuid() && urxe_owner_uid() == OTHER;
+		/* One in between is known by what is left of it; nonsense is no number. */
+		setenv(URXE_OWNER_ENV, "61003", 1);
+		same &= urxe_owner_uid() == 61003;
+		setenv(URXE_OWNER_ENV, "61003x", 1);
+		same &= urxe_owner_uid() == OTHER;
 		_exit(same && !mkdir(base, 0700) && urxe_owner_has_dir(base, &st) && !rmdir(base)
 			      ? 0
 			      : 1);
