@@ -36,11 +36,13 @@ static char dir[] = "/tmp/urxe-ut-XXXXXX";
 /* The wire's socket and its locks: the ports stay until the end. */
 static void remove_dir(void)
 {
-	char cmd[64];
+	static const char *const names[] = {"/s", "/s.lock", "/s.client.lock", ""};
+	char path[64];
 
-	snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
-	if (system(cmd))
-		abort();
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s%s", dir, names[i]);
+		remove(path);
+	}
 }
 
 static void configure(void)
