@@ -99,6 +99,14 @@ def refused(folder, before, timeout):
     return r.stdout.strip() if r.returncode else None
 
 
+def can_run(report, title, f, program, timeout):
+    """Is there a view for the fabric's user, and this program? Else the test is skipped."""
+    why = refused(f.folder, f.user, timeout) or (None if shutil.which(program) else program + ' is not installed')
+    if why:
+        report.skip(title, why)
+    return not why
+
+
 def read(report, timeout):
     for (who, before), (how, when) in itertools.product(users(), VIEWS):
         with fabric_of(who) as f:
@@ -237,9 +245,7 @@ def answers(report, timeout):
             f.user = [w.replace(str(fabric.NOBODY), str(ANOTHER)) for w in f.user]
         ready = f.folder + '/ready'
         status = {'URXE_STATUS_DIR': f.folder, 'URXE_VIEW': 'always'}
-        why = refused(f.folder, f.user, timeout)
-        if why or not shutil.which('rping'):
-            report.skip(title, why or 'rping is not installed')
+        if not can_run(report, title, f, 'rping', timeout):
             return
         server = f.start('rping -s -a 127.0.0.1 -p 7397', 's', URXE_READY_FILE=ready, **status)
         problem = None if fabric.until(lambda: os.path.exists(ready), server, timeout) else 'the server does not listen'
@@ -268,10 +274,11 @@ def sandboxed(report, timeout):
     if not report.wanted(title):
         return
     with fabric.Fabric() as f:
-        why = refused(f.folder, f.user, timeout)
+        if not can_run(report, title, f, 'rping', timeout):
+            return
         sandbox = [*f.user, 'unshare', '-U', '--map-user=%d' % SANDBOXED, '--map-group=%d' % SANDBOXED]
-        if why or not shutil.which('rping') or subprocess.run([*sandbox, 'true'], capture_output=True).returncode:
-            report.skip(title, why or 'rping is not installed, or no sandbox can be made')
+        if subprocess.run([*sandbox, 'true'], capture_output=True).returncode:
+            report.skip(title, 'no sandbox can be made')
             return
         with open(f.folder + '/said', 'w') as out:
             child = subprocess.Popen([*sandbox, 'sh', '-c', SANDBOX, fabric.TOOL], env=f.environ(), stdin=subprocess.DEVNULL,
@@ -403,9 +410,7 @@ def counters(report, timeout):
     if not report.wanted(title):
         return
     with fabric.Fabric() as f:
-        why = refused(f.folder, f.user, timeout)
-        if why or not shutil.which('ib_write_bw'):
-            report.skip(title, why or 'ib_write_bw is not installed')
+        if not can_run(report, title, f, 'ib_write_bw', timeout):
             return
         holder = Holder(f)
         before = holder.read()
@@ -445,9 +450,7 @@ def exported(report, timeout):
     if not report.wanted(title):
         return
     with fabric.Fabric() as f:
-        why = refused(f.folder, f.user, timeout)
-        if why or not shutil.which(fabric_live.EXPORTER):
-            report.skip(title, why or fabric_live.EXPORTER + ' is not installed')
+        if not can_run(report, title, f, fabric_live.EXPORTER, timeout):
             return
         found = fabric_live.scrape(['--collector.infiniband'], timeout, [*f.user, fabric.TOOL, 'run', '--view', 'always', '--'],
                                    f.environ(URXE_STATUS_DIR=f.folder))
