@@ -98,7 +98,7 @@ static int base(char *dir, size_t len)
 	    st.st_uid == geteuid() && !(st.st_mode & 022))
 		n = snprintf(dir, len, "%s/urxe", run);
 	else
-		n = snprintf(dir, len, "/tmp/urxe-%u", (unsigned)urxe_owner_uid());
+		n = urxe_owner_dir(dir, len);
 	return n > 0 && (size_t)n < len ? 0 : ENAMETOOLONG;
 }
 

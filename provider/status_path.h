@@ -13,8 +13,8 @@
 
 #include "urxe/owner.h"
 
-#define URXE_STATUS_DIR "/tmp/urxe-"	  /* and urxe_owner_uid() */
-#define URXE_STATUS_ENV "URXE_STATUS_DIR" /* names another folder; empty: nothing is told */
+/* Names another folder than urxe_owner_dir(); empty: nothing is told. */
+#define URXE_STATUS_ENV "URXE_STATUS_DIR"
 
 #define URXE_STATUS_REQUEST 256 /* bytes of a request at most, with its newline */
 
@@ -42,7 +42,7 @@ static inline int urxe_status_dir(char *buf, size_t len)
 	if (env)
 		n = snprintf(buf, len, "%s", env);
 	else
-		n = snprintf(buf, len, URXE_STATUS_DIR "%u", (unsigned)urxe_owner_uid());
+		n = urxe_owner_dir(buf, len);
 	return n > 0 && (size_t)n < len ? 0 : -1;
 }
 

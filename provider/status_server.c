@@ -271,24 +271,10 @@ static void *server_main(void *arg)
 
 /* ---- start and end ---- */
 
-/* Somebody else may have made it, to keep us silent: that must be seen. */
-static int refuse_dir(const char *dir, const struct stat *st)
-{
-	char whose[80];
-
-	if (!S_ISDIR(st->st_mode))
-		urxe_warn("%s is no folder: no answer to `urxe status`", dir);
-	else if (st->st_uid != geteuid() || !(st->st_mode & 022))
-		urxe_warn("%s belongs to %s: no answer to `urxe status`", dir,
-			  urxe_owner_name(st->st_uid, whose, sizeof(whose)));
-	else
-		urxe_warn("others can write to %s: no answer to `urxe status`", dir);
-	return ENOENT;
-}
-
 /* The folder is ours alone: what lies in it decides whom `urxe status` believes. */
 static int make_dir(char *dir, size_t len)
 {
+	char why[256];
 	struct stat st;
 	int err;
 
@@ -299,7 +285,12 @@ static int make_dir(char *dir, size_t len)
 		return err;
 	if (urxe_owner_has_dir(dir, &st))
 		return 0;
-	return st.st_mode ? refuse_dir(dir, &st) : errno;
+	if (!st.st_mode)
+		return errno;
+	/* Somebody else may have made it, to keep us silent: that must be seen. */
+	urxe_warn("%s: no answer to `urxe status`",
+		  urxe_owner_objection(dir, &st, why, sizeof(why)));
+	return ENOENT;
 }
 
 /*

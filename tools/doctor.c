@@ -161,22 +161,16 @@ static void namespaces(struct finding *f)
 }
 
 /* Somebody else may have made it, where everybody can: in /tmp. */
-static bool is_not_ours(const char *dir, char *whose, size_t len)
+static bool is_not_ours(const char *dir, char *why, size_t len)
 {
-	char name[80];
 	struct stat st;
 
 	if (urxe_owner_has_dir(dir, &st) || (!st.st_mode && errno == ENOENT))
 		return false;
-	if (!st.st_mode)
-		snprintf(whose, len, "cannot be seen (%s)", strerror(errno));
-	else if (!S_ISDIR(st.st_mode))
-		snprintf(whose, len, "is no folder");
-	else if (st.st_uid == geteuid() && st.st_mode & 022)
-		snprintf(whose, len, "can be written to by others");
+	if (st.st_mode)
+		urxe_owner_objection(dir, &st, why, len);
 	else
-		snprintf(whose, len, "belongs to %s",
-			 urxe_owner_name(st.st_uid, name, sizeof(name)));
+		snprintf(why, len, "%s cannot be seen (%s)", dir, strerror(errno));
 	return true;
 }
 
@@ -184,7 +178,7 @@ static bool is_not_ours(const char *dir, char *whose, size_t len)
 static void folders(struct finding *f)
 {
 	const struct urxe_fabric_spec fabric = {.dir = ""};
-	char meet[PATH_MAX], answer[256], whose[100];
+	char meet[PATH_MAX], answer[256], why[PATH_MAX];
 
 	if (urxe_fabric_spec_dir(&fabric, meet, sizeof(meet))) {
 		doctor_find(f, MISSING, "export XDG_RUNTIME_DIR=$(mktemp -d)",
@@ -192,13 +186,12 @@ static void folders(struct finding *f)
 		return;
 	}
 	*strrchr(meet, '/') = '\0';
-	if (is_not_ours(meet, whose, sizeof(whose)))
+	if (is_not_ours(meet, why, sizeof(why)))
 		doctor_find(f, MISSING, "export XDG_RUNTIME_DIR=$(mktemp -d)",
-			    "%s %s: programs cannot meet there", meet, whose);
-	else if (!urxe_status_dir(answer, sizeof(answer)) &&
-		 is_not_ours(answer, whose, sizeof(whose)))
+			    "%s: programs cannot meet there", why);
+	else if (!urxe_status_dir(answer, sizeof(answer)) && is_not_ours(answer, why, sizeof(why)))
 		doctor_find(f, NOTE, "export URXE_STATUS_DIR=$(mktemp -d)",
-			    "%s %s: no answer to `urxe status`", answer, whose);
+			    "%s: no answer to `urxe status`", why);
 	else
 		doctor_find(f, OK, NULL, "programs meet in %s", meet);
 }

@@ -274,7 +274,7 @@ void tool_process_each(int pid, void (*fn)(struct tool_process *p, void *arg), v
 	glob_t all = {0};
 	char dir[256];
 
-	if (!geteuid() && !getenv(URXE_STATUS_ENV) && !glob(URXE_STATUS_DIR "*", 0, NULL, &all)) {
+	if (!geteuid() && !getenv(URXE_STATUS_ENV) && !glob(URXE_OWNER_DIR "*", 0, NULL, &all)) {
 		for (size_t i = 0; i < all.gl_pathc; i++)
 			each_in(&s, all.gl_pathv[i]);
 		globfree(&all);

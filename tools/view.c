@@ -336,7 +336,7 @@ int tool_view_enter(const struct urxe_config *cfg)
 {
 	struct tool_view_device *devices;
 	int flags = tool_view_flags(), n, err = 0;
-	uid_t user = urxe_owner_uid();
+	uid_t user;
 	struct fill f = {0};
 	struct report r;
 
@@ -345,6 +345,7 @@ int tool_view_enter(const struct urxe_config *cfg)
 	n = tool_view_devices(cfg, &devices);
 	if (n < 0)
 		return refused(cfg, "devices", strerror(errno));
+	user = urxe_owner_uid();
 	f = (struct fill){devices, (unsigned)n, 0};
 	if (cfg->view == URXE_VIEW_PRELOAD) {
 		err = fall_back(cfg, &f, NULL, NULL);

@@ -22,6 +22,8 @@
 /* The user's number, from who has made a user namespace around this process (`urxe run`). */
 #define URXE_OWNER_ENV "URXE_OWNER_UID"
 
+#define URXE_OWNER_DIR "/tmp/urxe-" /* and urxe_owner_uid(): where a user's programs meet */
+
 /** urxe_owner_known - does @uid stand for one user? */
 static inline bool urxe_owner_known(uid_t uid)
 {
@@ -101,6 +103,12 @@ static inline bool urxe_owner_has_dir(const char *path, struct stat *st)
 	return has;
 }
 
+/** urxe_owner_dir - URXE_OWNER_DIR of the effective user, in @buf; what snprintf() returns. */
+static inline int urxe_owner_dir(char *buf, size_t len)
+{
+	return snprintf(buf, len, URXE_OWNER_DIR "%u", (unsigned)urxe_owner_uid());
+}
+
 /** urxe_owner_make_dir - a folder of mode 0700, unless there is something of that name; to one of
  * ours it gives the rights of the owner, which a umask may have taken. 0 or errno. */
 static inline int urxe_owner_make_dir(const char *path)
@@ -130,6 +138,23 @@ static inline const char *urxe_owner_name(uid_t uid, char *buf, size_t len)
 	else
 		snprintf(buf, len,
 			 "another user (unknown in `urxe run`'s view; --view never tells)");
+	return buf;
+}
+
+/** urxe_owner_objection - why urxe_owner_has_dir() refuses @path, which it has seen as @st, for a
+ * message, in @buf. */
+static inline const char *urxe_owner_objection(const char *path, const struct stat *st, char *buf,
+					       size_t len)
+{
+	char whose[80];
+
+	if (!S_ISDIR(st->st_mode))
+		snprintf(buf, len, "%s is no folder", path);
+	else if (st->st_uid != geteuid() || !(st->st_mode & 022))
+		snprintf(buf, len, "%s belongs to %s", path,
+			 urxe_owner_name(st->st_uid, whose, sizeof(whose)));
+	else
+		snprintf(buf, len, "others can write to %s", path);
 	return buf;
 }
 
