@@ -2,7 +2,12 @@
 /*
  * Lanes: lock, receive, timers. The send half is tx.c.
  */
+#include <unistd.h>
+
 #include "netio/stack.h"
+
+#define AT_EXIT_US   100000
+#define AT_EXIT_LOOK 100
 
 /* Who has lane->lock has the lane: outside of here there is only that. */
 bool urxe_lane_trylock(struct urxe_lane *lane)
@@ -13,6 +18,16 @@ bool urxe_lane_trylock(struct urxe_lane *lane)
 void urxe_lane_lock(struct urxe_lane *lane) URXE_UNCHECKED
 {
 	urxe_spin_lock(&lane->lock);
+}
+
+bool urxe_lane_lock_at_exit(struct urxe_lane *lane)
+{
+	for (unsigned us = 0; !urxe_lane_trylock(lane); us += AT_EXIT_LOOK) {
+		if (us >= AT_EXIT_US)
+			return false;
+		usleep(AT_EXIT_LOOK);
+	}
+	return true;
 }
 
 static bool lane_ready(struct urxe_lane *lane)

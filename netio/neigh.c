@@ -226,7 +226,7 @@ bool urxe_port_call(struct urxe_port *port)
 	struct urxe_lane *lane = &port->lanes[0];
 	unsigned n;
 
-	if (!port->peer || !urxe_lane_trylock(lane))
+	if (!port->peer || !urxe_lane_lock_at_exit(lane))
 		return false;
 	urxe_spin_lock(&port->neigh.lock);
 	n = known_ones(&port->neigh, q, CALLED);

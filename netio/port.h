@@ -240,8 +240,9 @@ bool urxe_port_waits(const struct urxe_port *port);
  * urxe_port_call - ask some of whom we know at the other end of a link to a process (info.peer)
  * whether they are there
  *
- * Whoever answers has fetched what was sent before, on the first lane. Needs a started port, and no
- * lane held. False: nobody is known, the link is another one, or its first lane is in use.
+ * For the end of the process. Whoever answers has fetched what was sent before, on the first lane.
+ * Needs a started port, and no lane held. False: nobody is known, the link is another one, or its
+ * first lane is in use for longer than urxe_lane_lock_at_exit() waits.
  */
 bool urxe_port_call(struct urxe_port *port);
 
@@ -267,6 +268,13 @@ struct urxe_lane *urxe_port_lane(struct urxe_port *port, unsigned i);
 bool urxe_lane_trylock(struct urxe_lane *lane) URXE_TRY_ACQUIRE(true, lane);
 /** urxe_lane_lock - take the lane, waiting (spins, then yields). */
 void urxe_lane_lock(struct urxe_lane *lane) URXE_ACQUIRE(lane);
+/**
+ * urxe_lane_lock_at_exit - take the lane, waiting for 100 ms at most (sleeps)
+ *
+ * Who has it is put aside for longer than that on no machine that is merely busy; but it may be
+ * the caller, by exit() in a signal's handler, or be stopped.
+ */
+bool urxe_lane_lock_at_exit(struct urxe_lane *lane) URXE_TRY_ACQUIRE(true, lane);
 /** urxe_lane_unlock - flush what was committed, and give the lane back. */
 void urxe_lane_unlock(struct urxe_lane *lane) URXE_RELEASE(lane);
 

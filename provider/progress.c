@@ -281,9 +281,9 @@ void urxe_progress_finish(struct urxe_device *dev)
 	for (unsigned i = 0; i < dev->lanes; i++) {
 		struct urxe_lane *lane = urxe_port_lane(dev->port, i);
 
-		if (!urxe_lane_trylock(lane))
-			continue; /* whoever has it goes on after us, or has been through the list
-				   */
+		/* Who has it may have been through the list already, and goes with the process. */
+		if (!urxe_lane_lock_at_exit(lane))
+			continue;
 		urxe_rcu_read_lock();
 		run_pending(dev, lane, i, urxe_port_now(dev->port));
 		urxe_rcu_read_unlock();
