@@ -11,6 +11,18 @@
 #include <CUnit/CUnit.h>
 #include <stddef.h>
 
+/**
+ * URXE_TEST_PART - how many times shorter a long test of one thread is in this build
+ *
+ * ThreadSanitizer takes ten times as long for it, and has nothing to find where there is one
+ * thread.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define URXE_TEST_PART 4
+#else
+#define URXE_TEST_PART 1
+#endif
+
 struct urxe_test {
 	const char *name;
 	void (*fn)(void);

@@ -263,14 +263,16 @@ void attr_max_mr_mw(void)
 {
 	struct ibv_device_attr_ex dev;
 	struct ibv_mr **mrs;
-	unsigned n, counted;
+	unsigned n, counted, windows;
 	struct pair p;
 
 	attrs_open(&p, &pp, IBV_QPT_RC, &dev);
 	CU_ASSERT(dev.orig_attr.max_mr >= 1000000);
 	n = ((unsigned)dev.orig_attr.max_mr - 1) / SHARE;
 	counted = (unsigned)dev.orig_attr.max_mr - 1 - n;
+	windows = (unsigned)dev.orig_attr.max_mw / SHARE;
 	p.a.dev->mr_count += counted;
+	p.a.dev->mw_count = (unsigned)dev.orig_attr.max_mw - windows;
 	mrs = calloc(n, sizeof(*mrs));
 	for (unsigned i = 0; i < n; i++)
 		mrs[i] = make_mr(&p, i);
@@ -278,11 +280,12 @@ void attr_max_mr_mw(void)
 	errno = 0;
 	CU_ASSERT_PTR_NULL(make_mr(&p, 0));
 	CU_ASSERT_EQUAL(errno, ENOMEM);
-	fill(&(struct kind){make_mw, unmake_mw}, &p, (unsigned)dev.orig_attr.max_mw, 0);
+	fill(&(struct kind){make_mw, unmake_mw}, &p, windows, 0);
 	while (n--)
 		ibv_dereg_mr(mrs[n]);
 	free(mrs);
 	p.a.dev->mr_count -= counted;
+	p.a.dev->mw_count = 0;
 	pair_close(&p);
 }
 
@@ -321,7 +324,7 @@ void attr_max_mcast(void)
 {
 	struct ibv_qp_init_attr init = {.cap = {.max_recv_wr = 1}, .qp_type = IBV_QPT_UD};
 	struct ibv_device_attr_ex dev;
-	int members, groups, n;
+	int members, groups, some, n;
 	union ibv_gid more;
 	struct ibv_qp **qp;
 	struct pair p;
@@ -329,25 +332,26 @@ void attr_max_mcast(void)
 	attrs_open(&p, &pp, IBV_QPT_RC, &dev);
 	members = dev.orig_attr.max_mcast_qp_attach;
 	groups = dev.orig_attr.max_mcast_grp;
+	some = groups / SHARE; /* that have all their members */
 	CU_ASSERT(groups >= 256);
 	CU_ASSERT_EQUAL(dev.orig_attr.max_total_mcast_qp_attach, members * groups);
 	qp = calloc((size_t)members + 1, sizeof(*qp));
 	init.send_cq = init.recv_cq = p.a.cq;
 	for (n = 0; n <= members; n++) {
 		qp[n] = ibv_create_qp(p.a.pd, &init);
-		attach_all(qp[n], groups, n < members ? 0 : ENOMEM);
+		attach_all(qp[n], n ? some : groups, n < members ? 0 : ENOMEM);
 	}
 	more = group(groups);
 	CU_ASSERT_EQUAL(ibv_attach_mcast(qp[0], &more, 0), ENOMEM);
 	CU_ASSERT_EQUAL(ibv_attach_mcast(qp[members], &more, 0), ENOMEM);
 	/* One leaves, another comes. */
-	detach_all(qp[members - 1], groups);
-	attach_all(qp[members], groups, 0);
-	detach_all(qp[members], groups);
+	detach_all(qp[members - 1], some);
+	attach_all(qp[members], some, 0);
+	detach_all(qp[members], some);
 	ibv_destroy_qp(qp[members]);
 	ibv_destroy_qp(qp[members - 1]);
 	for (n = members - 2; n >= 0; n--) {
-		detach_all(qp[n], groups);
+		detach_all(qp[n], n ? some : groups);
 		ibv_destroy_qp(qp[n]);
 	}
 	/* Nothing is left of them: other groups have room. */

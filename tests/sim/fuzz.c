@@ -14,7 +14,7 @@
 #include "rcu.h"
 #include "urxe/random.h"
 
-#define SEEDS  30
+#define SEEDS  (30 / URXE_TEST_PART)
 #define ROUNDS 1500
 #define BTH_AT (ETH_LEN + IPV4_LEN + UDP_LEN)
 #define MAX    5000

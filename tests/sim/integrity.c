@@ -219,10 +219,10 @@ static bool ud(uint64_t seed)
 	return run_seed(seed, K_UD);
 }
 
-#define SEEDS(fn, count)                             \
-	static void test_##fn(void)                  \
-	{                                            \
-		seeds_run("test_" #fn, (count), fn); \
+#define SEEDS(fn, count)                                              \
+	static void test_##fn(void)                                   \
+	{                                                             \
+		seeds_run("test_" #fn, (count) / URXE_TEST_PART, fn); \
 	}
 
 SEEDS(rc, 80)

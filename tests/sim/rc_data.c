@@ -171,9 +171,9 @@ static void test_inline(void)
 	pair_close(&p);
 }
 
-/* The longest message there is (IBTA 9.2). ThreadSanitizer, which needs minutes for it, gets an
- * eighth. */
-#ifdef __SANITIZE_THREAD__
+/* The longest message there is (IBTA 9.2). A sanitizer, which needs minutes for it, gets an eighth.
+ */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define HUGE_MSG (1u << 28)
 #else
 #define HUGE_MSG (1u << 31)

@@ -11,7 +11,7 @@
 #include "pair.h"
 #include "urxe/random.h"
 
-#define SEEDS	 40
+#define SEEDS	 (40 / URXE_TEST_PART)
 #define OPS	 120
 #define RECV_OFF 0	 /* receive area of b */
 #define DATA_OFF 0x40000 /* RDMA area */

@@ -131,6 +131,8 @@ killed_in() {
 		[ ! -s "$tmp/pid" ] || break
 		sleep 0.05
 	done
+	# A signal that comes right before bash's `wait` sleeps is looked at when that ends.
+	until [ "$(cut -d' ' -f3 "/proc/$script/stat")" != R ]; do sleep 0.05; done
 	kill -$signal "$script"
 	wait "$script"
 	status=$?

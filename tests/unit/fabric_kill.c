@@ -9,9 +9,13 @@
 #include "fabric_rig.h"
 
 #define WORKERS 8
-#define KILLS	250
-#define PORTS	4
-#define FIRST	7000
+#ifdef __SANITIZE_ADDRESS__
+#define KILLS 60 /* each is followed by a fork(), for which ASan's shadow takes 100 ms */
+#else
+#define KILLS 250
+#endif
+#define PORTS 4
+#define FIRST 7000
 
 static uint64_t state = 0x9e3779b97f4a7c15;
 
