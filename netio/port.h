@@ -269,7 +269,8 @@ bool urxe_lane_trylock(struct urxe_lane *lane) URXE_TRY_ACQUIRE(true, lane);
 /** urxe_lane_lock - take the lane, waiting (spins, then yields). */
 void urxe_lane_lock(struct urxe_lane *lane) URXE_ACQUIRE(lane);
 /**
- * urxe_lane_lock_at_exit - take the lane, waiting for 100 ms at most (sleeps)
+ * urxe_lane_lock_at_exit - take the lane, unless it is not given back in 1,000 sleeps of 100 us: a
+ * tenth of a second, and more where the caller itself waits for a processor
  *
  * Who has it is put aside for longer than that on no machine that is merely busy; but it may be
  * the caller, by exit() in a signal's handler, or be stopped.

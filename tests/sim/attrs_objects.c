@@ -263,7 +263,7 @@ void attr_max_mr_mw(void)
 {
 	struct ibv_device_attr_ex dev;
 	struct ibv_mr **mrs;
-	unsigned n, counted, windows;
+	unsigned n, counted, windows, counted_windows;
 	struct pair p;
 
 	attrs_open(&p, &pp, IBV_QPT_RC, &dev);
@@ -272,7 +272,8 @@ void attr_max_mr_mw(void)
 	counted = (unsigned)dev.orig_attr.max_mr - 1 - n;
 	windows = (unsigned)dev.orig_attr.max_mw / SHARE;
 	p.a.dev->mr_count += counted;
-	p.a.dev->mw_count = (unsigned)dev.orig_attr.max_mw - windows;
+	counted_windows = (unsigned)dev.orig_attr.max_mw - windows;
+	p.a.dev->mw_count += counted_windows;
 	mrs = calloc(n, sizeof(*mrs));
 	for (unsigned i = 0; i < n; i++)
 		mrs[i] = make_mr(&p, i);
@@ -285,7 +286,8 @@ void attr_max_mr_mw(void)
 		ibv_dereg_mr(mrs[n]);
 	free(mrs);
 	p.a.dev->mr_count -= counted;
-	p.a.dev->mw_count = 0;
+	p.a.dev->mw_count -= counted_windows;
+	CU_ASSERT_EQUAL(p.a.dev->mw_count, 0);
 	pair_close(&p);
 }
 
