@@ -98,7 +98,8 @@ struct packet_run {
 
 /**
  * packet_rx_frames - up to @n frames, in the ring where they can be, else in buffers of @pool
- * @lost: is added to by frames that no buffer was there for, or of a run that is not one
+ * @lost: is added to by frames that neither a buffer nor the socket's queue had room for, or of a
+ * run that is not one
  *
  * Returns how many. The caller has the ring.
  */

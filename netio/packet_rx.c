@@ -58,8 +58,14 @@ struct run_head {
 	uint32_t head_len, bth;	 /* bytes before the BTH: so, and as it is received */
 	uint32_t total, seg;	 /* bytes behind, of all and of each packet but the last */
 	bool ipv4, queued;
+	bool cut;	     /* the queue had no room for the rest */
 	const uint8_t *data; /* of what fits in the slot */
 };
+
+static unsigned packets_of(const struct run_head *s)
+{
+	return (s->total + s->seg - 1) / s->seg;
+}
 
 static const struct virtio_net_hdr *what_of(const struct tpacket2_hdr *h)
 {
@@ -72,8 +78,8 @@ static bool read_head(const struct tpacket2_hdr *h, const struct urxe_frame *f,
 {
 	s->queued = h->tp_status & TP_STATUS_COPY;
 	s->head_len = urxe_frame_roce(f);
-	if (!s->head_len || what->gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 || !what->gso_size ||
-	    (!s->queued && h->tp_len > h->tp_snaplen))
+	s->cut = !s->queued && h->tp_len > h->tp_snaplen;
+	if (!s->head_len || what->gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 || !what->gso_size)
 		return false;
 	memcpy(s->head, f->data, s->head_len);
 	s->bth = s->head_len - (f->len - h->tp_snaplen);
@@ -82,7 +88,7 @@ static bool read_head(const struct tpacket2_hdr *h, const struct urxe_frame *f,
 	s->data = (const uint8_t *)h + h->tp_mac;
 	s->ipv4 = s->head_len == ETH_LEN + IPV4_LEN + UDP_LEN ||
 		  s->head_len == ETH_LEN + VLAN_LEN + IPV4_LEN + UDP_LEN;
-	return (s->total + s->seg - 1) / s->seg <= PACKET_RUN_MOST;
+	return packets_of(s) <= PACKET_RUN_MOST;
 }
 
 /* The headers of the run's @nth packet, of @len bytes from the BTH on. */
@@ -147,10 +153,10 @@ static void put_all(struct urxe_buf_pool *pool, const struct urxe_frame *f, unsi
 static bool take_run(int fd, const struct run_head *s, struct packet_run *run,
 		     struct urxe_buf_pool *pool)
 {
-	unsigned want = (s->total + s->seg - 1) / s->seg, num = 0;
+	unsigned want = packets_of(s), num = 0;
 
 	run->num = run->at = 0;
-	if (s->head_len + s->seg <= pool->room)
+	if (!s->cut && s->head_len + s->seg <= pool->room)
 		num = urxe_buf_get(pool, run->frame, want);
 	if (num == want) {
 		if (fill(fd, s, run->frame, num)) {
@@ -198,7 +204,8 @@ static unsigned take(struct packet_ring *r, struct tpacket2_hdr *h, struct packe
 		memcpy(&what, what_of(h), sizeof(what));
 	take_slot(h, f);
 	if (what.gso_type != VIRTIO_NET_HDR_GSO_NONE && read_head(h, f, &what, &s)) {
-		*lost += !take_run(r->fd, &s, run, pool);
+		if (!take_run(r->fd, &s, run, pool))
+			*lost += packets_of(&s);
 		give_back(h);
 		return hand_out(run, f, n);
 	}

@@ -334,7 +334,7 @@ static void strange(void)
 		uint64_t lost;
 	} c[] = {
 		{4000, 100, 4791, 40, 0},   {4001, 100, 4791, 41, 0}, /* as any */
-		{4000, 3000, 4791, 0, 1},			      /* packets too long for us */
+		{4000, 3000, 4791, 0, 2},			      /* packets too long for us */
 		{4000, 100, 53, 1, 0},				      /* not ours: cut off */
 		{40, 30, 4791, 2, 0},				      /* all of it in its slot */
 		{40, 100, 53, 1, 0},	    {1200, 6, 4791, 1, 0},    /* more than any makes */
@@ -424,6 +424,35 @@ static void many(void)
 	ends_close(&a, &b);
 }
 
+/* Longer than the socket's queue is for runs: what had no room there is lost whole, and counted. */
+static void too_many(void)
+{
+	enum {
+		RUNS = 400,
+		PACKETS = 64
+	};
+	unsigned frames = 0, shortest = ~0u;
+	struct shape s[PACKETS];
+	struct urxe_frame f;
+	struct end a, b;
+
+	if (!have_runs() || !ends_open(&a, &b, ""))
+		return;
+	alike(s, PACKETS, true, 1000, 1000);
+	for (unsigned i = 0; i < RUNS; i++)
+		burst(&a, s, PACKETS);
+	for (; b.ops->rx(b.link, 0, &f, 1); frames++) {
+		shortest = f.len < shortest ? f.len : shortest;
+		b.ops->free(b.link, 0, &f, 1);
+	}
+	CU_ASSERT_EQUAL(shortest, 42 + 1000);
+	CU_ASSERT(b.ops->dropped(b.link) > 0);
+	CU_ASSERT_EQUAL(frames + b.ops->dropped(b.link), RUNS * PACKETS);
+	burst(&a, s, PACKETS);
+	expect(&b, s, PACKETS);
+	ends_close(&a, &b);
+}
+
 /* A link that ends with a part of a run not handed out. */
 static void half(void)
 {
@@ -441,4 +470,4 @@ static void half(void)
 }
 
 URXE_TEST_MAIN("packet_runs", T(veth_setup), T(there_and_back), T(mixed), T(without), T(refused),
-	       T(by_the_kernel), T(strange), T(from_sockets), T(many), T(half))
+	       T(by_the_kernel), T(strange), T(from_sockets), T(many), T(too_many), T(half))
