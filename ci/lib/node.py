@@ -203,3 +203,8 @@ def sanitized():
     except (OSError, ValueError, IndexError):
         return ''
     return 'address' if 'address' in value else 'thread' if 'thread' in value else ''
+
+
+def patience():
+    """Seconds after which what has not ended hangs: many times what it takes where others have the processors, too."""
+    return 240 if sanitized() else 120

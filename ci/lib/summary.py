@@ -14,6 +14,9 @@ import sys
 CUNIT = re.compile(r'^\s+tests\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$', re.M)
 CUNIT_FAILED = re.compile(r'^\s+Test: (\S+) \.\.\.(?:(?!^\s+Test:).)*?FAILED', re.M | re.S)
 LINES = re.compile(r'^(ok|FAIL|skip)\s+(.*)$', re.M)
+# What stands below "FAIL NAME", and of that what may tell why
+BELOW = re.compile(r'^FAIL\s+.*\n((?: {5}.*\n?)+)', re.M)
+TELLS = re.compile(r'urxed?[\[:]|error|fail|status|Sanitizer|assert', re.I)
 NOTE = re.compile(r'^note (.*)$', re.M)
 # tests/conformance: its last line, and the names of what failed
 COUNTS = re.compile(r'^\d+ [a-z ]+(?:, \d+ [a-z ]+)*$', re.M)
@@ -56,8 +59,14 @@ def count(test):
     return passed, failed, skipped
 
 
+def why(text):
+    """A few lines of what a failed test printed below its name."""
+    lines = [l for l in text.splitlines() if l.strip()]
+    return [l[:200] for i, l in enumerate(lines) if i >= len(lines) - 4 or TELLS.search(l)][-12:]
+
+
 def main(folder):
-    rows, failures, skips, times, told = [], [], [], [], []
+    rows, failures, reasons, skips, times, told = [], [], [], [], [], []
     for name in sorted(os.listdir(folder)):
         if not name.endswith('.json'):
             continue
@@ -75,6 +84,7 @@ def main(folder):
                 told += ['%s: %s' % (title, n) for n in NOTE.findall(test.get('stdout', ''))]
                 times.append((test['duration'], title))
                 failures += ['%s: %s' % (title, f) for f in failed]
+                reasons += [(title, why(text)) for text in BELOW.findall(test.get('stdout', ''))]
                 skips += ['%s: %s' % (title, s) for s in skipped]
         rows.append(row)
     notes = os.path.join(folder, 'notes')
@@ -102,6 +112,8 @@ def main(folder):
         print('\nskipped, and why:')
         for s in sorted(set(skips)):
             print('  %s%s' % ('%d times ' % skips.count(s) if skips.count(s) > 1 else '', s))
+    for title, lines in reasons[:8]:
+        print('\n%s:\n%s' % (title, '\n'.join(lines)))
     if failures:
         print('\nFAILED:')
         for f in failures:

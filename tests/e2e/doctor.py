@@ -53,8 +53,8 @@ CASES = [
 ]
 
 
-def doctor(report, kind, _why_not):
-    timeout = 60 if kind.endswith('sanitized') else 20
+def doctor(report, _kind, _why_not):
+    timeout = node.patience()
     for title, root, before, args, status, says in CASES:
         title = 'doctor: ' + title
         if not report.wanted(title):

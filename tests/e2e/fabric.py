@@ -46,9 +46,12 @@ def end_all(children):
 
 
 def both(client, server, lines=14):
-    """The end of what each of the two said"""
-    return ''.join('%s: %s\n' % (who, l) for who, said in (('client', client), ('server', server))
-                   for l in said.splitlines()[-lines:])
+    """The end of what each of the two said: of rping's pings the last one alone, as errors are before the rest of those."""
+    ends = []
+    for who, said in (('client', client), ('server', server)):
+        said = said.splitlines()
+        ends += ['%s: %s\n' % (who, l) for l in [l for l in said[:-1] if 'ping data' not in l][1 - lines:] + said[-1:]]
+    return ''.join(ends)
 
 
 def wait(client, server, timeout, server_stays=False):

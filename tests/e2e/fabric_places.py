@@ -87,8 +87,8 @@ def death(place, address, timeout):
     return 'left: ' + ' '.join(left) if left else None
 
 
-def places(report, kind, _why_not):
-    timeout = 120 if node.sanitized() else 40
+def places(report, _kind, _why_not):
+    timeout = node.patience()
     for what, before, users, options, address in PLACES:
         title = 'fabric: ' + what
         if not report.wanted(title):

@@ -235,7 +235,7 @@ def at_once(report, two, timeout):
     title = 'gateway: %sfour pairs at once, both ways, and one on a machine' % two.how
     if not report.wanted(title):
         return
-    count = 400 if node.sanitized() else 2000
+    count = 400 if node.sanitized() else 1000
     long = ('rping', 'rping -s -a {a} -p {p} -V -C %d' % count, 'rping -c -a {a} -p {p} -V -v -C %d' % count, True, None,
             'rdma-ping-%d' % (count - 1))
     write = PAIRS[1]
@@ -537,11 +537,11 @@ def nowhere(report, two, timeout):
         told(report, title, problem, two, two.a.said('nowhere') + out)
 
 
-def gateway(report, kind, _why_not):
+def gateway(report, _kind, _why_not):
     if os.geteuid() or not shutil.which('ip') or not shutil.which('nsenter'):
         report.skip('gateway', 'only root can make machines, by ip and nsenter')
         return
-    timeout = 120 if kind.endswith('sanitized') else 40
+    timeout = node.patience()
     with Two() as two:
         without(report, two, timeout)
         for m in (two.a, two.b):

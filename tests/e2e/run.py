@@ -127,7 +127,7 @@ def main():
         rows = [r for r in matrix.FULL if args.group in (None, '%s-%d' % r[:2])]
         specials = [] if args.group else sorted(special.TESTS)
     else:
-        kind, timeout = 'ci-sanitized' if san else 'ci', 120 if san else 60
+        kind, timeout = 'ci-sanitized' if san else 'ci', node.patience()
         rows = [r for r in (matrix.SANITIZED if san else matrix.CI) if '%s-%d' % r[:2] == args.group]
         rows += matrix.SHORT if args.short else []
         specials = [args.special] if args.special else []

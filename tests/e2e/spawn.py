@@ -236,11 +236,11 @@ def idle(report, two, timeout):
     told(report, title, problem, two, two.a.said('idle'))
 
 
-def spawn(report, kind, _why_not):
+def spawn(report, _kind, _why_not):
     if os.geteuid() or not shutil.which('ip') or not shutil.which('nsenter'):
         report.skip('spawn', 'only root can make machines, by ip and nsenter')
         return
-    timeout = 120 if node.sanitized() else 40
+    timeout = node.patience()
     with Two() as two:
         for test in (pairs, many, killed, for_good, refused, alone, idle):
             test(report, two, timeout)

@@ -142,8 +142,8 @@ def run(hosts, row, options, server_at, timeout):
     return None if want in hosts.said('client') else 'the client does not print ' + want
 
 
-def udp(report, kind, _why_not):
-    timeout = 120 if node.sanitized() else 60
+def udp(report, _kind, _why_not):
+    timeout = node.patience()
     for what, mtu, options, names, turned in PLACES:
         rows = [r for r in ROWS if (not names or r[0] in names) and report.wanted('udp: %s, %s' % (r[0], what))]
         # Starting a program with a sanitizer takes long, and both ways run the same code.

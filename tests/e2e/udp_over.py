@@ -104,8 +104,8 @@ def rows_over(report, what, hosts, rows, options, ways, timeout):
             fabric.told(report, title, *udp.pair(hosts, title, row, options, way, timeout))
 
 
-def udp_over(report, kind, _why_not):
-    timeout = 120 if kind.endswith('sanitized') else 60
+def udp_over(report, _kind, _why_not):
+    timeout = node.patience()
     if os.geteuid():
         report.skip('udp: over tunnels', 'needs root for network namespaces')
         return
