@@ -98,6 +98,7 @@ struct urxe_peer {
 	_Atomic uint64_t heard;	 /* when a packet of it came */
 	_Atomic uint64_t since;	 /* when it began to send, never silent for long after */
 	_Atomic uint64_t probed; /* when a QP sent a probe, last */
+	_Atomic uint64_t said;	 /* when a line told that a QP gave it up; 0: never */
 	struct urxe_rtt rtt;
 	_Atomic uint8_t way; /* enum urxe_peer_way */
 };

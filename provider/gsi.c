@@ -8,6 +8,7 @@
 
 #include "provider.h"
 #include "progress.h"
+#include "retry.h"
 #include "service.h"
 #include "urxe/free.h"
 #include "urxe/log.h"
@@ -229,6 +230,13 @@ bool urxe_gsi_known(struct ibv_context *ctx, unsigned sgid_index, const union ib
 void urxe_gsi_suspect(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid)
 {
 	urxe_port_suspect(to_urxe_dev(ctx)->port, sgid_index, dgid->raw);
+}
+
+uint64_t urxe_gsi_quiet_ns(struct ibv_context *ctx, const union ibv_gid *dgid)
+{
+	struct urxe_device *dev = to_urxe_dev(ctx);
+
+	return urxe_peer_quiet_ns(urxe_peer_of(dev, dgid->raw), urxe_port_now(dev->port));
 }
 
 bool urxe_gsi_awaits_carrier(struct ibv_context *ctx)

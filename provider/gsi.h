@@ -199,6 +199,10 @@ bool urxe_gsi_known(struct ibv_context *ctx, unsigned sgid_index, const union ib
  */
 void urxe_gsi_suspect(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);
 
+/** urxe_gsi_quiet_ns - ns since a packet to one of our connected QPs last came from @dgid;
+ * UINT64_MAX: none has come. Thread-safe. */
+uint64_t urxe_gsi_quiet_ns(struct ibv_context *ctx, const union ibv_gid *dgid);
+
 /** urxe_gsi_ask - one question for the L2 address that a stranger says is his, as urxe_port_ask().
  */
 void urxe_gsi_ask(struct ibv_context *ctx, unsigned sgid_index, const union ibv_gid *dgid);

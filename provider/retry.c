@@ -15,6 +15,8 @@
  * A peer that waits for a processor is silent towards all QPs, and so is the world if it is we who
  * waited. Time in which nobody was heard tells a QP nothing; in it, one of them asks.
  */
+#include <stdio.h>
+
 #include "provider.h"
 #include "apm.h"
 #include "early.h"
@@ -26,6 +28,8 @@
 #include "retry.h"
 #include "trace.h"
 #include "urxe/gid.h"
+#include "urxe/log.h"
+#include "urxe/units.h"
 
 #define PATIENCE	1000000000u /* ns: longer ACK time-outs are not made longer */
 #define MIN_ACK_TIMEOUT 2000000u    /* ns: below this, scheduling alone would look like loss */
@@ -72,6 +76,14 @@ void urxe_peer_heard(struct urxe_peer *p, uint64_t now)
 	if (is_away(p, now))
 		store(&p->since, now);
 	store(&p->heard, now);
+}
+
+uint64_t urxe_peer_quiet_ns(const struct urxe_peer *p, uint64_t now)
+{
+	uint64_t heard = load(&p->heard);
+
+	/* Another lane's clock may be ahead. */
+	return !heard ? UINT64_MAX : now > heard ? now - heard : 0;
 }
 
 /* While it is away, one QP at a time is to find out. */
@@ -246,6 +258,28 @@ static void probe(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
 	urxe_progress_timer(qp, next_due(qp));
 }
 
+/*
+ * What an application prints is a number (12), so a line names the peer. When its address last sent
+ * something tells a way that is cut from a QP that is not there. A peer that dies takes all our QPs
+ * to it along: one line a second is enough.
+ */
+static void say_unanswered(const struct urxe_qp *qp, uint64_t now)
+{
+	uint64_t said = load(&qp->peer->said), quiet = urxe_peer_quiet_ns(qp->peer, now);
+	char gid[URXE_GID_STRLEN], last[64] = "nothing ever came from there";
+
+	if ((said && now < said + URXE_SEC) ||
+	    !atomic_compare_exchange_strong(&qp->peer->said, &said, now))
+		return;
+	if (quiet != UINT64_MAX)
+		snprintf(last, sizeof(last), "what came from there last came %.1f s ago",
+			 (double)quiet / URXE_SEC);
+	urxe_gid_print(qp->dgid, gid, sizeof(gid));
+	urxe_warn("%s: QP 0x%x: QP 0x%x of %s has not answered, retry_cnt %u "
+		  "(RETRY_EXC_ERR); %s",
+		  qp->dev->cfg.name, qp->qpn, qp->dqpn, gid, qp->attr.retry_cnt, last);
+}
+
 static void out_of_retries(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	urxe_requester_complete(qp, IBV_WC_RETRY_EXC_ERR);
@@ -293,6 +327,7 @@ void urxe_requester_timeout(struct urxe_qp *qp, struct urxe_lane *lane, uint64_t
 	urxe_stat_inc(qp->dev, URXE_STAT_TIMEOUTS);
 	urxe_trace_timeout(qp);
 	if (!urxe_requester_retry(qp)) {
+		say_unanswered(qp, now);
 		out_of_retries(qp);
 		return;
 	}

@@ -12,6 +12,8 @@
 struct urxe_peer *urxe_peer_of(struct urxe_device *dev, const uint8_t gid[16]);
 /** urxe_peer_heard - a packet has come from it. */
 void urxe_peer_heard(struct urxe_peer *p, uint64_t now);
+/** urxe_peer_quiet_ns - ns since then; UINT64_MAX: none has come. */
+uint64_t urxe_peer_quiet_ns(const struct urxe_peer *p, uint64_t now);
 /** urxe_requester_arm - (re)start or stop the retransmission timer after progress. */
 void urxe_requester_arm(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
 /** urxe_requester_timeout - the timer of the QP has come. */

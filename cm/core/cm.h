@@ -73,6 +73,9 @@ struct urxe_cm_ops {
 	bool (*far)(void *arg, const struct urxe_cm_path *path);
 	/** NULL, or: enum ibv_mtu of the way to who sent a REQ, instead of the configuration's */
 	uint8_t (*max_mtu)(void *arg, const struct urxe_cm_source *src);
+	/** NULL, or: ns since packets of QPs last came from the address that the path leads to;
+	 * UINT64_MAX: none has come */
+	uint64_t (*quiet_ns)(void *arg, const struct urxe_cm_path *path);
 };
 
 /**

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The actions of the state table in cm_state.c: the end of a connection, and timewait. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "cm/core/cm_priv.h"
 #include "urxe/gid.h"
@@ -95,18 +96,23 @@ static uint64_t silent(const struct urxe_cm_id *id)
 static void say_lost(const struct urxe_cm_id *id)
 {
 	struct urxe_cm *cm = id->cm;
-	char peer[URXE_GID_STRLEN];
-	uint64_t now = now_ns(id);
+	const struct urxe_cm_ops *ops = cm->ops;
+	uint64_t now = now_ns(id), quiet = UINT64_MAX;
+	char peer[URXE_GID_STRLEN], last[32] = "never";
 
 	if (cm->lost_said && now < cm->lost_said + 1000 * URXE_CM_MS) {
 		cm->lost_unsaid++;
 		return;
 	}
 	urxe_gid_print(id->path.dgid.raw, peer, sizeof(peer));
+	if (ops->quiet_ns)
+		quiet = ops->quiet_ns(cm->arg, &id->path);
+	if (quiet != UINT64_MAX)
+		snprintf(last, sizeof(last), "%.1f s ago", (double)quiet / 1e9);
 	urxe_warn("cm %08x: %s has been silent for %.1f s and is given up (QP 0x%x; %u more since "
-		  "the last such line); patience is a setting",
+		  "the last such line; last packet from there to a QP: %s); patience is a setting",
 		  id->local_comm_id, peer, (double)(now - id->heard) / 1e9, id->local_qpn,
-		  cm->lost_unsaid);
+		  cm->lost_unsaid, last);
 	cm->lost_said = now;
 	cm->lost_unsaid = 0;
 }

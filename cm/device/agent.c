@@ -83,9 +83,14 @@ static uint8_t cm_max_mtu(void *arg, const struct urxe_cm_source *src)
 				 &src->sgid);
 }
 
+static uint64_t cm_quiet_ns(void *arg, const struct urxe_cm_path *path)
+{
+	return urxe_gsi_quiet_ns(((struct urxe_agent *)arg)->dev->verbs, &path->dgid);
+}
+
 static const struct urxe_cm_ops cm_ops = {
-	urxe_agent_send, cm_now,	cm_random, cm_comm_id, cm_own_gid,
-	cm_suspect,	 urxe_gsi_free, cm_nobody, cm_far,     cm_max_mtu,
+	urxe_agent_send, cm_now,    cm_random, cm_comm_id, cm_own_gid,	cm_suspect,
+	urxe_gsi_free,	 cm_nobody, cm_far,    cm_max_mtu, cm_quiet_ns,
 };
 
 void urxe_agent_readdress(struct urxe_agent *a)

@@ -78,7 +78,7 @@ static void rig_suspect(void *arg, const struct urxe_cm_path *path)
 
 static const struct urxe_cm_ops rig_ops = {rig_send,	rig_now,     rig_random, rig_comm_id,
 					   rig_own_gid, rig_suspect, urxe_free,	 NULL,
-					   NULL,	NULL};
+					   NULL,	NULL,	     NULL};
 
 /* ---- the consumer ---- */
 

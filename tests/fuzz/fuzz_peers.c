@@ -108,8 +108,9 @@ static int net_own_gid(void *arg, const union ibv_gid *gid)
 										    : -1;
 }
 
-static const struct urxe_cm_ops ops = {net_send, net_now,   net_random, net_comm_id, net_own_gid,
-				       NULL,	 urxe_free, NULL,	NULL,	     NULL};
+static const struct urxe_cm_ops ops = {net_send,    net_now, net_random, net_comm_id,
+				       net_own_gid, NULL,    urxe_free,	 NULL,
+				       NULL,	    NULL,    NULL};
 
 /* ---- consumers ---- */
 

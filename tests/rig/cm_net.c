@@ -95,8 +95,9 @@ static int net_own_gid(void *arg, const union ibv_gid *gid)
 	return gid->raw[15] - 1u == ((struct cm_node *)arg)->index ? gid->raw[14] : -1;
 }
 
-static const struct urxe_cm_ops ops = {net_send, net_now,   net_random, net_comm_id, net_own_gid,
-				       NULL,	 urxe_free, NULL,	NULL,	     NULL};
+static const struct urxe_cm_ops ops = {net_send,    net_now, net_random, net_comm_id,
+				       net_own_gid, NULL,    urxe_free,	 NULL,
+				       NULL,	    NULL,    NULL};
 
 static void arrive(struct cm_net *n, const struct cm_net_mad *f)
 {

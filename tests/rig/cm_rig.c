@@ -53,9 +53,14 @@ static uint8_t rig_max_mtu(void *arg, const struct urxe_cm_source *src)
 	return mtu ? mtu : IBV_MTU_4096;
 }
 
+static uint64_t rig_quiet_ns(void *arg, const struct urxe_cm_path *path)
+{
+	return ((struct rig *)arg)->quiet_ns;
+}
+
 static const struct urxe_cm_ops rig_ops = {
-	rig_send, rig_now,   rig_random, rig_comm_id, rig_own_gid,
-	NULL,	  urxe_free, rig_nobody, rig_far,     rig_max_mtu,
+	rig_send,  rig_now,    rig_random, rig_comm_id, rig_own_gid,  NULL,
+	urxe_free, rig_nobody, rig_far,	   rig_max_mtu, rig_quiet_ns,
 };
 
 int rig_handler(struct urxe_cm_id *id, const struct urxe_cm_event *ev, void *context)

@@ -39,10 +39,11 @@ struct rig {
 	int verdict;		      /* what the handler returns */
 	struct urxe_cm_id *count_for; /* whose ends are counted */
 	unsigned n_ends;
-	bool nobody;	 /* has any address */
-	bool far;	 /* all paths lead to others than processes whose end is told */
-	bool probes;	 /* the peer, by its REP */
-	uint8_t max_mtu; /* of the way to who sends a REQ; 0: IBV_MTU_4096 */
+	bool nobody;	   /* has any address */
+	uint64_t quiet_ns; /* since a QP received something */
+	bool far;	   /* all paths lead to others than processes whose end is told */
+	bool probes;	   /* the peer, by its REP */
+	uint8_t max_mtu;   /* of the way to who sends a REQ; 0: IBV_MTU_4096 */
 };
 
 /** rig_handler - writes down what it is told; for ids of the test's own. @context: the rig. */

@@ -5,9 +5,9 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "harness.h"
+#include "log_kept.h"
 #include "pair.h"
 #include "urxe/log.h"
 
@@ -19,23 +19,16 @@ static char text[1 << 18];
 static enum ibv_wc_status said(struct pair *p, enum urxe_log_level level, enum ibv_wr_opcode op,
 			       uint32_t remote_off)
 {
-	FILE *log = tmpfile();
-	int saved = dup(STDERR_FILENO);
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
-	size_t n;
+	struct log_kept log;
 
-	dup2(fileno(log), STDERR_FILENO);
+	log_keep(&log);
 	urxe_log_set_level(level);
 	CU_ASSERT_EQUAL(pair_post(&p->a, op, 7, 0, 64, &p->b, remote_off, IBV_SEND_SIGNALED), 0);
 	CU_ASSERT(pair_wait(p, p->a.cq, &wc));
 	pair_settle(p, MS);
 	urxe_log_set_level(URXE_LOG_WARN);
-	dup2(saved, STDERR_FILENO);
-	close(saved);
-	rewind(log);
-	n = fread(text, 1, sizeof(text) - 1, log);
-	text[n] = '\0';
-	fclose(log);
+	log_kept(&log, text, sizeof(text));
 	return wc.status;
 }
 
@@ -105,6 +98,33 @@ static void test_silent_peer(void)
 	pair_close(&p);
 }
 
+/* Who does not look into it is told as well. */
+static void test_unanswered(void)
+{
+	struct pair_params pp = {.seed = 1, .set_retries = true, .retry_cnt = 1, .timeout = 10};
+	char line[200];
+	struct pair p;
+
+	for (unsigned i = 0; i < 2; i++) {
+		pair_open(&p, &pp, IBV_QPT_RC);
+		if (i) {
+			CU_ASSERT_EQUAL(said(&p, URXE_LOG_WARN, IBV_WR_RDMA_WRITE, 0),
+					IBV_WC_SUCCESS);
+			CU_ASSERT_EQUAL(text[0], '\0');
+		}
+		CU_ASSERT_EQUAL(pair_modify(p.b.qp, IBV_QPS_ERR), 0);
+		CU_ASSERT_EQUAL(said(&p, URXE_LOG_WARN, IBV_WR_RDMA_WRITE, 0),
+				IBV_WC_RETRY_EXC_ERR);
+		snprintf(line, sizeof(line), ": QP 0x%x: QP 0x%x of 10.0.0.2 has not answered, ",
+			 p.a.qp->qp_num, p.b.qp->qp_num);
+		CU_ASSERT_PTR_NOT_NULL(strstr(text, line));
+		CU_ASSERT_PTR_NOT_NULL(strstr(text, "retry_cnt 1 (RETRY_EXC_ERR); "));
+		CU_ASSERT_PTR_NOT_NULL(strstr(text, i ? "what came from there last came 0."
+						      : "nothing ever came from there"));
+		pair_close(&p);
+	}
+}
+
 static void test_levels(void)
 {
 	struct pair_params pp = {.seed = 1};
@@ -126,4 +146,5 @@ static void test_levels(void)
 	pair_close(&p);
 }
 
-URXE_TEST_MAIN("why", T(test_denied_rkey), T(test_no_receive), T(test_silent_peer), T(test_levels))
+URXE_TEST_MAIN("why", T(test_denied_rkey), T(test_no_receive), T(test_silent_peer),
+	       T(test_unanswered), T(test_levels))

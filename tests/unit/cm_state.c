@@ -3,9 +3,8 @@
  * The IB CM's state table from outside: an id is brought into every state with MADs made by
  * hand, and given every call and every MAD there, from its peer and from others.
  */
-#include <unistd.h>
-
 #include "cm_rig.h"
+#include "log_kept.h"
 #include "urxe/log.h"
 
 /* What is expected to move, written down from IBTA 12.9.7; everything else must not. */
@@ -421,23 +420,18 @@ static void names(void)
 /* With --log debug: who, with whom, from where to where, and why. */
 static void transitions_are_logged(void)
 {
-	char text[4096] = "", want[128];
-	FILE *log = tmpfile();
-	int saved = dup(2);
+	char text[4096], want[128];
+	struct log_kept log;
 	struct rig r;
 
 	rig_open(&r, OWN_GUID);
-	dup2(fileno(log), 2);
+	log_keep(&log);
 	urxe_log_set_level(URXE_LOG_DEBUG);
 	bring_to(&r, URXE_CM_REQ_RCVD);
 	CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_REP), 0);
 	peer_says(&r, URXE_CM_IN_RTU);
 	urxe_log_set_level(URXE_LOG_NONE);
-	dup2(saved, 2);
-	close(saved);
-	rewind(log);
-	CU_ASSERT(fread(text, 1, sizeof(text) - 1, log) > 0);
-	fclose(log);
+	CU_ASSERT(log_kept(&log, text, sizeof(text)) > 0);
 	snprintf(want, sizeof(want),
 		 "cm %08x/%08x 2222:2222:2222:2222:2222:2222:2222:2222: REP_SENT -> ESTABLISHED by "
 		 "RTU",

@@ -4,6 +4,8 @@
  * long one side waits when the other asks for time; what is said to who comes late.
  */
 #include "cm_rig.h"
+#include "log_kept.h"
+#include "urxe/log.h"
 
 #define MS 1000000ull
 
@@ -144,6 +146,35 @@ static void no_ack_timeout(void)
 	pass(&r, 61000);
 	CU_ASSERT_EQUAL(row(r.id), URXE_CM_ESTABLISHED);
 	rig_close(&r);
+}
+
+/* Whose MADs do not come may send to QPs: then it is not the way that is cut. */
+static void last_of_a_peer(void)
+{
+	static const struct {
+		uint64_t ns;
+		const char *says;
+	} c[] = {{UINT64_MAX, "last packet from there to a QP: never"},
+		 {1500 * MS, "last packet from there to a QP: 1.5 s ago"}};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct log_kept log;
+		char text[512];
+		struct rig r;
+
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, URXE_CM_ESTABLISHED);
+		r.quiet_ns = c[i].ns;
+		urxe_log_set_level(URXE_LOG_WARN);
+		log_keep(&log);
+		pass(&r, 61000);
+		CU_ASSERT_EQUAL(log_kept(&log, text, sizeof(text)), 1);
+		urxe_log_set_level(URXE_LOG_NONE);
+		CU_ASSERT_PTR_NOT_NULL(strstr(text, "2222:2222:2222:2222:2222:2222:2222:2222 has "
+						    "been silent for "));
+		CU_ASSERT_PTR_NOT_NULL(strstr(text, c[i].says));
+		rig_close(&r);
+	}
 }
 
 /* Who asks again is alive, though its consumer has not been answered. */
@@ -549,8 +580,8 @@ static void no_path_left(void)
 }
 
 URXE_TEST_MAIN("cm_terms", T(depths), T(ack_timeout), T(wrong_failover), T(asked_for_time),
-	       T(lap_begins_anew), T(no_ack_timeout), T(asks_and_lives), T(short_stop),
-	       T(slow_once), T(loser_has_own_times), T(rep_unanswered), T(req_unanswered),
-	       T(nameless), T(half_a_guid), T(range_is_free), T(late_rep), T(late_rtu),
-	       T(refused_later), T(long_information), T(refused_path), T(second_lap), T(back_again),
-	       T(lap_ends_too), T(no_path_left))
+	       T(lap_begins_anew), T(no_ack_timeout), T(last_of_a_peer), T(asks_and_lives),
+	       T(short_stop), T(slow_once), T(loser_has_own_times), T(rep_unanswered),
+	       T(req_unanswered), T(nameless), T(half_a_guid), T(range_is_free), T(late_rep),
+	       T(late_rtu), T(refused_later), T(long_information), T(refused_path), T(second_lap),
+	       T(back_again), T(lap_ends_too), T(no_path_left))

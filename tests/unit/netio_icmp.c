@@ -3,10 +3,8 @@
  * ICMP errors about packets of ours: each type and code, what they quote and what they may not,
  * MTUs, how often they are logged.
  */
+#include "log_kept.h"
 #include "netio_net.h"
-
-#include <unistd.h>
-
 #include "urxe/log.h"
 
 #define SPORT 0xc123
@@ -377,69 +375,39 @@ static void mtus(void)
 	}
 }
 
-/* What is logged on stderr goes to a file instead. */
-static FILE *log_open(int *saved)
-{
-	FILE *f = tmpfile();
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	fflush(stderr);
-	*saved = dup(2);
-	dup2(fileno(f), 2);
-	return f;
-}
-
-static unsigned log_close(FILE *f, int saved, char *text, size_t size)
-{
-	unsigned lines = 0;
-	size_t len;
-
-	fflush(stderr);
-	dup2(saved, 2);
-	close(saved);
-	rewind(f);
-	len = fread(text, 1, size - 1, f);
-	text[len] = '\0';
-	fclose(f);
-	for (const char *p = text; (p = strchr(p, '\n')); p++)
-		lines++;
-	return lines;
-}
-
 /* One line in ten seconds about a destination; it says what to do. */
 static void logged(void)
 {
 	struct error e = {.type = 3, .code = 4, .word = 1400, .ip_len = 1490, .quote = 548};
 	char text[2048];
-	int saved;
-	FILE *f;
+	struct log_kept log;
 
 	set_up();
-	f = log_open(&saved);
+	log_keep(&log);
 	for (unsigned i = 0; i < 100; i++) {
 		put(false, &e);
 		urxe_sim_advance(sim, urxe_sim_now(sim) + 90 * URXE_MSEC);
 	}
-	CU_ASSERT_EQUAL(log_close(f, saved, text, sizeof(text)), 1);
+	CU_ASSERT_EQUAL(log_kept(&log, text, sizeof(text)), 1);
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "urxe1: 10.9.0.254 drops packets of 1490 bytes to "
 					    "10.9.0.2, its next link carries 1400: start both "
 					    "ends with --mtu 1400"));
-	f = log_open(&saved);
+	log_keep(&log);
 	urxe_sim_advance(sim, urxe_sim_now(sim) + 2 * URXE_SEC);
 	put(false, &e);
 	e.type = 2;
 	e.code = 0;
 	put(true, &e); /* another destination */
-	CU_ASSERT_EQUAL(log_close(f, saved, text, sizeof(text)), 2);
+	CU_ASSERT_EQUAL(log_kept(&log, text, sizeof(text)), 2);
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "fd00::fe drops packets of 1490 bytes to fd00::2"));
 	CU_ASSERT_EQUAL(counter(n.port, "icmp_too_big"), 102);
 
-	f = log_open(&saved);
+	log_keep(&log);
 	urxe_log_set_level(URXE_LOG_INFO);
 	for (unsigned i = 0; i < 10; i++)
 		put(false, &(struct error){.type = 3, .code = 3});
 	urxe_log_set_level(URXE_LOG_WARN);
-	CU_ASSERT_EQUAL(log_close(f, saved, text, sizeof(text)), 1);
+	CU_ASSERT_EQUAL(log_kept(&log, text, sizeof(text)), 1);
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "10.9.0.254 reports of 10.9.0.2: nobody has UDP port"));
 	tear_down();
 }
