@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import fabric
+import node
 import udp
 
 RPING = ('rping', 4, 'rping -s -a {a} -V -C 50', 'rping -c -a {a} -V -v -C 50', 'rdma-ping-49:')
