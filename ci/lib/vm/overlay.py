@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What a guest gets besides its image: a build of urxe, programs, and the host's libraries that they
 need and the image does not have."""
-import glob
 import os
 
 from . import Failed
