@@ -21,7 +21,7 @@ static inline void log_keep(struct log_kept *k)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(k->file);
 	fflush(stderr);
 	k->saved = dup(STDERR_FILENO);
-	dup2(fileno(k->file), STDERR_FILENO);
+	CU_ASSERT_FATAL(k->saved >= 0 && dup2(fileno(k->file), STDERR_FILENO) >= 0);
 }
 
 /** log_kept - no longer; what it was, in @text. Returns how many lines. */
@@ -31,7 +31,7 @@ static inline unsigned log_kept(struct log_kept *k, char *text, size_t size)
 	size_t len;
 
 	fflush(stderr);
-	dup2(k->saved, STDERR_FILENO);
+	CU_ASSERT(dup2(k->saved, STDERR_FILENO) >= 0);
 	close(k->saved);
 	rewind(k->file);
 	len = fread(text, 1, size - 1, k->file);

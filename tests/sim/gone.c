@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "log_kept.h"
 #include "pair.h"
 #include "urxe/guarded.h"
 #include "urxe/log.h"
@@ -77,32 +78,17 @@ static void mem_free(struct mem *m)
 
 /* ---- what is said meanwhile ---- */
 
-static FILE *log_file;
-static int log_saved;
-
-static void log_begin(void)
-{
-	log_file = tmpfile();
-	CU_ASSERT_PTR_NOT_NULL_FATAL(log_file);
-	log_saved = dup(STDERR_FILENO);
-	dup2(fileno(log_file), STDERR_FILENO);
-}
+static struct log_kept kept;
 
 /* One line that names the region, and no other. */
 static bool log_names(const struct ibv_mr *mr)
 {
 	char text[4096], want[64];
-	size_t n;
 
-	dup2(log_saved, STDERR_FILENO);
-	close(log_saved);
-	rewind(log_file);
-	n = fread(text, 1, sizeof(text) - 1, log_file);
-	text[n] = '\0';
-	fclose(log_file);
+	log_kept(&kept, text, sizeof(text));
 	snprintf(want, sizeof(want), "MR of lkey %#x, %zu bytes at %p", mr->lkey, mr->length,
 		 mr->addr);
-	if (strstr(text, want) && strchr(text, '\n') == text + n - 1)
+	if (strstr(text, want) && strchr(text, '\n') == text + strlen(text) - 1)
 		return true;
 	printf("lacks one line '%s' in:\n%s", want, text);
 	return false;
@@ -195,7 +181,7 @@ static void remote(enum ibv_wr_opcode op, enum how how, enum key key)
 	if (op == IBV_WR_RDMA_WRITE_WITH_IMM)
 		CU_ASSERT_EQUAL(pair_recv(&p.b, 9, 0, 64), 0);
 	mem_lose(&m, how);
-	log_begin();
+	log_keep(&kept);
 	got = request(&p, op, (uintptr_t)p.a.buf, p.a.mr->lkey, (uintptr_t)m.p + (word ? EDGE : AT),
 		      rkey);
 	CU_ASSERT(log_names(m.mr));
@@ -235,7 +221,7 @@ static void test_said_once(void)
 	qa = pair_qp(&p.a, &pp, IBV_QPT_RC);
 	qb = pair_qp(&p.b, &pp, IBV_QPT_RC);
 	pair_connect(&p, &p.a, qa, &p.b, qb, &pp);
-	log_begin();
+	log_keep(&kept);
 	CU_ASSERT_EQUAL(request(&p, IBV_WR_RDMA_WRITE, (uintptr_t)p.a.buf, p.a.mr->lkey,
 				(uintptr_t)m.p + AT, m.mr->rkey),
 			IBV_WC_REM_ACCESS_ERR);
@@ -299,7 +285,7 @@ static void receive(enum ibv_qp_type type, enum how how, bool shared)
 	wr.wr.ud.ah = ah;
 	wr.wr.ud.remote_qpn = p.b.qp->qp_num;
 	wr.wr.ud.remote_qkey = 0x11111111;
-	log_begin();
+	log_keep(&kept);
 	CU_ASSERT_EQUAL(ibv_post_send(p.a.qp, &wr, &bad), 0);
 	CU_ASSERT_EQUAL(next_status(&p, &p.a), want);
 	CU_ASSERT_EQUAL(next_status(&p, &p.b), IBV_WC_LOC_PROT_ERR);
@@ -336,7 +322,7 @@ static void test_uc_write(void)
 	pair_open(&p, &pp, IBV_QPT_UC);
 	m = mem_make(&p.b, ALL);
 	mem_lose(&m, UNMAPPED);
-	log_begin();
+	log_keep(&kept);
 	CU_ASSERT_EQUAL(request(&p, IBV_WR_RDMA_WRITE, (uintptr_t)p.a.buf, p.a.mr->lkey,
 				(uintptr_t)m.p + AT, m.mr->rkey),
 			IBV_WC_SUCCESS);
@@ -366,7 +352,7 @@ static void local(enum ibv_qp_type type, enum ibv_wr_opcode op, enum how how)
 	m = mem_make(&p.a, IBV_ACCESS_LOCAL_WRITE);
 	CU_ASSERT_EQUAL(type == IBV_QPT_UD ? 0 : pair_recv(&p.b, 1, 0, LEN), 0);
 	mem_lose(&m, how);
-	log_begin();
+	log_keep(&kept);
 	if (type == IBV_QPT_UD) {
 		path = pair_path(&p.a, &p.b);
 		ah = ibv_create_ah(p.a.pd, &path);
@@ -433,7 +419,7 @@ static void test_sent_again(void)
 	mem_lose(&m, UNMAPPED);
 	pp.link.loss = 0;
 	urxe_sim_end_params(p.a.end, &pp.link);
-	log_begin();
+	log_keep(&kept);
 	CU_ASSERT_EQUAL(next_status(&p, &p.a), IBV_WC_LOC_PROT_ERR);
 	CU_ASSERT(log_names(m.mr));
 	mem_free(&m);
@@ -460,7 +446,7 @@ static void test_service_thread(void)
 	wr.sg_list = &sge;
 	wr.wr.rdma.remote_addr = (uintptr_t)m.p + AT;
 	wr.wr.rdma.rkey = m.mr->rkey;
-	log_begin();
+	log_keep(&kept);
 	CU_ASSERT_EQUAL(ibv_post_send(p.a.qp, &wr, &bad), 0);
 	while (!ibv_poll_cq(p.a.cq, 1, &wc))
 		sched_yield();

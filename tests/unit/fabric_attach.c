@@ -12,6 +12,7 @@
 
 #include "descriptors.h"
 #include "fabric_rig.h"
+#include "log_kept.h"
 #include "netio/fabric_priv.h"
 
 /* What the hooks of a member have seen; they are called by another thread. */
@@ -413,28 +414,21 @@ static void no_descriptors(void)
 	struct seen a = SEEN, b = SEEN;
 	struct rlimit few;
 	char text[4096], *line;
-	FILE *log = tmpfile();
-	int saved = dup(2), fds[2];
-	size_t len;
+	struct log_kept log;
+	int fds[2];
 
-	CU_ASSERT_PTR_NOT_NULL_FATAL(log);
 	getrlimit(RLIMIT_NOFILE, &few);
 	few.rlim_cur = 1;
 	rig_begin();
 	join_with(&a);
-	dup2(fileno(log), 2);
-	fds[0] = knock(&few, log);
-	fds[1] = knock(&few, log);
+	log_keep(&log);
+	fds[0] = knock(&few, log.file);
+	fds[1] = knock(&few, log.file);
 	join_with(&b);
 	CU_ASSERT_EQUAL(ask(&b, 1, 5, 0), 0);
 	await(&b, &b.answered, 1);
 	CU_ASSERT_EQUAL(b.err, 0);
-	dup2(saved, 2);
-	close(saved);
-	rewind(log);
-	len = fread(text, 1, sizeof(text) - 1, log);
-	text[len] = '\0';
-	fclose(log);
+	log_kept(&log, text, sizeof(text));
 	line = strstr(text, "ulimit -n");
 	CU_ASSERT_PTR_NOT_NULL(line);
 	CU_ASSERT_TRUE(line && !strstr(line + 1, "ulimit -n"));
