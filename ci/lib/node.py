@@ -194,6 +194,7 @@ def two_node_in(folder, server, client, link, mtu, v6, timeout, options, env):
     return Result(status, texts[0], texts[1], own, reports, time.monotonic() - start)
 
 
+@functools.cache
 def sanitized():
     """'address', 'thread' or '': what the build was made with"""
     import json
