@@ -29,8 +29,10 @@
 #include "urxe/log.h"
 
 #define WATCH_NS     100000000u
-#define FEATURES_PER 10 /* turns of the watch */
-#define OWN_LOOK     1	/* the one after that of the start */
+#define UNSURE_NS    10000000u	  /* until the next look, while a ring may be deaf */
+#define WARN_NS	     10000000000u /* from one that was to the next that is told */
+#define FEATURES_PER 10		  /* turns of the watch */
+#define OWN_LOOK     1		  /* the one after that of the start */
 #define MAX_LANES    64
 #define MAX_GROUPS   600
 
@@ -54,14 +56,16 @@ struct packet_link {
 	bool bypass;	  /* the kernel's queueing discipline, which would */
 	int segments_bit; /* of the kernel: whether the device does */
 	unsigned turn;	  /* of the watch */
+	uint64_t told;	  /* it said that a ring was deaf; 0: never */
 	int event_fd;	  /* the control thread ends a wait */
 	struct packet_addrs addrs;
 	struct urxe_ctl_watch watch;
-	unsigned looks;		/* of the watch, until frames are to be ours alone */
-	struct urxe_mutex lock; /* what follows */
-	bool foreign_mac;	/* not the interface's: it must be promiscuous */
-	bool everything;	/* a tap wants all frames */
-	_Atomic uint64_t dropped, refused;
+	unsigned looks;		  /* of the watch, until frames are to be ours alone */
+	struct urxe_mutex lock;	  /* what follows */
+	bool foreign_mac;	  /* not the interface's: it must be promiscuous */
+	bool everything;	  /* a tap wants all frames */
+	_Atomic uint64_t dropped; /* packets of runs; others are the rings' */
+	_Atomic uint64_t refused;
 	unsigned num_groups;
 	uint8_t group[MAX_GROUPS][6];
 };
@@ -93,6 +97,9 @@ static unsigned packet_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 
 	if (urxe_ctl_dead)
 		return 0;
+	/* Pairs with packet_ring_look(), which looks at it no more. */
+	if (atomic_load_explicit(&l->ring.deaf, memory_order_acquire))
+		packet_ring_again(&l->ring);
 	got = packet_rx_frames(&l->ring, &l->run, &l->pool, f, n, &lost);
 	if (lost)
 		atomic_fetch_add(&p->dropped, lost);
@@ -284,11 +291,11 @@ static uint64_t packet_dropped(void *link)
 {
 	struct packet_link *p = link;
 
-	if (urxe_ctl_dead)
-		return 0;
-	for (unsigned i = 0; i < p->lanes; i++)
-		atomic_fetch_add(&p->dropped, packet_ring_dropped(&p->lane[i].ring));
-	return atomic_load(&p->dropped);
+	uint64_t n = atomic_load(&p->dropped);
+
+	for (unsigned i = 0; i < p->lanes && !urxe_ctl_dead; i++)
+		n += packet_ring_dropped(&p->lane[i].ring);
+	return n;
 }
 
 static uint64_t packet_refused(void *link)
@@ -300,15 +307,50 @@ static uint64_t packet_refused(void *link)
 
 /* ---- watch ---- */
 
-static void set_carrier(struct packet_link *p, bool up)
+static void wake(struct packet_link *p)
 {
 	uint64_t one = 1;
 
+	if (write(p->event_fd, &one, sizeof(one)) < 0) {
+		/* The counter is full: the waiter wakes up anyway. */
+	}
+}
+
+static void set_carrier(struct packet_link *p, bool up)
+{
 	if (atomic_exchange(&p->carrier, up) == up)
 		return;
 	urxe_info("%s: link %s", p->name, up ? "up" : "down");
-	if (write(p->event_fd, &one, sizeof(one)) < 0) {
-		/* The counter is full: the waiter wakes up anyway. */
+	wake(p);
+}
+
+/* Anybody may send what makes rings deaf, as often as he likes. */
+static void warn_of_deaf(struct packet_link *p)
+{
+	uint64_t now = urxe_clock_now(NULL);
+
+	if (p->told && now - p->told < WARN_NS)
+		return;
+	p->told = now;
+	urxe_warn("%s: port '%s': the kernel received nothing any more for us, since a frame came "
+		  "whose segmentation it cannot tell a packet socket: the ring is made anew",
+		  p->name, p->port);
+}
+
+static void watch_rings(struct packet_link *p)
+{
+	bool unsure = false, deaf = false;
+
+	for (unsigned i = 0; i < p->lanes; i++) {
+		enum packet_look look = packet_ring_look(&p->lane[i].ring);
+
+		unsure |= look == PACKET_UNSURE;
+		deaf |= look == PACKET_DEAF;
+	}
+	p->watch.interval_ns = unsure ? UNSURE_NS : WATCH_NS;
+	if (deaf) {
+		warn_of_deaf(p);
+		wake(p);
 	}
 }
 
@@ -358,6 +400,7 @@ static void watch(void *arg)
 		up = false;
 	}
 	set_carrier(p, up);
+	watch_rings(p);
 	watch_features(p);
 	own_frames(p);
 }
@@ -368,8 +411,7 @@ static int watch_job(void *arg)
 
 	p->watch.poll = watch;
 	p->watch.arg = p;
-	p->watch.interval_ns = WATCH_NS;
-	watch(p);
+	watch(p); /* and when the next is due */
 	urxe_ctl_watch_add(&p->watch);
 	return 0;
 }

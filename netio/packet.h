@@ -10,6 +10,7 @@
 #ifndef URXE_NETIO_PACKET_H
 #define URXE_NETIO_PACKET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,6 +57,14 @@ struct packet_ring {
 	unsigned frames, per_block;
 	unsigned next; /* slot that is filled next */
 	bool runs;     /* a struct virtio_net_hdr is before each frame, both ways */
+	/* For who looks after it without the lane (packet_ring_look()): */
+	_Atomic uint64_t taken;	  /* slots that were read, of this ring */
+	_Atomic uint64_t dropped; /* frames that the kernel had no slot for */
+	atomic_bool deaf;	  /* the kernel fills it no more */
+	struct {
+		uint64_t taken, dropped;
+		bool free; /* the slot that is filled next */
+	} seen;		   /* at the last look */
 };
 
 /**
@@ -73,9 +82,29 @@ int packet_ring_bind(struct packet_ring *r, unsigned ifindex, int fanout);
 /** packet_ring_fanout - a new group with @r in it; its id, or -errno. @r must be bound. */
 int packet_ring_fanout(struct packet_ring *r);
 
-/** packet_ring_dropped - frames that found the ring full since the last call; adds up in the
- * kernel. */
+/** packet_ring_dropped - frames that the kernel had no slot for, since the ring was opened.
+ * Thread-safe. */
 uint64_t packet_ring_dropped(struct packet_ring *r);
+
+enum packet_look {
+	PACKET_HEARS,
+	PACKET_UNSURE, /* look again soon */
+	PACKET_DEAF,   /* found just now: who has the lane is to call packet_ring_again() */
+};
+
+/**
+ * packet_ring_look - does the kernel still fill the ring?
+ *
+ * Linux (6.18 and before) never fills a slot again that was to have a frame whose segmentation a
+ * struct virtio_net_hdr cannot tell: UDP in IP fragments, as a virtual machine may send it. That
+ * slot would have been the next one, and all that comes from then on is dropped. Without the lane,
+ * by one thread.
+ */
+enum packet_look packet_ring_look(struct packet_ring *r);
+
+/** packet_ring_again - a new ring in the place of one that is deaf, unless a frame in it is lent,
+ * or there is no memory: then it is deaf as before. The caller has the lane. */
+void packet_ring_again(struct packet_ring *r);
 
 void packet_ring_close(struct packet_ring *r);
 
@@ -85,6 +114,9 @@ static inline struct tpacket2_hdr *packet_ring_slot(const struct packet_ring *r,
 	return (struct tpacket2_hdr *)(r->mem + (size_t)(i / r->per_block) * r->block_size +
 				       (size_t)(i % r->per_block) * r->frame_size);
 }
+
+/** A slot that we have the frame of: neither filled (USER) nor the kernel's (0). */
+#define PACKET_SLOT_LENT TP_STATUS_COPY
 
 /* ---- receive (packet_rx.c) ---- */
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -257,17 +258,82 @@ uint64_t packet_ring_dropped(struct packet_ring *r)
 	struct tpacket_stats stats = {0};
 	socklen_t len = sizeof(stats);
 
-	if (r->fd < 0 || getsockopt(r->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len))
-		return 0;
-	return stats.tp_drops;
+	/* The kernel's begin anew each time. */
+	if (r->fd >= 0 && !getsockopt(r->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len))
+		atomic_fetch_add(&r->dropped, stats.tp_drops);
+	return atomic_load(&r->dropped);
+}
+
+/* ---- a ring that is not filled any more ---- */
+
+static uint32_t status_of(const struct packet_ring *r, unsigned slot)
+{
+	return __atomic_load_n(&packet_ring_slot(r, slot)->tp_status, __ATOMIC_ACQUIRE);
+}
+
+/* Frames were dropped, though the next slot was free, and none was received meanwhile. */
+enum packet_look packet_ring_look(struct packet_ring *r)
+{
+	uint64_t dropped = packet_ring_dropped(r), taken;
+	bool is_free, more, same;
+
+	/* Pairs with packet_ring_again(). */
+	if (atomic_load_explicit(&r->deaf, memory_order_acquire))
+		return PACKET_UNSURE;
+	taken = atomic_load(&r->taken);
+	is_free = !r->mem || (status_of(r, (unsigned)(taken % r->frames)) == TP_STATUS_KERNEL &&
+			      taken == atomic_load(&r->taken));
+	more = dropped != r->seen.dropped;
+	same = r->seen.free && taken == r->seen.taken;
+	r->seen.taken = taken;
+	r->seen.dropped = dropped;
+	r->seen.free = is_free;
+	if (r->mem && (!is_free || !more))
+		return PACKET_HEARS;
+	if (r->mem && !same)
+		return PACKET_UNSURE;
+	r->seen.free = false;
+	atomic_store(&r->deaf, true);
+	return PACKET_DEAF;
+}
+
+static bool any_lent(const struct packet_ring *r)
+{
+	for (unsigned i = 0; r->mem && i < r->frames; i++) {
+		if (status_of(r, i) == PACKET_SLOT_LENT)
+			return true;
+	}
+	return false;
+}
+
+/* By a system call, as this may be a thread of ours (urxe/free.h). */
+static void unmap_ring(struct packet_ring *r)
+{
+	if (r->mem)
+		syscall(SYS_munmap, r->mem, r->len);
+	r->mem = NULL;
+}
+
+void packet_ring_again(struct packet_ring *r)
+{
+	struct tpacket_req none = {.tp_frame_nr = 0};
+
+	if (any_lent(r))
+		return;
+	/* What is mapped cannot be given back to the kernel. */
+	unmap_ring(r);
+	(void)set(r, PACKET_RX_RING, &none, sizeof(none));
+	(void)make_ring(r);
+	r->next = 0;
+	atomic_store(&r->taken, 0);
+	/* Without memory the next look finds it so. */
+	atomic_store_explicit(&r->deaf, false, memory_order_release);
 }
 
 void packet_ring_close(struct packet_ring *r)
 {
-	if (r->mem)
-		munmap(r->mem, r->len);
+	unmap_ring(r);
 	if (r->fd >= 0)
 		close(r->fd);
-	r->mem = NULL;
 	r->fd = -1;
 }

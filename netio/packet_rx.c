@@ -14,8 +14,6 @@
 #include "urxe/cancel.h"
 
 #define HEAD_MOST (ETH_LEN + VLAN_LEN + IPV6_LEN + UDP_LEN)
-/* A slot that we have the frame of: neither filled (USER) nor the kernel's (0). */
-#define STATUS_LENT TP_STATUS_COPY
 
 /* ---- a frame in its slot ---- */
 
@@ -212,21 +210,24 @@ static unsigned take(struct packet_ring *r, struct tpacket2_hdr *h, struct packe
 	/* Cut off: all of it is in the queue, too, and must come out of there. */
 	if (h->tp_status & TP_STATUS_COPY)
 		fetch(r->fd, NULL, 0);
-	__atomic_store_n(&h->tp_status, STATUS_LENT, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->tp_status, PACKET_SLOT_LENT, __ATOMIC_RELAXED);
 	return 1;
 }
 
 unsigned packet_rx_frames(struct packet_ring *r, struct packet_run *run, struct urxe_buf_pool *pool,
 			  struct urxe_frame *f, unsigned n, uint64_t *lost)
 {
+	uint64_t taken = atomic_load_explicit(&r->taken, memory_order_relaxed);
 	unsigned got = hand_out(run, f, n);
 	struct tpacket2_hdr *h;
 
-	while (got < n) {
+	while (got < n && r->mem) {
 		h = packet_ring_slot(r, r->next);
 		/* Pairs with the kernel, which writes the status last. */
 		if (!(__atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
 			break;
+		/* Before the slot is given back: packet_ring_look(). */
+		atomic_store_explicit(&r->taken, ++taken, memory_order_relaxed);
 		got += take(r, h, run, pool, f + got, n - got, lost);
 		if (++r->next == r->frames)
 			r->next = 0;

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netinet/udp.h>
 #include <sys/ioctl.h>
@@ -15,6 +16,7 @@
 
 #include <linux/ethtool.h>
 #include <linux/if_ether.h>
+#include <linux/if_tun.h>
 #include <linux/sockios.h>
 
 #include "netio/kernel_if.h"
@@ -453,6 +455,108 @@ static void too_many(void)
 	ends_close(&a, &b);
 }
 
+/* ---- a kernel that goes deaf ---- */
+
+/* A tap whose other end is ours, with headers that say how frames are to be segmented; -1. */
+static int tap(void)
+{
+	struct ifreq ifr = {.ifr_name = "urxet", .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+	int fd = own_network ? open("/dev/net/tun", O_RDWR | O_CLOEXEC) : -1;
+
+	if (fd >= 0 && !ioctl(fd, TUNSETIFF, &ifr) && ip("set urxet mtu 9000 up"))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	printf("skipped: no tap in a network namespace of our own ");
+	return -1;
+}
+
+/* As a virtual machine does: UDP that the host is to make IP fragments of. No packet socket can be
+ * told of such a one, and the kernel uses its ring's slot never again. */
+static void send_fragments(int fd)
+{
+	struct shape s = {.ipv4 = true, .sport = 7, .len = 1000};
+	struct virtio_net_hdr what = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+				      .gso_type = VIRTIO_NET_HDR_GSO_UDP,
+				      .hdr_len = 42,
+				      .gso_size = 400,
+				      .csum_start = 34,
+				      .csum_offset = 6};
+	uint8_t buf[2048];
+
+	memcpy(buf, &what, sizeof(what));
+	CU_ASSERT(write(fd, buf, sizeof(what) + make(&s, 0, buf + sizeof(what))) > 0);
+}
+
+/* What is lost meanwhile is sent again. */
+static bool comes_through(int fd, struct end *e)
+{
+	struct shape s = {.ipv4 = true, .sport = 7, .len = 100};
+	uint8_t buf[2048] = {0};
+	uint32_t n = make(&s, 3, buf + sizeof(struct virtio_net_hdr));
+	uint64_t end = now() + 20000000000u;
+	struct urxe_frame f;
+	bool came = false;
+
+	while (!came && now() < end) {
+		CU_ASSERT(write(fd, buf, sizeof(struct virtio_net_hdr) + n) > 0);
+		while (e->ops->rx(e->link, 0, &f, 1)) {
+			came |= f.len == n &&
+				!memcmp(f.data, buf + sizeof(struct virtio_net_hdr), n);
+			e->ops->free(e->link, 0, &f, 1);
+		}
+		usleep(1000);
+	}
+	return came;
+}
+
+/* While a frame is lent its ring stays, and the frame as it is. */
+static void deaf_with_one_lent(int fd, struct end *e)
+{
+	uint64_t end = now() + 20000000000u, lost;
+	struct urxe_frame f, more;
+	uint8_t was[64];
+
+	send_fragments(fd);
+	CU_ASSERT(comes_through(fd, e));
+	CU_ASSERT(write(fd, (uint8_t[200]){0}, 200) > 0);
+	CU_ASSERT_EQUAL_FATAL(e->ops->rx(e->link, 0, &f, 1), 1);
+	memcpy(was, f.data, sizeof(was));
+	lost = e->ops->dropped(e->link);
+	send_fragments(fd);
+	for (unsigned i = 0; i < 300 && now() < end; i++) {
+		CU_ASSERT(write(fd, (uint8_t[200]){0}, 200) > 0);
+		CU_ASSERT_EQUAL(e->ops->rx(e->link, 0, &more, 1), 0);
+		usleep(1000);
+	}
+	CU_ASSERT(e->ops->dropped(e->link) >= lost + 300);
+	CU_ASSERT(!memcmp(was, f.data, sizeof(was)));
+	e->ops->free(e->link, 0, &f, 1);
+	CU_ASSERT(comes_through(fd, e));
+}
+
+static void deaf(void)
+{
+	uint64_t lost;
+	struct end e;
+	int fd;
+
+	if (!have_runs() || (fd = tap()) < 0)
+		return;
+	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_af_packet0,iface=urxet", MTU), 0);
+	e.ops->everything(e.link, true);
+	CU_ASSERT(comes_through(fd, &e));
+	for (unsigned i = 0; i < 3; i++) {
+		lost = e.ops->dropped(e.link);
+		send_fragments(fd);
+		CU_ASSERT(comes_through(fd, &e));
+		CU_ASSERT(e.ops->dropped(e.link) > lost);
+	}
+	deaf_with_one_lent(fd, &e);
+	end_close(&e);
+	close(fd);
+}
+
 /* A link that ends with a part of a run not handed out. */
 static void half(void)
 {
@@ -470,4 +574,5 @@ static void half(void)
 }
 
 URXE_TEST_MAIN("packet_runs", T(veth_setup), T(there_and_back), T(mixed), T(without), T(refused),
-	       T(by_the_kernel), T(strange), T(from_sockets), T(many), T(too_many), T(half))
+	       T(by_the_kernel), T(strange), T(from_sockets), T(many), T(too_many), T(half),
+	       T(deaf))
