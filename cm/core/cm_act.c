@@ -88,7 +88,7 @@ ACTION(send_req)
 	id->qp_type = req->qp_type;
 	id->local_qpn = c->qpn;
 	id->rq_psn = c->psn;
-	id->refused = false;
+	id->refused = 0;
 	id->responder_resources = c->responder_resources;
 	id->initiator_depth = id->offered_depth = c->initiator_depth;
 	id->retry_count = c->retry_count;
@@ -175,18 +175,6 @@ ACTION(rej)
 	return 0;
 }
 
-bool urxe_cm_ask_again(struct urxe_cm_id *id)
-{
-	struct urxe_cm *cm = id->cm;
-	uint64_t first = cm->cfg.first_ms * URXE_CM_MS, again = cm->cfg.refused_ms * URXE_CM_MS;
-
-	if (id->refused || id->tries != 1 || cm->ops->now(cm->arg) + first > id->timer.when + again)
-		return false;
-	id->refused = true;
-	urxe_cm_arm(id, again);
-	return true;
-}
-
 bool urxe_cm_no_data(const uint8_t *data, unsigned len)
 {
 	while (len && !data[len - 1])
@@ -195,10 +183,10 @@ bool urxe_cm_no_data(const uint8_t *data, unsigned len)
 }
 
 /*
- * A peer that does not park REQs for listeners that are about to come (cm_park.c, the kernel does
- * not) rejects at once; then the REQ, of which it keeps nothing, is sent once more. A peer that is
- * to ask us as well may do so at any time: the REQ goes on. A consumer that rejects for this reason
- * has had its say, and is not asked again: its CM has an id for the REQ, or it has sent data.
+ * The listener may be about to come (cm_again.c): of a REQ that it rejects so a CM keeps nothing. A
+ * peer that is to ask us as well may do so at any time: the REQ goes on. A consumer that rejects
+ * for this reason has had its say, and is not asked again: its CM has an id for the REQ, or it has
+ * sent data.
  */
 ACTION(rej_req_sent)
 {
@@ -278,6 +266,7 @@ ACTION(rep)
 	urxe_cm_heard(id);
 	urxe_cm_answered(id);
 	id->mras = 0;
+	urxe_cm_note_service(id);
 	urxe_cm_arm(id, cm->cfg.mra_after_ms * URXE_CM_MS);
 	s->ev.type = URXE_CM_EV_REP_RECEIVED;
 	s->ev.rep = c;

@@ -58,11 +58,11 @@ struct urxe_cm_id {
 	enum urxe_cm_state state;
 	unsigned refs; /* steps that run on it; freed after the last */
 	bool orphan, dead;
-	bool active;   /* sent the REQ */
-	bool peer;     /* its REQ may meet one of the peer's */
-	bool refused;  /* no listener, once: the REQ or SIDR_REQ is sent again */
-	bool rejected; /* TIMEWAIT after a REJ of ours: duplicates get it again */
-	bool quiet;    /* the consumer got the end of the connection: no second event */
+	bool active;	 /* sent the REQ */
+	bool peer;	 /* its REQ may meet one of the peer's */
+	uint8_t refused; /* so often for want of a listener: the REQ or SIDR_REQ is sent again */
+	bool rejected;	 /* TIMEWAIT after a REJ of ours: duplicates get it again */
+	bool quiet;	 /* the consumer got the end of the connection: no second event */
 
 	struct urxe_hash_node by_local, by_remote, by_qp, by_service, by_peer;
 	bool in_remote, in_qp, in_service, in_peer;
@@ -129,6 +129,15 @@ struct urxe_cm_refusal {
 
 #define URXE_CM_REFUSALS 16
 
+/** A service that answered a REQ of ours at last (cm_again.c). */
+struct urxe_cm_service {
+	union ibv_gid peer;
+	uint64_t id;
+	uint32_t comm_id; /* ours of that connection, which may be over */
+};
+
+#define URXE_CM_SERVICES 16
+
 #define URXE_CM_PEERS	   256
 #define URXE_CM_UNANSWERED 2 /* tables of them */
 
@@ -153,6 +162,8 @@ struct urxe_cm {
 	uint64_t park_next; /* the first next of these; UINT64_MAX: none is parked */
 	struct urxe_cm_refusal refusals[URXE_CM_REFUSALS];
 	unsigned next_refusal;
+	struct urxe_cm_service services[URXE_CM_SERVICES];
+	unsigned next_service;
 	/* REPs without RTU, by hashes of the peer's address */
 	unsigned unanswered[URXE_CM_UNANSWERED][URXE_CM_PEERS];
 	uint64_t heard[URXE_CM_PEERS]; /* when the last MAD came, likewise */
@@ -221,12 +232,6 @@ bool urxe_cm_allows(enum urxe_cm_state state, enum urxe_cm_input in);
 /* cm_core.c: ids, look-ups, timers */
 void urxe_cm_arm(struct urxe_cm_id *id, uint64_t delay_ns);
 void urxe_cm_cancel(struct urxe_cm_id *id);
-/**
- * urxe_cm_ask_again - the answer was that nobody listens
- *
- * True if it was the first answer and came at once: the request is sent once more in a moment.
- */
-bool urxe_cm_ask_again(struct urxe_cm_id *id);
 /** urxe_cm_no_data - is private data all zeros? */
 bool urxe_cm_no_data(const uint8_t *data, unsigned len);
 /** urxe_cm_may_try - once more? @tries: sends to a peer of whom nothing is heard. */
@@ -298,6 +303,17 @@ bool urxe_cm_refused(struct urxe_cm *cm, const struct urxe_cm_source *src, const
 /** urxe_cm_park - keep one for a moment; false: no room, or not wanted. */
 bool urxe_cm_park(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad);
 void urxe_cm_park_run(struct urxe_cm *cm, uint64_t now);
+
+/* cm_again.c: what was rejected for want of a listener */
+/**
+ * urxe_cm_ask_again - the answer was that nobody listens
+ *
+ * True if the request is sent again in a moment: once, if it was the first answer and came at once;
+ * some times, if there is a connection with that service.
+ */
+bool urxe_cm_ask_again(struct urxe_cm_id *id);
+/** urxe_cm_note_service - a peer has answered @id's REQ. */
+void urxe_cm_note_service(const struct urxe_cm_id *id);
 
 /* cm_msg.c: messages out */
 /** urxe_cm_unheard - nobody answers: look whether the peer is where it was. */

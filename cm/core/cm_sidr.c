@@ -22,7 +22,7 @@ ACTION(send_sidr_req)
 	id->active = true;
 	id->path = *r->path;
 	id->service_id = r->service_id;
-	id->refused = false;
+	id->refused = 0;
 	id->tid = urxe_cm_new_tid(id->cm);
 	urxe_mad_init(m, URXE_MAD_SIDR_REQ, id->tid);
 	urxe_mad_put(m, URXE_SIDR_REQ_REQUEST_ID, id->local_comm_id);

@@ -308,6 +308,51 @@ static void refused(void)
 	}
 }
 
+/* r->id's REQ is rejected each time, for want of a listener. Returns how often it was sent. */
+static unsigned reject_all(struct rig *r, unsigned *ms)
+{
+	unsigned before = r->n_sent, sent;
+	uint8_t m[URXE_MAD_LEN];
+
+	peer_mad(r, URXE_CM_IN_REJ, m);
+	urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
+	urxe_mad_put(m, URXE_REJ_LOCAL_COMM_ID, 0);
+	for (*ms = 0; urxe_cm_get_state(r->id) == URXE_CM_REQ_SENT && *ms < 10000;) {
+		urxe_cm_recv(r->cm, &r->src, m, sizeof(m));
+		for (sent = r->n_sent; r->n_sent == sent && *ms < 10000 &&
+				       urxe_cm_get_state(r->id) == URXE_CM_REQ_SENT;
+		     *ms += 10)
+			wait_ms(r, 10);
+	}
+	return 1 + r->n_sent - before;
+}
+
+/* Who listens for one connection after the other, as perftest does, is between two listeners: a REQ
+ * to the service of a connection that there is has patience; but not when that is over. */
+static void between_listeners(void)
+{
+	struct urxe_cm_id *first;
+	struct rig r;
+	unsigned ms;
+
+	for (unsigned over = 0; over < 2; over++) {
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, URXE_CM_REP_RCVD);
+		CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_RTU), 0);
+		if (over)
+			peer_says(&r, URXE_CM_IN_DREQ);
+		wait_ms(&r, 500); /* its RTU or DREP goes twice */
+		first = r.id;
+		bring_to(&r, URXE_CM_REQ_SENT);
+		CU_ASSERT_PTR_NOT_EQUAL(r.id, first);
+		CU_ASSERT_EQUAL(reject_all(&r, &ms), over ? 2 : 6);
+		CU_ASSERT(over ? ms <= 100 : ms >= 1550 && ms <= 1700);
+		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), URXE_CM_IDLE);
+		CU_ASSERT_EQUAL(r.reason, URXE_CM_REJ_INVALID_SERVICE_ID);
+		rig_close(&r);
+	}
+}
+
 /* A consumer that has refused a SIDR_REQ, as if there were no such service, sees it once. */
 static void refuses_once(void)
 {
@@ -343,4 +388,5 @@ static void refuses_once(void)
 
 URXE_TEST_MAIN("cm_refused", T(stale_connection), T(stale_rep), T(req_rejections),
 	       T(req_before_listener), T(sidr_before_listener), T(twice_before_listener),
-	       T(flood_before_listener), T(rej_by_guid), T(refused), T(refuses_once))
+	       T(flood_before_listener), T(rej_by_guid), T(refused), T(between_listeners),
+	       T(refuses_once))
