@@ -54,6 +54,14 @@ class Machine(fabric.Fabric):
         child = self.popen(name, [*user, URXED, '--log', 'info', *options])
         return child if fabric.until(lambda: 'is the way out' in self.said(name), child, 30) else None
 
+    def tool(self, *args):
+        return subprocess.run([*self.user, fabric.TOOL, *args], capture_output=True, text=True, env=self.environ()).stdout
+
+    def counters(self):
+        """What the user's urxeds have counted, for a test that failed."""
+        blocks = [b for b in re.split(r'(?m)^(?=process )', self.tool('status')) if re.match(r'process \d+: urxed', b)]
+        return ''.join(l + '\n' for b in blocks for l in b.splitlines() if re.match(r'process|urxe0| +(gateway|port|transport) ', l))
+
     def start(self, command, name, before=(), **env):
         port = ['--port', self.port_name] if self.port_name else []
         return self.popen(name, [*self.user, *before, fabric.TOOL, 'run', *port, '--', 'sh', '-c', 'exec ' + command], **env)
@@ -205,7 +213,8 @@ def run_alone(title, timeout, *pair):
 
 
 def told(report, title, problem, two, said=''):
-    fabric.told(report, title, problem, two.said()[-900:] + said)
+    counted = two.a.counters() if problem else ''
+    fabric.told(report, title, problem, two.said()[-900:] + counted + said)
 
 
 def missing(row):
@@ -330,13 +339,11 @@ def shown(report, two):
     title = 'gateway: urxe status and urxe stat show it'
     if not report.wanted(title):
         return
-    tool = lambda *args: subprocess.run([*two.a.user, fabric.TOOL, *args], capture_output=True, text=True,
-                                        env=two.a.environ()).stdout
-    out = tool('status')
+    out = two.a.tool('status')
     found = re.search(r'process (\d+): urxed', out)
     good = found and re.search(r'gateway +out_packets \d+', out)
     if good:
-        out = tool('status', '--prometheus') + tool('stat', '-i', '0.1', '-c', '1', found.group(1))
+        out = two.a.tool('status', '--prometheus') + two.a.tool('stat', '-i', '0.1', '-c', '1', found.group(1))
         good = (re.search(r'(?m)^node_infiniband_state_id\{.*pid="%s"\} 4$' % found.group(1), out) and
                 re.search(r'(?m)^%s +urxed ' % found.group(1), out))
     told(report, title, None if good else 'it does not', two, out)
