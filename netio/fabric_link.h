@@ -20,7 +20,8 @@
 #define FABRIC_SHORT  URXE_RING_UNITS(3u) /* bytes of a frame that is copied whole */
 #define FABRIC_HEAD   URXE_RING_UNITS(2u) /* of others: Ethernet to the last extension header */
 #define FABRIC_GROW   4			  /* times as large is a ring that replaces another */
-#define FABRIC_HELD   64		  /* frames of our own that wait for one peer */
+#define FABRIC_PART   4	 /* such a part of a ring is published before the burst is over */
+#define FABRIC_HELD   64 /* frames of our own that wait for one peer */
 #define FABRIC_ALL    URXE_FABRIC_SLOTS
 #define FABRIC_NOBODY 0
 #define FABRIC_ASKED  256 /* requests of the CM that are remembered */
@@ -183,8 +184,19 @@ int fabric_peer_attach(struct fabric_link *l, unsigned slot, const uint8_t mac[6
 void fabric_peer_full(struct fabric_link *l, unsigned slot);
 /** fabric_peer_publish - what was committed to peers is there for them to read. */
 void fabric_peer_publish(struct fabric_link *l);
+/** fabric_peer_publish_one - likewise, to one of them. */
+void fabric_peer_publish_one(struct fabric_link *l, struct fabric_peer *p);
 /** fabric_peer_committed - something was committed to its ring. */
-void fabric_peer_committed(struct fabric_link *l, struct fabric_peer *p);
+static inline void fabric_peer_committed(struct fabric_link *l, struct fabric_peer *p)
+{
+	p->used = true;
+	if (!p->dirty) {
+		p->dirty = true;
+		l->dirty[l->dirty_count++] = p->slot;
+	}
+	if (urxe_ring_unpublished(&p->tx) >= p->tx.size / FABRIC_PART)
+		fabric_peer_publish_one(l, p);
+}
 /** fabric_peer_send - a frame of our own, to a peer's ring or to wait for it; it is copied. */
 void fabric_peer_send(struct fabric_link *l, unsigned slot, const struct urxe_frame *f);
 /** fabric_peer_retry_all - of fabric_peer_retry(), when any wait. */

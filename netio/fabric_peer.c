@@ -16,7 +16,6 @@
 #define GROW_AFTER   32u /* times that a ring was full, and read since */
 #define REFUSED_MOST 10	 /* times that the wait for the next try is doubled */
 #define IDLE_LOOKS   10	 /* that found it unused */
-#define PUBLISH_PER  4	 /* a quarter of a ring is published before the burst is over */
 
 /* ---- whose rings are looked at ---- */
 
@@ -406,7 +405,7 @@ void fabric_peer_publish(struct fabric_link *l)
 }
 
 /* Its reader need not wait for the end of our burst. */
-static void publish_one(struct fabric_link *l, struct fabric_peer *p)
+void fabric_peer_publish_one(struct fabric_link *l, struct fabric_peer *p)
 {
 	if (!urxe_ring_publish(&p->tx))
 		return;
@@ -414,22 +413,11 @@ static void publish_one(struct fabric_link *l, struct fabric_peer *p)
 	urxe_bell_ring(p->bell, l->own);
 }
 
-void fabric_peer_committed(struct fabric_link *l, struct fabric_peer *p)
-{
-	p->used = true;
-	if (!p->dirty) {
-		p->dirty = true;
-		l->dirty[l->dirty_count++] = p->slot;
-	}
-	if (urxe_ring_unpublished(&p->tx) >= p->tx.size / PUBLISH_PER)
-		publish_one(l, p);
-}
-
 void fabric_peer_full(struct fabric_link *l, unsigned slot)
 {
 	struct fabric_peer *p = &l->peer[slot];
 
-	publish_one(l, p);
+	fabric_peer_publish_one(l, p);
 	/* One that reads nothing has no use for more. */
 	if (urxe_ring_progress(&p->tx) || !p->stuck)
 		p->fulls++;

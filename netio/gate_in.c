@@ -94,9 +94,7 @@ static void to_qp(struct urxe_gate *g, const struct urxe_packet *p, const uint8_
 	switch (err) {
 	case 0:
 		put_frame(g, p, mac, f.data);
-		f.len = frame_len(p);
-		f.flags = URXE_FRAME_NO_ICRC;
-		INNER->commit(g->link, 0, &f);
+		INNER->commit(g->link, 0, f.buf, frame_len(p), URXE_FRAME_NO_ICRC);
 		carried(g, p);
 		break;
 	case EAGAIN:

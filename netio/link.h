@@ -137,10 +137,11 @@ struct urxe_link_ops {
 	 */
 	int (*reserve)(void *link, unsigned lane, const uint8_t dmac[6], uint32_t dqpn,
 		       uint32_t len, struct urxe_frame *f);
-	/** commit: it is complete, with f->len bytes, and leaves with the next tx(), or before. */
-	void (*commit)(void *link, unsigned lane, const struct urxe_frame *f);
+	/** commit: what reserve() gave, by f->buf, is complete, with @len bytes and URXE_FRAME_*
+	 * @flags, and leaves with the next tx(), or before. */
+	void (*commit)(void *link, unsigned lane, void *buf, uint32_t len, uint32_t flags);
 	/** abort: it is not sent. */
-	void (*abort)(void *link, unsigned lane, const struct urxe_frame *f);
+	void (*abort)(void *link, unsigned lane, void *buf);
 	/** resolve: the MAC of who has an address; asks nobody. 0; EHOSTUNREACH; or EINPROGRESS:
 	 * who leads there is being started. NULL: ARP and ND find it. Thread-safe. */
 	int (*resolve)(void *link, const uint8_t gid[16], uint8_t mac[6]);

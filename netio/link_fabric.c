@@ -119,25 +119,27 @@ static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint
 		return EAGAIN;
 	}
 	p->stuck = false;
-	*f = (struct urxe_frame){.data = data, .room = len, .buf = p};
+	f->data = data;
+	f->room = len;
+	f->buf = p;
 	return 0;
 }
 
-static void fabric_commit(void *link, unsigned lane, const struct urxe_frame *f)
+static void fabric_commit(void *link, unsigned lane, void *buf, uint32_t len, uint32_t flags)
 {
 	struct fabric_link *l = link;
-	struct fabric_peer *p = f->buf;
+	struct fabric_peer *p = buf;
 
 	/* A handler of a signal may have forked. */
 	if (!ours(l))
 		return;
-	urxe_ring_commit(&p->tx, f->len, f->flags & URXE_FRAME_NO_ICRC ? URXE_RING_NO_ICRC : 0);
+	urxe_ring_commit(&p->tx, len, flags & URXE_FRAME_NO_ICRC ? URXE_RING_NO_ICRC : 0);
 	fabric_peer_committed(l, p);
 }
 
-static void fabric_abort(void *link, unsigned lane, const struct urxe_frame *f)
+static void fabric_abort(void *link, unsigned lane, void *buf)
 {
-	struct fabric_peer *p = f->buf;
+	struct fabric_peer *p = buf;
 
 	urxe_ring_abort(&p->tx);
 }

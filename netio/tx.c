@@ -599,11 +599,16 @@ ALWAYS void put_icrc(struct urxe_lane *lane, const struct urxe_tx *tx, bool queu
 	}
 }
 
+ALWAYS uint32_t frame_len(const struct urxe_tx *tx)
+{
+	return (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);
+}
+
 ALWAYS void make_frame(const struct urxe_tx *tx, struct urxe_frame *f)
 {
 	f->data = tx->l2;
 	f->rest = NULL;
-	f->len = (uint32_t)(tx->end + URXE_ICRC_LEN - tx->l2);
+	f->len = frame_len(tx);
 	f->room = tx->room;
 	f->flags = frame_flags(tx);
 	f->buf = tx->frame;
@@ -613,15 +618,14 @@ ALWAYS void make_frame(const struct urxe_tx *tx, struct urxe_frame *f)
 ALWAYS void commit_placed(struct urxe_lane *lane, const struct urxe_tx *tx) URXE_REQUIRES(lane)
 {
 	struct urxe_port *port = lane->port;
-	struct urxe_frame f;
+	uint32_t len = frame_len(tx);
 
 	put_icrc(lane, tx, false);
-	make_frame(tx, &f);
 	if (port->capture)
-		urxe_capture_write(port->capture, f.data, f.len, true);
-	port->ops->commit(port->link, lane->index, &f);
+		urxe_capture_write(port->capture, tx->l2, len, true);
+	port->ops->commit(port->link, lane->index, tx->frame, len, frame_flags(tx));
 	lane->placed++;
-	lane->placed_bytes += f.len;
+	lane->placed_bytes += len;
 }
 
 ALWAYS void commit_own(struct urxe_lane *lane, const struct urxe_tx *tx) URXE_REQUIRES(lane)
@@ -657,7 +661,7 @@ void urxe_tx_abort(struct urxe_lane *lane, struct urxe_tx *tx)
 
 	unreserve(lane, tx);
 	if (tx->flags & TX_PLACED)
-		lane->port->ops->abort(lane->port->link, lane->index, &f);
+		lane->port->ops->abort(lane->port->link, lane->index, tx->frame);
 	else if (lane->cached < TX_CACHE)
 		lane->cache[lane->cached++] = f;
 	else

@@ -77,10 +77,10 @@ static uint32_t rd_charge(const struct urxe_swqe *wqe)
 	return wqe->flags & URXE_WQE_PAIR ? 2 : 1;
 }
 
-static void complete_oldest(struct urxe_qp *qp, enum ibv_wc_status status) URXE_REQUIRES(qp->lock)
+static void complete_oldest(struct urxe_qp *qp, struct urxe_swqe *wqe, enum ibv_wc_status status)
+	URXE_REQUIRES(qp->lock)
 {
 	struct urxe_sq *sq = &qp->sq;
-	struct urxe_swqe *wqe = urxe_sq_at(sq, sq->done);
 	struct ibv_wc wc;
 
 	if (wqe->flags & URXE_WQE_STARTED && urxe_requester_answered(wqe))
@@ -107,14 +107,14 @@ static void complete_oldest(struct urxe_qp *qp, enum ibv_wc_status status) URXE_
 void urxe_requester_complete(struct urxe_qp *qp, enum ibv_wc_status status)
 {
 	const struct urxe_sq *sq = &qp->sq;
-	const struct urxe_swqe *next;
+	struct urxe_swqe *wqe = urxe_sq_at(sq, sq->done);
 
 	do {
-		complete_oldest(qp, status);
+		complete_oldest(qp, wqe, status);
 		if (status != IBV_WC_SUCCESS || sq->done == sq->post)
 			return;
-		next = urxe_sq_at(sq, sq->done);
-	} while (is_local(next) && next->flags & URXE_WQE_STARTED);
+		wqe = urxe_sq_at(sq, sq->done);
+	} while (is_local(wqe) && wqe->flags & URXE_WQE_STARTED);
 }
 
 /* Assign PSNs: from here on the WQE is under way. False: it has to wait. */

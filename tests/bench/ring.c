@@ -270,7 +270,7 @@ static void attach(struct member *m, const struct urxe_link_ops *ops, unsigned s
 		ops->free(m->link, 0, f, ops->rx(m->link, 0, f, BURST));
 	errno = err;
 	measure_need(!err, "attach");
-	ops->abort(m->link, 0, f);
+	ops->abort(m->link, 0, f[0].buf);
 }
 
 /* Members in a process of their own, which say their slots, and stay until they are killed. */

@@ -220,7 +220,7 @@ static inline int give(struct member *x, const uint8_t *p, uint32_t len)
 	memcpy(f.data, mac, 6);
 	f.len = len;
 	f.flags = URXE_FRAME_NO_ICRC;
-	OPS->commit(x->link, 0, &f);
+	OPS->commit(x->link, 0, f.buf, f.len, f.flags);
 	OPS->tx(x->link, 0, NULL, 0);
 	return 0;
 }

@@ -135,9 +135,7 @@ static int place(struct end *from, struct end *to, uint32_t len)
 	if (err)
 		return err;
 	fill(from, to->info.mac, dqpn, f.data, len);
-	f.len = len;
-	f.flags = URXE_FRAME_NO_ICRC;
-	OPS->commit(from->link, 0, &f);
+	OPS->commit(from->link, 0, f.buf, len, URXE_FRAME_NO_ICRC);
 	return 0;
 }
 
