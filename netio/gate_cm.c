@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "netio/identity.h"
+#include "urxe/log.h"
 #include "urxe/mad.h"
 #include "urxe/opcode.h"
 
@@ -253,6 +254,8 @@ void gate_cm_gone(void *gate, unsigned slot)
 /* Its connections are ours to end; what was not one yet its peer gives up. True: it is not over. */
 static bool leave(struct urxe_gate *g, struct gate_conn *c, uint64_t now)
 {
+	char peer[URXE_GID_STRLEN];
+
 	if (c->state == CONN_ASKED) {
 		forget(g, c);
 		return false;
@@ -261,6 +264,9 @@ static bool leave(struct urxe_gate *g, struct gate_conn *c, uint64_t now)
 	c->dreqs = 0;
 	c->at = now;
 	gate_count(g, URXE_GATE_cm_ended, 1);
+	urxe_info("%s: the process in slot %u is gone: its connection %08x to %s is ended", g->name,
+		  urxe_ident_comm_id_slot(c->own), c->own,
+		  urxe_gid_print(c->key.dgid, peer, sizeof(peer)));
 	return true;
 }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cm/core/cm_priv.h"
+#include "urxe/gid.h"
+#include "urxe/log.h"
 
 #define ACTION(name) int urxe_cm_act_##name(struct urxe_cm_id *id, struct urxe_cm_step *s)
 
@@ -204,7 +206,11 @@ ACTION(rej_req_sent)
 /* The passive side gave up waiting for an RTU that got lost (12.9.8.3.2). */
 ACTION(rej_connected)
 {
+	char peer[URXE_GID_STRLEN];
+
 	urxe_cm_act_rej(id, s);
+	urxe_info("cm %08x: %s rejects what was connected (reason %u)", id->local_comm_id,
+		  urxe_gid_print(id->path.dgid.raw, peer, sizeof(peer)), s->ev.rej.reason);
 	id->quiet = true;
 	return 0;
 }

@@ -213,6 +213,16 @@ static void rx_unknown(struct urxe_cm *cm, const struct urxe_cm_source *src, con
 		urxe_cm_answer_drep(cm, src, mad);
 }
 
+/*
+ * Of a REQ: that the peer has answered by a REP, so it is a copy that somebody else got, or came
+ * when its listener was gone; or that was forgotten, from before the peer asked.
+ */
+static bool is_late_rej(const struct urxe_cm_id *id, const uint8_t *mad)
+{
+	return urxe_mad_get(mad, URXE_REJ_MESSAGE_REJECTED) == URXE_CM_ANSWER_REQ &&
+	       (id->active ? id->remote_comm_id != 0 : id->peer);
+}
+
 static void rx_pair(struct urxe_cm *cm, const struct urxe_cm_source *src, const uint8_t *mad,
 		    enum urxe_cm_input in)
 {
@@ -237,9 +247,7 @@ static void rx_pair(struct urxe_cm *cm, const struct urxe_cm_source *src, const 
 			   urxe_cm_input_names[in]);
 		return;
 	}
-	if (in == URXE_CM_IN_REJ && id->peer && !id->active &&
-	    urxe_mad_get(mad, URXE_REJ_MESSAGE_REJECTED) == URXE_CM_ANSWER_REQ) {
-		/* It rejects the REQ that was forgotten, from before the peer asked. */
+	if (in == URXE_CM_IN_REJ && is_late_rej(id, mad)) {
 		cm->counters.drop_state++;
 		return;
 	}

@@ -135,6 +135,15 @@ void rig_close(struct rig *r)
 	urxe_cm_destroy_all(r->cm);
 }
 
+/* What a REJ for r->id rejects: the REQ, until it is answered. */
+static enum urxe_cm_answered rejected_now(const struct rig *r)
+{
+	enum urxe_cm_state state = r->id ? urxe_cm_get_state(r->id) : URXE_CM_IDLE;
+
+	return state == URXE_CM_REQ_SENT || state == URXE_CM_REP_WAIT ? URXE_CM_ANSWER_REQ
+								      : URXE_CM_ANSWER_OTHER;
+}
+
 /* A MAD of the peer's for r->id. */
 void peer_mad(struct rig *r, enum urxe_cm_input in, uint8_t *m)
 {
@@ -197,6 +206,9 @@ void peer_mad(struct rig *r, enum urxe_cm_input in, uint8_t *m)
 		urxe_mad_put(m, URXE_REP_INITIATOR_DEPTH, 2);
 		urxe_mad_put(m, URXE_REP_RNR_RETRY_COUNT, 5);
 		urxe_mad_put(m, URXE_REP_LOCAL_QKEY, r->probes ? URXE_CM_PROBES : 0);
+		break;
+	case URXE_CM_IN_REJ:
+		urxe_mad_put(m, URXE_REJ_MESSAGE_REJECTED, rejected_now(r));
 		break;
 	case URXE_CM_IN_DREQ:
 		urxe_mad_put(m, URXE_DREQ_REMOTE_QPN, OWN_QPN);

@@ -353,6 +353,36 @@ static void between_listeners(void)
 	}
 }
 
+/* The REQ went twice, and the copy was rejected, by whomever: the connection goes on. What a peer
+ * rejects of the connection itself ends it. */
+static void late_rej(void)
+{
+	static const enum urxe_cm_state states[] = {URXE_CM_REP_RCVD, URXE_CM_ESTABLISHED};
+	uint8_t m[URXE_MAD_LEN];
+	struct rig r;
+
+	for (unsigned i = 0; i < 4; i++) {
+		rig_open(&r, OWN_GUID);
+		bring_to(&r, URXE_CM_REP_RCVD);
+		if (states[i / 2] == URXE_CM_ESTABLISHED)
+			CU_ASSERT_EQUAL(do_call(&r, URXE_CM_IN_SEND_RTU), 0);
+		r.n_events = 0;
+		peer_mad(&r, URXE_CM_IN_REJ, m);
+		urxe_mad_put(m, URXE_REJ_MESSAGE_REJECTED, URXE_CM_ANSWER_REQ);
+		urxe_mad_put(m, URXE_REJ_REASON, URXE_CM_REJ_INVALID_SERVICE_ID);
+		if (i % 2)
+			urxe_mad_put(m, URXE_REJ_LOCAL_COMM_ID, 0);
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+		CU_ASSERT_EQUAL(urxe_cm_get_state(r.id), states[i / 2]);
+		CU_ASSERT_EQUAL(r.n_events, 0);
+		urxe_mad_put(m, URXE_REJ_MESSAGE_REJECTED, URXE_CM_ANSWER_OTHER);
+		urxe_cm_recv(r.cm, &r.src, m, sizeof(m));
+		CU_ASSERT_NOT_EQUAL(urxe_cm_get_state(r.id), states[i / 2]);
+		CU_ASSERT_EQUAL(r.event, URXE_CM_EV_REJ_RECEIVED);
+		rig_close(&r);
+	}
+}
+
 /* A consumer that has refused a SIDR_REQ, as if there were no such service, sees it once. */
 static void refuses_once(void)
 {
@@ -389,4 +419,4 @@ static void refuses_once(void)
 URXE_TEST_MAIN("cm_refused", T(stale_connection), T(stale_rep), T(req_rejections),
 	       T(req_before_listener), T(sidr_before_listener), T(twice_before_listener),
 	       T(flood_before_listener), T(rej_by_guid), T(refused), T(between_listeners),
-	       T(refuses_once))
+	       T(late_rej), T(refuses_once))
