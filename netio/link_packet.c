@@ -30,7 +30,7 @@
 
 #define WATCH_NS     100000000u
 #define UNSURE_NS    10000000u	  /* until the next look, while a ring may be deaf */
-#define WARN_NS	     10000000000u /* from one that was to the next that is told */
+#define WARN_NS	     10000000000u /* from a warning to the next of its kind */
 #define FEATURES_PER 10		  /* turns of the watch */
 #define OWN_LOOK     1		  /* the one after that of the start */
 #define MAX_LANES    64
@@ -40,6 +40,7 @@ struct packet_lane {
 	_Alignas(64) struct packet_ring ring;
 	struct urxe_buf_pool pool;
 	struct packet_run run;
+	struct packet_waits waits;
 };
 
 struct packet_link {
@@ -56,8 +57,9 @@ struct packet_link {
 	bool bypass;	  /* the kernel's queueing discipline, which would */
 	int segments_bit; /* of the kernel: whether the device does */
 	unsigned turn;	  /* of the watch */
-	uint64_t told;	  /* it said that a ring was deaf; 0: never */
-	int event_fd;	  /* the control thread ends a wait */
+	/* When the log last told that a ring was deaf, that frames are too long; 0: never. */
+	_Atomic uint64_t told_deaf, told_long;
+	int event_fd; /* the control thread ends a wait */
 	struct packet_addrs addrs;
 	struct urxe_ctl_watch watch;
 	unsigned looks;		  /* of the watch, until frames are to be ours alone */
@@ -106,20 +108,54 @@ static unsigned packet_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	return got;
 }
 
+/* Of all that is sent, one now and then: once in a while is enough. */
+static bool may_tell(_Atomic uint64_t *told)
+{
+	uint64_t now = urxe_clock_now(NULL), last = atomic_load(told);
+
+	return (!last || now - last >= WARN_NS) && atomic_compare_exchange_strong(told, &last, now);
+}
+
+/* The kernel has taken @done of @n frames. Is the next one to be dropped? */
+static bool drops_next(struct packet_link *p, struct packet_lane *l, const struct urxe_frame *f,
+		       unsigned done, unsigned n)
+{
+	int err = errno;
+
+	/* Mostly. */
+	if (done == n && !l->waits.len && !l->waits.since)
+		return false;
+	if (!packet_tx_gives_up(&l->waits, f, done, n, err, urxe_clock_now(NULL)))
+		return false;
+	if (may_tell(&p->told_long))
+		urxe_warn("%s: port '%s': the kernel takes no frames of %u bytes, which are "
+			  "dropped (has the other end a smaller MTU?)",
+			  p->name, p->port, f[done].len);
+	return true;
+}
+
 static unsigned packet_tx(void *link, unsigned lane, struct urxe_frame *f, unsigned n)
 {
 	struct packet_link *p = link;
 	struct packet_lane *l = &p->lane[lane];
 	bool refused = false;
 	uint64_t lost = 0;
-	unsigned done;
+	unsigned done = 0, k;
+	bool drop;
 
 	if (urxe_ctl_dead)
 		return n;
 	if (!atomic_load_explicit(&p->carrier, memory_order_relaxed))
 		return 0;
-	done = packet_tx_frames(&l->ring, atomic_load_explicit(&p->runs, memory_order_relaxed), f,
-				n, &refused, &lost);
+	while (done < n) {
+		k = packet_tx_frames(&l->ring, atomic_load_explicit(&p->runs, memory_order_relaxed),
+				     f + done, n - done, &refused, &lost);
+		drop = drops_next(p, l, f + done, k, n - done);
+		done += k + drop;
+		lost += drop;
+		if (!drop)
+			break;
+	}
 	if (lost)
 		atomic_fetch_add(&p->refused, lost);
 	/* Until its features are asked for again. */
@@ -327,11 +363,8 @@ static void set_carrier(struct packet_link *p, bool up)
 /* Anybody may send what makes rings deaf, as often as he likes. */
 static void warn_of_deaf(struct packet_link *p)
 {
-	uint64_t now = urxe_clock_now(NULL);
-
-	if (p->told && now - p->told < WARN_NS)
+	if (!may_tell(&p->told_deaf))
 		return;
-	p->told = now;
 	urxe_warn("%s: port '%s': the kernel received nothing any more for us, since a frame came "
 		  "whose segmentation it cannot tell a packet socket: the ring is made anew",
 		  p->name, p->port);

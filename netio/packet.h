@@ -209,6 +209,24 @@ void packet_addrs_fini(struct packet_addrs *a);
 unsigned packet_tx_frames(const struct packet_ring *r, bool runs, const struct urxe_frame *f,
 			  unsigned n, bool *refused, uint64_t *lost);
 
+/** What a lane waits for: the kernel to take a frame that it has no room for. */
+struct packet_waits {
+	uint64_t since; /* ns; 0: for none */
+	uint32_t len;	/* bytes of a frame that it never took; 0: there was none */
+};
+
+/**
+ * packet_tx_gives_up - is the first frame that packet_tx_frames() left, @f[@done] of @n, to be
+ * dropped?
+ * @err: why it was left
+ * @now: ns
+ *
+ * One that has waited for long is, and those that are as long from then on, until such a one is
+ * taken. The caller has the lane.
+ */
+bool packet_tx_gives_up(struct packet_waits *w, const struct urxe_frame *f, unsigned done,
+			unsigned n, int err, uint64_t now);
+
 #define PACKET_BURST 64 /* frames of a call */
 
 /**

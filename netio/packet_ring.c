@@ -179,6 +179,9 @@ static int make_ring(struct packet_ring *r)
 	if (mem == MAP_FAILED)
 		return errno;
 	r->mem = mem;
+	/* A child has no use for it, and what is mapped there the kernel does not take back,
+	 * either. */
+	(void)madvise(mem, r->len, MADV_DONTFORK);
 	return 0;
 }
 

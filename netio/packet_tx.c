@@ -15,10 +15,11 @@
 #include "netio/stack.h"
 #include "urxe/cancel.h"
 
-#define RUN_SEGS 64    /* packets of a run: UDP_MAX_SEGMENTS of kernels before 6.9 */
-#define RUN_LEN	 65400 /* bytes of a run: with its headers below 64 KiB */
-#define HEAD_V4	 (ETH_LEN + IPV4_LEN + UDP_LEN)
-#define HEAD_V6	 (ETH_LEN + IPV6_LEN + UDP_LEN)
+#define PATIENCE_NS 300000000ull /* with a frame that there is no room for */
+#define RUN_SEGS    64		 /* packets of a run: UDP_MAX_SEGMENTS of kernels before 6.9 */
+#define RUN_LEN	    65400	 /* bytes of a run: with its headers below 64 KiB */
+#define HEAD_V4	    (ETH_LEN + IPV4_LEN + UDP_LEN)
+#define HEAD_V6	    (ETH_LEN + IPV6_LEN + UDP_LEN)
 
 /* One message to the kernel: frames [first, first + num). */
 struct out {
@@ -209,6 +210,33 @@ static unsigned send_burst(const struct packet_ring *r, bool runs, const struct 
 		return 0;
 	++*lost;
 	return 1;
+}
+
+/*
+ * That there is no room the kernel says of a frame, too, that is longer than the other end of a
+ * veth pair takes, each time: all that is to be sent would wait behind it. An interface that is
+ * down says something else, and a queue that is full has room again soon.
+ */
+bool packet_tx_gives_up(struct packet_waits *w, const struct urxe_frame *f, unsigned done,
+			unsigned n, int err, uint64_t now)
+{
+	for (unsigned i = 0; i < done; i++) {
+		if (w->len && f[i].len >= w->len)
+			w->len = 0;
+	}
+	if (done || err != ENOBUFS)
+		w->since = 0;
+	if (done == n || err != ENOBUFS)
+		return false;
+	if (!w->len || f[done].len < w->len) {
+		if (!w->since)
+			w->since = now;
+		if (now - w->since < PATIENCE_NS)
+			return false;
+		w->len = f[done].len;
+	}
+	w->since = 0;
+	return true;
 }
 
 unsigned packet_tx_frames(const struct packet_ring *r, bool runs, const struct urxe_frame *f,

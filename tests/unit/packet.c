@@ -584,6 +584,33 @@ static int status_of(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/*
+ * A veth pair's other end takes no more than its own MTU, and the kernel says of a longer frame
+ * that there is no room for it, each time: it goes, and what is behind it does not wait for ever.
+ */
+static void other_mtu(void)
+{
+	struct end a, b;
+
+	if (!wire())
+		return;
+	CU_ASSERT_EQUAL_FATAL(end_open(&a, port_a, MTU), 0);
+	CU_ASSERT_EQUAL_FATAL(end_open(&b, port_b, MTU), 0);
+	CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
+	b.ops->everything(b.link, true);
+	CU_ASSERT(ip("set urxeb mtu 500"));
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT(send_one(&a, 900, 1));
+		CU_ASSERT_EQUAL(a.ops->refused(a.link), i + 1);
+		CU_ASSERT(send_one(&a, 400, 2) && get_one(&b, 400, 2));
+	}
+	/* It does not wait again for what it knows, and learns that it has changed. */
+	CU_ASSERT(ip("set urxeb mtu 9000"));
+	CU_ASSERT(send_one(&a, 900, 3) && get_one(&b, 900, 3));
+	CU_ASSERT_EQUAL(a.ops->refused(a.link), 3);
+	ends_close(&a, &b);
+}
+
 /* Before this process has a link: its children could not have one then. */
 static void addresses(void)
 {
@@ -696,6 +723,6 @@ static void forked_child(void)
 }
 
 URXE_TEST_MAIN("packet", T(veth_setup), T(arguments), T(filter), T(no_privilege), T(addresses),
-	       T(later_addresses), T(claims), T(frames), T(too_long), T(ring_full), T(vlan),
-	       T(selection), T(foreign_mac), T(outgoing), T(wait_and_wake), T(lanes), T(life),
-	       T(forked_child))
+	       T(later_addresses), T(claims), T(frames), T(too_long), T(other_mtu), T(ring_full),
+	       T(vlan), T(selection), T(foreign_mac), T(outgoing), T(wait_and_wake), T(lanes),
+	       T(life), T(forked_child))

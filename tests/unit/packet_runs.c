@@ -10,8 +10,10 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <netinet/udp.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/ethtool.h>
@@ -539,6 +541,7 @@ static void deaf(void)
 {
 	uint64_t lost;
 	struct end e;
+	pid_t child;
 	int fd;
 
 	if (!have_runs() || (fd = tap()) < 0)
@@ -546,12 +549,20 @@ static void deaf(void)
 	CU_ASSERT_EQUAL_FATAL(end_open(&e, "net_af_packet0,iface=urxet", MTU), 0);
 	e.ops->everything(e.link, true);
 	CU_ASSERT(comes_through(fd, &e));
+	/* A child that is there has none of it. */
+	child = fork();
+	if (!child) {
+		pause();
+		_exit(0);
+	}
 	for (unsigned i = 0; i < 3; i++) {
 		lost = e.ops->dropped(e.link);
 		send_fragments(fd);
 		CU_ASSERT(comes_through(fd, &e));
 		CU_ASSERT(e.ops->dropped(e.link) > lost);
 	}
+	CU_ASSERT_EQUAL(kill(child, SIGKILL), 0);
+	CU_ASSERT_EQUAL(waitpid(child, NULL, 0), child);
 	deaf_with_one_lent(fd, &e);
 	end_close(&e);
 	close(fd);
