@@ -33,9 +33,10 @@ enum conn_state {
 
 struct gate_conn {
 	struct urxe_hash_node node;
-	struct gate_key key; /* the way to the peer */
-	uint32_t own, their; /* comm ids */
-	uint32_t qpn;	     /* the peer's */
+	struct gate_key key;  /* the way to the peer */
+	uint32_t own, their;  /* comm ids */
+	uint32_t qpn;	      /* the peer's */
+	uint32_t incarnation; /* of the slot, when it began: the member's; 0: that was gone */
 	enum conn_state state;
 	unsigned dreqs;
 	uint64_t at; /* the next DREQ; else when the state began */
@@ -84,6 +85,7 @@ static struct gate_conn *enter(struct urxe_gate *g, uint32_t own, const struct g
 			return NULL;
 		}
 		c->own = own;
+		c->incarnation = urxe_fabric_incarnation(g->fabric, urxe_ident_comm_id_slot(own));
 		urxe_hash_add(&g->conns, &c->node, mix(own));
 	}
 	c->key = *key;
@@ -251,6 +253,14 @@ void gate_cm_gone(void *gate, unsigned slot)
 	g->conns_at = 0;
 }
 
+/* Its slot may have a new owner by now, whose messages came in the same turn. */
+static bool is_gone(struct urxe_gate *g, const struct gate_conn *c)
+{
+	unsigned slot = urxe_ident_comm_id_slot(c->own);
+
+	return !c->incarnation || c->incarnation != urxe_fabric_incarnation(g->fabric, slot);
+}
+
 /* Its connections are ours to end; what was not one yet its peer gives up. True: it is not over. */
 static bool leave(struct urxe_gate *g, struct gate_conn *c, uint64_t now)
 {
@@ -299,7 +309,7 @@ void gate_cm_tick(struct urxe_gate *g, uint64_t now)
 		unsigned slot = urxe_ident_comm_id_slot(c->own);
 
 		next = urxe_hash_next(&g->conns, node);
-		if (c->state != CONN_LEFT && gone[slot / 64] >> slot % 64 & 1)
+		if (c->state != CONN_LEFT && gone[slot / 64] >> slot % 64 & 1 && is_gone(g, c))
 			ending |= leave(g, c, now);
 		else if (c->state == CONN_LEFT)
 			ending |= end(g, c, now);

@@ -2,6 +2,8 @@
 /* The gateway of a fabric ends the connections of members that are gone. */
 #include "gate_net.h"
 
+#include "netio/gate_priv.h"
+
 #define AT_MAD (AT_BTH + URXE_BTH_LEN + URXE_DETH_LEN)
 #define THEIR  0x7700u
 #define QPN    0x99u
@@ -141,6 +143,24 @@ static void test_killed(void)
 	}
 }
 
+/* One that had the slot before is gone: who has it now lives, and so do its connections. */
+static void test_slot_again(void)
+{
+	uint8_t p[2048];
+
+	for (unsigned active = 0; active < 2; active++) {
+		set_up();
+		connect_peer(active);
+		gate_cm_gone(gate, m[0].slot);
+		CU_ASSERT_EQUAL(told(p, 1000), 0);
+		CU_ASSERT_EQUAL(count(URXE_GATE_cm_ended), 0);
+		CU_ASSERT(kill_member(true));
+		CU_ASSERT_EQUAL(told(p, 50), 1);
+		check(p, URXE_MAD_DREQ);
+		tear_down();
+	}
+}
+
 /* Nobody answers. */
 static void test_silent(void)
 {
@@ -257,5 +277,5 @@ static void test_random(void)
 	tear_down();
 }
 
-URXE_TEST_MAIN("gate_cm", T(test_killed), T(test_silent), T(test_crossed), T(test_none),
-	       T(test_random))
+URXE_TEST_MAIN("gate_cm", T(test_killed), T(test_slot_again), T(test_silent), T(test_crossed),
+	       T(test_none), T(test_random))
