@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "netio/sysmap.h"
 #include "urxe/lines.h"
 
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -41,38 +42,29 @@ static bool good_size(uint32_t size)
 	return size >= URXE_RING_MIN && size <= URXE_RING_LARGEST && !(size & (size - 1));
 }
 
-/*
- * By system calls alone: this may be a thread of ours, and libraries overwrite the code of munmap()
- * and its friends (urxe/free.h). A fork's child has no use for it.
- */
+/* This may be a thread of ours. A fork's child has no use for it. */
 static int map(int fd, uint32_t size, uint8_t **mem)
 {
 	size_t len = urxe_ring_bytes(size);
-	long all = size > URXE_RING_FIRST ? MAP_POPULATE : 0;
-	/* All of them long: of an int that goes by the stack only half is written. */
-	const long args[] = {0, (long)len, PROT_READ | PROT_WRITE, MAP_SHARED | all, fd, 0};
-#ifdef __s390x__
-	long p = syscall(SYS_mmap, args); /* by memory */
-#else
-	long p = syscall(SYS_mmap, args[0], args[1], args[2], args[3], args[4], args[5]);
-#endif
+	int all = size > URXE_RING_FIRST ? MAP_POPULATE : 0;
+	void *p = NULL;
+	int err = urxe_sys_map(fd, len, MAP_SHARED | all, &p);
 
-	if (p == -1)
-		return errno;
-	*mem = (uint8_t *)p; // NOLINT(performance-no-int-to-ptr): the system call's result
+	if (err)
+		return err;
+	*mem = p;
 	/* Of a pair's first ring all the pages take as long to make as all the rest of an attach,
 	 * and who says little never needs them. */
 	if (!all)
-		syscall(SYS_madvise, *mem, (size_t)AT_ONCE, MADV_POPULATE_WRITE);
-	syscall(SYS_madvise, *mem, len, MADV_DONTFORK);
-	syscall(SYS_madvise, *mem, len, MADV_DONTDUMP);
+		urxe_sys_advise(p, AT_ONCE, MADV_POPULATE_WRITE);
+	urxe_sys_advise(p, len, MADV_DONTFORK);
+	urxe_sys_advise(p, len, MADV_DONTDUMP);
 	return 0;
 }
 
 void urxe_ring_unmap(uint8_t *mem, uint32_t size)
 {
-	if (mem)
-		syscall(SYS_munmap, mem, (size_t)urxe_ring_bytes(size));
+	urxe_sys_unmap(mem, urxe_ring_bytes(size));
 }
 
 int urxe_ring_create(struct urxe_ring_rx *rx, uint32_t size, uint32_t max, int *fd)

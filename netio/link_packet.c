@@ -326,7 +326,6 @@ static void packet_everything(void *link, bool on)
 static uint64_t packet_dropped(void *link)
 {
 	struct packet_link *p = link;
-
 	uint64_t n = atomic_load(&p->dropped);
 
 	for (unsigned i = 0; i < p->lanes && !urxe_ctl_dead; i++)
@@ -365,8 +364,8 @@ static void warn_of_deaf(struct packet_link *p)
 {
 	if (!may_tell(&p->told_deaf))
 		return;
-	urxe_warn("%s: port '%s': the kernel received nothing any more for us, since a frame came "
-		  "whose segmentation it cannot tell a packet socket: the ring is made anew",
+	urxe_warn("%s: port '%s': the kernel stopped to receive for it after a frame whose "
+		  "segmentation it cannot tell a packet socket: the ring is made anew",
 		  p->name, p->port);
 }
 

@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -19,6 +17,7 @@
 #include "netio/config.h"
 #include "netio/devargs.h"
 #include "netio/packet.h"
+#include "netio/sysmap.h"
 
 /*
  * The kernel fills the ring, and who sends does not see when it is full: what comes while we do not
@@ -165,7 +164,7 @@ static int make_ring(struct packet_ring *r)
 				  .tp_frame_size = r->frame_size,
 				  .tp_frame_nr = r->frames};
 	int version = TPACKET_V2, reserve = r->runs ? RESERVE : 0, err;
-	void *mem;
+	void *mem = NULL;
 
 	err = set(r, PACKET_VERSION, &version, sizeof(version));
 	if (!err)
@@ -175,13 +174,13 @@ static int make_ring(struct packet_ring *r)
 	if (err)
 		return err;
 	r->len = (size_t)req.tp_block_size * req.tp_block_nr;
-	mem = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-	if (mem == MAP_FAILED)
-		return errno;
+	/* This may be a thread of ours (packet_ring_again()). */
+	err = urxe_sys_map(r->fd, r->len, MAP_SHARED, &mem);
+	if (err)
+		return err;
 	r->mem = mem;
-	/* A child has no use for it, and what is mapped there the kernel does not take back,
-	 * either. */
-	(void)madvise(mem, r->len, MADV_DONTFORK);
+	/* A child has no use for it; and what one had the kernel would not take back. */
+	urxe_sys_advise(mem, r->len, MADV_DONTFORK);
 	return 0;
 }
 
@@ -309,11 +308,9 @@ static bool any_lent(const struct packet_ring *r)
 	return false;
 }
 
-/* By a system call, as this may be a thread of ours (urxe/free.h). */
 static void unmap_ring(struct packet_ring *r)
 {
-	if (r->mem)
-		syscall(SYS_munmap, r->mem, r->len);
+	urxe_sys_unmap(r->mem, r->len);
 	r->mem = NULL;
 }
 

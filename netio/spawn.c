@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "netio/gate_spawn.h"
+#include "netio/sysmap.h"
 #include "urxe/owner.h"
 
 #define STACK (64u << 10)
@@ -204,13 +204,11 @@ static int open_all(struct job *j, int *said)
 	return j->null < 0 ? errno : 0;
 }
 
-/* The kernel's calls: others of the process may be replacing the library's (urxe/free.h). */
 static uint8_t *map_stacks(void)
 {
-	long at = syscall(SYS_mmap, NULL, 2 * STACK, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	void *p = NULL;
 
-	return at == -1 ? NULL : (uint8_t *)at;
+	return urxe_sys_map(-1, 2 * STACK, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, &p) ? NULL : p;
 }
 
 int urxe_spawn_process(const char *const argv[], char *const env[], const char *lock, int *said)
@@ -227,8 +225,7 @@ int urxe_spawn_process(const char *const argv[], char *const env[], const char *
 		close(j.said);
 	if (j.null >= 0)
 		close(j.null);
-	if (j.stacks)
-		syscall(SYS_munmap, j.stacks, 2 * STACK);
+	urxe_sys_unmap(j.stacks, 2 * STACK);
 	if (j.err && *said >= 0) {
 		close(*said);
 		*said = -1;

@@ -89,7 +89,10 @@ static int begin(struct urxe_lane *lane, struct urxe_path *path, const struct ur
 		return err;
 	urxe_bth_put(tx->bth, bth);
 	urxe_tx_headers(tx, URXE_BTH_LEN);
-	return urxe_tx_append(tx, head, head_len);
+	err = urxe_tx_append(tx, head, head_len);
+	if (err)
+		urxe_tx_abort(lane, tx);
+	return err;
 }
 
 static void put_request(const struct urxe_qp *qp, const struct lend *l, uint8_t head[LEND_LEN])
