@@ -101,6 +101,9 @@ static void to_qp(struct urxe_gate *g, const struct urxe_packet *p, const uint8_
 	case EINPROGRESS:
 		send_own(g, p, mac);
 		break;
+	case ENOSPC:
+		gate_count(g, URXE_GATE_in_full, 1);
+		break;
 	case EMSGSIZE:
 		gate_count(g, URXE_GATE_in_too_long, 1);
 		break;

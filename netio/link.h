@@ -130,7 +130,8 @@ struct urxe_link_ops {
 	/**
 	 * reserve: a frame of @len bytes straight in the memory of who has @dmac and the QPN @dqpn
 	 *
-	 * 0; EAGAIN: there is no room, for this receiver alone; EINPROGRESS: we do not know it yet;
+	 * 0; EAGAIN: there is no room, for this receiver alone; ENOSPC: nor for one that waits, by
+	 * alloc() and tx(), as it has read nothing for long; EINPROGRESS: we do not know it yet;
 	 * EHOSTUNREACH: nobody has such a QPN there; ENOBUFS: not that way, but by alloc() and
 	 * tx().
 	 * @f NULL: only say whether a frame may go, and if not, why. One at a time a receiver.

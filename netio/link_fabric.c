@@ -87,6 +87,13 @@ static bool reaches(const struct fabric_peer *p, const uint8_t dmac[6])
 	return p->on && !memcmp(p->mac, dmac, 6);
 }
 
+/* As many of our own frames wait for it as may, and it has read nothing since: it is stopped, say.
+ */
+static bool has_given_up(struct fabric_peer *p)
+{
+	return p->held_count == FABRIC_HELD && p->stuck && !urxe_ring_progress(&p->tx);
+}
+
 static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint32_t dqpn,
 			  uint32_t len, struct urxe_frame *f)
 {
@@ -107,7 +114,7 @@ static int fabric_reserve(void *link, unsigned lane, const uint8_t dmac[6], uint
 	}
 	/* The order is that of sending. */
 	if (p->held_count)
-		return EAGAIN;
+		return has_given_up(p) ? ENOSPC : EAGAIN;
 	if (!f)
 		return 0;
 	if (len > p->max)

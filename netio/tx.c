@@ -234,6 +234,7 @@ static int no_place(struct urxe_lane *lane, int err) URXE_REQUIRES(lane)
 {
 	switch (err) {
 	case EAGAIN:
+	case ENOSPC:
 		return no_room(lane, URXE_CNT_tx_peer_full);
 	case EINPROGRESS:
 		urxe_count(lane, URXE_CNT_tx_unresolved, 1);
