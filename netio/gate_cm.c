@@ -264,8 +264,6 @@ static bool is_gone(struct urxe_gate *g, const struct gate_conn *c)
 /* Its connections are ours to end; what was not one yet its peer gives up. True: it is not over. */
 static bool leave(struct urxe_gate *g, struct gate_conn *c, uint64_t now)
 {
-	char peer[URXE_GID_STRLEN];
-
 	if (c->state == CONN_ASKED) {
 		forget(g, c);
 		return false;
@@ -274,9 +272,6 @@ static bool leave(struct urxe_gate *g, struct gate_conn *c, uint64_t now)
 	c->dreqs = 0;
 	c->at = now;
 	gate_count(g, URXE_GATE_cm_ended, 1);
-	urxe_info("%s: the process in slot %u is gone: its connection %08x to %s is ended", g->name,
-		  urxe_ident_comm_id_slot(c->own), c->own,
-		  urxe_gid_print(c->key.dgid, peer, sizeof(peer)));
 	return true;
 }
 
@@ -299,6 +294,7 @@ void gate_cm_tick(struct urxe_gate *g, uint64_t now)
 	uint64_t gone[URXE_FABRIC_SLOTS / 64];
 	struct urxe_hash_node *node, *next;
 	bool ending = false;
+	unsigned left = 0;
 
 	if (now < g->conns_at)
 		return;
@@ -310,13 +306,15 @@ void gate_cm_tick(struct urxe_gate *g, uint64_t now)
 
 		next = urxe_hash_next(&g->conns, node);
 		if (c->state != CONN_LEFT && gone[slot / 64] >> slot % 64 & 1 && is_gone(g, c))
-			ending |= leave(g, c, now);
+			left += leave(g, c, now);
 		else if (c->state == CONN_LEFT)
 			ending |= end(g, c, now);
 		else if (c->state != CONN_UP && now - c->at > ENDS_NS)
 			forget(g, c);
 	}
-	g->conns_at = now + (ending ? FIRST_NS / 10 : SWEEP_NS);
+	if (left)
+		urxe_info("%s: %u connections of processes that are gone are ended", g->name, left);
+	g->conns_at = now + (left || ending ? FIRST_NS / 10 : SWEEP_NS);
 }
 
 int gate_cm_init(struct urxe_gate *g)
