@@ -108,26 +108,20 @@ static unsigned packet_rx(void *link, unsigned lane, struct urxe_frame *f, unsig
 	return got;
 }
 
-/* Of all that is sent, one now and then: once in a while is enough. */
-static bool may_tell(_Atomic uint64_t *told)
-{
-	uint64_t now = urxe_clock_now(NULL), last = atomic_load(told);
-
-	return (!last || now - last >= WARN_NS) && atomic_compare_exchange_strong(told, &last, now);
-}
-
 /* The kernel has taken @done of @n frames. Is the next one to be dropped? */
 static bool drops_next(struct packet_link *p, struct packet_lane *l, const struct urxe_frame *f,
 		       unsigned done, unsigned n)
 {
 	int err = errno;
+	uint64_t now;
 
 	/* Mostly. */
 	if (done == n && !l->waits.len && !l->waits.since)
 		return false;
-	if (!packet_tx_gives_up(&l->waits, f, done, n, err, urxe_clock_now(NULL)))
+	now = urxe_clock_now(NULL);
+	if (!packet_tx_gives_up(&l->waits, f, done, n, err, now))
 		return false;
-	if (may_tell(&p->told_long))
+	if (urxe_log_due(&p->told_long, now, WARN_NS))
 		urxe_warn("%s: port '%s': the kernel takes no frames of %u bytes, which are "
 			  "dropped (has the other end a smaller MTU?)",
 			  p->name, p->port, f[done].len);
@@ -359,12 +353,11 @@ static void set_carrier(struct packet_link *p, bool up)
 	wake(p);
 }
 
-/* Anybody may send what makes rings deaf, as often as he likes. */
 static void warn_of_deaf(struct packet_link *p)
 {
-	if (!may_tell(&p->told_deaf))
+	if (!urxe_log_due(&p->told_deaf, urxe_clock_now(NULL), WARN_NS))
 		return;
-	urxe_warn("%s: port '%s': the kernel stopped to receive for it after a frame whose "
+	urxe_warn("%s: port '%s': the kernel stopped receiving for it after a frame whose "
 		  "segmentation it cannot tell a packet socket: the ring is made anew",
 		  p->name, p->port);
 }

@@ -138,13 +138,11 @@ bool urxe_neigh_answers(struct urxe_lane *lane, const uint8_t gid[16], const uin
 void urxe_neigh_duplicate(struct urxe_lane *lane, const uint8_t gid[16], const uint8_t mac[6])
 {
 	struct urxe_port *port = lane->port;
-	uint64_t now = urxe_port_now(port), last = atomic_load(&port->dup_warned);
 	char buf[46];
 
 	urxe_count(lane, URXE_CNT_neigh_duplicate, 1);
-	if (last && now < last + URXE_NEIGH_WARN_INTERVAL)
+	if (!urxe_log_due(&port->dup_warned, urxe_port_now(port), URXE_NEIGH_WARN_INTERVAL))
 		return;
-	atomic_store(&port->dup_warned, now ? now : 1);
 	urxe_warn("%s: %s is also used by %02x:%02x:%02x:%02x:%02x:%02x", port->cfg.name,
 		  urxe_gid_print(gid, buf, sizeof(buf)), mac[0], mac[1], mac[2], mac[3], mac[4],
 		  mac[5]);

@@ -265,11 +265,10 @@ static void probe(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock)
  */
 static void say_unanswered(const struct urxe_qp *qp, uint64_t now)
 {
-	uint64_t said = load(&qp->peer->said), quiet = urxe_peer_quiet_ns(qp->peer, now);
+	uint64_t quiet = urxe_peer_quiet_ns(qp->peer, now);
 	char gid[URXE_GID_STRLEN], last[64] = "nothing ever came from there";
 
-	if ((said && now < said + URXE_SEC) ||
-	    !atomic_compare_exchange_strong(&qp->peer->said, &said, now))
+	if (!urxe_log_due(&qp->peer->said, now, URXE_SEC))
 		return;
 	if (quiet != UINT64_MAX)
 		snprintf(last, sizeof(last), "what came from there last came %.1f s ago",

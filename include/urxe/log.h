@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum urxe_log_level {
 	URXE_LOG_NONE,
@@ -49,6 +50,21 @@ int urxe_log_level_parse(const char *name, enum urxe_log_level *level);
  */
 void urxe_log_printf(enum urxe_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/**
+ * urxe_log_due - may a line go out that anybody may cause, as often as he likes?
+ * @told: when the last of its kind did; 0: none has
+ * @now, @every: ns; so long is from one to the next
+ *
+ * Thread-safe: of several at once one may.
+ */
+static inline bool urxe_log_due(_Atomic uint64_t *told, uint64_t now, uint64_t every)
+{
+	uint64_t last = atomic_load(told);
+
+	return (!last || now >= last + every) &&
+	       atomic_compare_exchange_strong(told, &last, now ? now : 1);
+}
 
 #define urxe_log(level, ...)                                 \
 	do {                                                 \
