@@ -253,12 +253,14 @@ void gate_cm_gone(void *gate, unsigned slot)
 	g->conns_at = 0;
 }
 
-/* Its slot may have a new owner by now, whose messages came in the same turn. */
-static bool is_gone(struct urxe_gate *g, const struct gate_conn *c)
+/* Its slot may have a new owner by now, whose messages came in the same turn. @slots: whose end was
+ * told. */
+static bool is_gone(struct urxe_gate *g, const struct gate_conn *c, const uint64_t *slots)
 {
 	unsigned slot = urxe_ident_comm_id_slot(c->own);
 
-	return !c->incarnation || c->incarnation != urxe_fabric_incarnation(g->fabric, slot);
+	return slots[slot / 64] >> slot % 64 & 1 &&
+	       (!c->incarnation || c->incarnation != urxe_fabric_incarnation(g->fabric, slot));
 }
 
 /* Its connections are ours to end; what was not one yet its peer gives up. True: it is not over. */
@@ -302,10 +304,9 @@ void gate_cm_tick(struct urxe_gate *g, uint64_t now)
 	memset(g->gone, 0, sizeof(g->gone));
 	for (node = urxe_hash_next(&g->conns, NULL); node; node = next) {
 		struct gate_conn *c = conn_of(node);
-		unsigned slot = urxe_ident_comm_id_slot(c->own);
 
 		next = urxe_hash_next(&g->conns, node);
-		if (c->state != CONN_LEFT && gone[slot / 64] >> slot % 64 & 1 && is_gone(g, c))
+		if (c->state != CONN_LEFT && is_gone(g, c, gone))
 			left += leave(g, c, now);
 		else if (c->state == CONN_LEFT)
 			ending |= end(g, c, now);

@@ -203,8 +203,8 @@ void packet_addrs_fini(struct packet_addrs *a);
  * @refused: is set if the kernel refused a run, whose frames went one by one
  * @lost: is added to by frames that the kernel never takes
  *
- * Returns how many of @n it has taken; what it will never take counts as taken. The caller has the
- * lane.
+ * Returns how many of @n it has taken; what it will never take counts as taken; if that
+ * is not all, errno tells why. The caller has the lane.
  */
 unsigned packet_tx_frames(const struct packet_ring *r, bool runs, const struct urxe_frame *f,
 			  unsigned n, bool *refused, uint64_t *lost);

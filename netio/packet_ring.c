@@ -277,23 +277,23 @@ static uint32_t status_of(const struct packet_ring *r, unsigned slot)
 enum packet_look packet_ring_look(struct packet_ring *r)
 {
 	uint64_t dropped = packet_ring_dropped(r), taken;
-	bool is_free, more, same;
+	bool more = dropped != r->seen.dropped, same;
 
-	/* Pairs with packet_ring_again(). */
+	/* Pairs with packet_ring_again(), which may have found no memory for one. */
 	if (atomic_load_explicit(&r->deaf, memory_order_acquire))
 		return PACKET_UNSURE;
-	taken = atomic_load(&r->taken);
-	is_free = !r->mem || (status_of(r, (unsigned)(taken % r->frames)) == TP_STATUS_KERNEL &&
-			      taken == atomic_load(&r->taken));
-	more = dropped != r->seen.dropped;
-	same = r->seen.free && taken == r->seen.taken;
-	r->seen.taken = taken;
 	r->seen.dropped = dropped;
-	r->seen.free = is_free;
-	if (r->mem && (!is_free || !more))
-		return PACKET_HEARS;
-	if (r->mem && !same)
-		return PACKET_UNSURE;
+	if (r->mem) {
+		taken = atomic_load(&r->taken);
+		same = r->seen.free && taken == r->seen.taken;
+		r->seen.taken = taken;
+		r->seen.free = status_of(r, (unsigned)(taken % r->frames)) == TP_STATUS_KERNEL &&
+			       taken == atomic_load(&r->taken);
+		if (!r->seen.free || !more)
+			return PACKET_HEARS;
+		if (!same)
+			return PACKET_UNSURE;
+	}
 	r->seen.free = false;
 	atomic_store(&r->deaf, true);
 	return PACKET_DEAF;

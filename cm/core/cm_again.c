@@ -15,16 +15,25 @@
 
 #define AGAIN_MOST 5 /* of who is connected: 1.6 s in all */
 
+/* What is remembered of @id's peer and service; NULL: nothing. */
+static struct urxe_cm_service *find(const struct urxe_cm_id *id)
+{
+	struct urxe_cm *cm = id->cm;
+
+	for (unsigned i = 0; i < URXE_CM_SERVICES; i++) {
+		struct urxe_cm_service *s = &cm->services[i];
+
+		if (s->id == id->service_id && !memcmp(&s->peer, &id->path.dgid, sizeof(s->peer)))
+			return s;
+	}
+	return NULL;
+}
+
 void urxe_cm_note_service(const struct urxe_cm_id *id)
 {
 	struct urxe_cm *cm = id->cm;
-	struct urxe_cm_service *s = NULL;
+	struct urxe_cm_service *s = find(id);
 
-	for (unsigned i = 0; i < URXE_CM_SERVICES && !s; i++) {
-		if (cm->services[i].id == id->service_id &&
-		    !memcmp(&cm->services[i].peer, &id->path.dgid, sizeof(id->path.dgid)))
-			s = &cm->services[i];
-	}
 	if (!s)
 		s = &cm->services[cm->next_service++ % URXE_CM_SERVICES];
 	s->peer = id->path.dgid;
@@ -35,18 +44,10 @@ void urxe_cm_note_service(const struct urxe_cm_id *id)
 /* Is it the service of a connection that there is? */
 static bool is_connected(const struct urxe_cm_id *id)
 {
-	struct urxe_cm *cm = id->cm;
+	const struct urxe_cm_service *s = find(id);
+	const struct urxe_cm_id *other = s ? urxe_cm_find_local(id->cm, s->comm_id) : NULL;
 
-	for (unsigned i = 0; i < URXE_CM_SERVICES; i++) {
-		const struct urxe_cm_service *s = &cm->services[i];
-		const struct urxe_cm_id *other;
-
-		if (s->id != id->service_id || memcmp(&s->peer, &id->path.dgid, sizeof(s->peer)))
-			continue;
-		other = s->comm_id ? urxe_cm_find_local(cm, s->comm_id) : NULL;
-		return other && other->state == URXE_CM_ESTABLISHED;
-	}
-	return false;
+	return other && other->state == URXE_CM_ESTABLISHED;
 }
 
 bool urxe_cm_ask_again(struct urxe_cm_id *id)
