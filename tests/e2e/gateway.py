@@ -538,7 +538,7 @@ def nowhere(report, two, timeout):
             problem = None if client.returncode else 'exit status 0'
         except subprocess.TimeoutExpired:
             problem = 'it hangs'
-        out = subprocess.run([*two.a.user, fabric.TOOL, 'status'], capture_output=True, text=True, env=two.a.environ()).stdout
+        out = two.a.tool('status')
         if not problem and not ('CM_EVENT_UNREACHABLE' in two.a.said('nowhere') and re.search(r'\berrors [1-9]', out)):
             problem = 'it is not told that nobody is there'
         told(report, title, problem, two, two.a.said('nowhere') + out)

@@ -592,12 +592,8 @@ static void other_mtu(void)
 {
 	struct end a, b;
 
-	if (!wire())
+	if (!ends_open(&a, &b, ""))
 		return;
-	CU_ASSERT_EQUAL_FATAL(end_open(&a, port_a, MTU), 0);
-	CU_ASSERT_EQUAL_FATAL(end_open(&b, port_b, MTU), 0);
-	CU_ASSERT_TRUE_FATAL(both_up(&a, &b));
-	b.ops->everything(b.link, true);
 	CU_ASSERT(ip("set urxeb mtu 500"));
 	for (unsigned i = 0; i < 3; i++) {
 		CU_ASSERT(send_one(&a, 900, 1));
