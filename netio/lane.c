@@ -299,6 +299,17 @@ void urxe_port_let_go(struct urxe_port *port, void *frame)
 	atomic_fetch_sub_explicit(&port->held, 1, memory_order_relaxed);
 }
 
+void urxe_lane_let_go(struct urxe_lane *lane, void *const *frames, unsigned n)
+{
+	struct urxe_port *port = lane->port;
+	struct urxe_frame f[URXE_BURST];
+
+	for (unsigned i = 0; i < n; i++)
+		f[i].buf = frames[i];
+	port->ops->free(port->link, lane->index, f, n);
+	atomic_fetch_sub_explicit(&port->held, n, memory_order_relaxed);
+}
+
 /* ---- timers ---- */
 
 static uint64_t fault_tick(struct urxe_lane *lane, uint64_t now) URXE_REQUIRES(lane)

@@ -337,6 +337,13 @@ void *urxe_packet_hold(struct urxe_port *port, struct urxe_packet *pkt);
 void urxe_port_let_go(struct urxe_port *port, void *frame);
 
 /**
+ * urxe_lane_let_go - the same of @n <= URXE_BURST frames, by who has a lane, whichever they came by
+ *
+ * It receives into them next, while they are in the processor's cache.
+ */
+void urxe_lane_let_go(struct urxe_lane *lane, void *const *frames, unsigned n) URXE_REQUIRES(lane);
+
+/**
  * urxe_lane_tick - timers of the lane, and the port's for neighbours and groups
  *
  * Cheap when nothing is due: for every turn of a lane. Returns the time of the next, or URXE_NEVER.

@@ -100,7 +100,8 @@ struct urxe_peer {
 	_Atomic uint64_t probed; /* when a QP sent a probe, last */
 	_Atomic uint64_t said;	 /* when a line told that a QP gave it up; 0: never */
 	struct urxe_rtt rtt;
-	_Atomic uint8_t way; /* enum urxe_peer_way */
+	struct urxe_rtt repair; /* from our NAK of a gap till what was missing comes */
+	_Atomic uint8_t way;	/* enum urxe_peer_way */
 };
 
 /** What a thread on duty remembers from round to round (duty.c). */

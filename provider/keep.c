@@ -55,7 +55,7 @@ static struct urxe_kept *buffer_get(struct urxe_device *dev)
 	return k;
 }
 
-void urxe_keep_put(struct urxe_device *dev, struct urxe_kept *k)
+static void put(struct urxe_device *dev, struct urxe_kept *k)
 {
 	if (k->held)
 		urxe_port_let_go(dev->port, k->held);
@@ -98,6 +98,7 @@ enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decode
 			break;
 		if (!d) {
 			k->pkt.ackreq |= pkt->ackreq; /* of either */
+			k->again = true;
 			return URXE_KEEP_AGAIN;
 		}
 	}
@@ -108,13 +109,21 @@ enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decode
 	if (!k)
 		return URXE_KEEP_FULL;
 	if (!save(qp->dev, k, pkt)) {
-		urxe_keep_put(qp->dev, k);
+		put(qp->dev, k);
 		return URXE_KEEP_FULL;
 	}
+	k->again = false;
 	newest = at == r->kept.prev;
 	cds_list_add(&k->node, at);
 	r->nkept++;
 	return newest ? URXE_KEEP_NEW : URXE_KEEP_FILLS;
+}
+
+bool urxe_keep_is_newest(const struct urxe_qp *qp, uint32_t psn)
+{
+	const struct urxe_responder *r = &qp->resp;
+
+	return r->nkept && cds_list_entry(r->kept.prev, struct urxe_kept, node)->pkt.psn == psn;
 }
 
 static struct urxe_kept *take_first(struct urxe_responder *r)
@@ -137,7 +146,7 @@ static int32_t first_from(const struct urxe_responder *r, uint32_t psn)
 void urxe_keep_pass(struct urxe_qp *qp, uint32_t psn)
 {
 	while (first_from(&qp->resp, psn) < 0)
-		urxe_keep_put(qp->dev, take_first(&qp->resp));
+		put(qp->dev, take_first(&qp->resp));
 }
 
 struct urxe_kept *urxe_keep_take(struct urxe_qp *qp, uint32_t psn)
@@ -146,10 +155,49 @@ struct urxe_kept *urxe_keep_take(struct urxe_qp *qp, uint32_t psn)
 	return first_from(&qp->resp, psn) ? NULL : take_first(&qp->resp);
 }
 
+void urxe_keep_spend(struct urxe_qp *qp, struct urxe_kept *k)
+{
+	qp->answers = qp->resp.gives_back = true;
+	cds_list_add(&k->node, &qp->resp.spent);
+}
+
+void urxe_keep_give_back(struct urxe_qp *qp, struct urxe_lane *lane)
+{
+	struct urxe_responder *r = &qp->resp;
+	struct urxe_keep *keep = &qp->dev->keep;
+	void *frames[URXE_BURST];
+	struct urxe_kept *k;
+	unsigned n = 0;
+
+	cds_list_for_each_entry (k, &r->spent, node) {
+		if (!k->held)
+			continue;
+		frames[n++] = k->held;
+		k->held = NULL;
+		if (n < URXE_BURST)
+			continue;
+		urxe_lane_let_go(lane, frames, n);
+		n = 0;
+	}
+	if (n)
+		urxe_lane_let_go(lane, frames, n);
+	urxe_spin_lock(&keep->lock);
+	cds_list_splice(&r->spent, &keep->free);
+	urxe_spin_unlock(&keep->lock);
+	CDS_INIT_LIST_HEAD(&r->spent);
+	r->gives_back = false;
+}
+
 void urxe_keep_clear(struct urxe_qp *qp)
 {
 	struct urxe_responder *r = &qp->resp;
+	struct urxe_kept *k, *next;
 
 	while (r->nkept)
-		urxe_keep_put(qp->dev, take_first(r));
+		put(qp->dev, take_first(r));
+	cds_list_for_each_entry_safe (k, next, &r->spent, node) {
+		cds_list_del(&k->node);
+		put(qp->dev, k);
+	}
+	r->gives_back = false;
 }

@@ -15,6 +15,7 @@ struct urxe_kept {
 	struct cds_list_head node;
 	struct urxe_decoded pkt;
 	void *held;    /* its frame (urxe_packet_hold()), or NULL */
+	bool again;    /* it has come again since */
 	uint8_t *copy; /* room for the largest payload; NULL: none was needed yet */
 };
 
@@ -34,13 +35,17 @@ enum urxe_keep_result urxe_keep_add(struct urxe_qp *qp, const struct urxe_decode
 /**
  * urxe_keep_take - the request of PSN @psn, or NULL; what was kept before that is forgotten
  *
- * To be given to urxe_keep_put().
+ * To be given to urxe_keep_spend().
  */
 struct urxe_kept *urxe_keep_take(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
+/** urxe_keep_spend - it is executed, and can be given back when there is a lane. */
+void urxe_keep_spend(struct urxe_qp *qp, struct urxe_kept *k) URXE_REQUIRES(qp->lock);
+/** urxe_keep_give_back - all that is executed, with its frames. */
+void urxe_keep_give_back(struct urxe_qp *qp, struct urxe_lane *lane) URXE_REQUIRES(qp->lock, lane);
+/** urxe_keep_is_newest - is that of PSN @psn kept, and nothing behind it? */
+bool urxe_keep_is_newest(const struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
 /** urxe_keep_pass - what was kept before PSN @psn is forgotten. */
 void urxe_keep_pass(struct urxe_qp *qp, uint32_t psn) URXE_REQUIRES(qp->lock);
-/** urxe_keep_put - give it back, with its frame; any lock may be held. */
-void urxe_keep_put(struct urxe_device *dev, struct urxe_kept *k);
 /** urxe_keep_clear - forget all that a QP keeps. */
 void urxe_keep_clear(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 

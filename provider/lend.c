@@ -345,6 +345,7 @@ static struct guest *guest_make(struct urxe_device *dev, uint32_t qpn, unsigned 
 	CDS_INIT_LIST_HEAD(&qp->windows);
 	CDS_INIT_LIST_HEAD(&qp->opens);
 	CDS_INIT_LIST_HEAD(&qp->resp.kept);
+	CDS_INIT_LIST_HEAD(&qp->resp.spent);
 	cds_list_add_tail(&g->node, &dev->guests);
 	dev->num_guests++;
 	return g;

@@ -236,6 +236,7 @@ struct urxe_qp *urxe_qp_create_common(struct ibv_context *ctx, struct ibv_pd *ib
 	CDS_INIT_LIST_HEAD(&qp->windows);
 	CDS_INIT_LIST_HEAD(&qp->opens);
 	CDS_INIT_LIST_HEAD(&qp->resp.kept);
+	CDS_INIT_LIST_HEAD(&qp->resp.spent);
 	err = qp_init_queues(qp, attr);
 	if (err)
 		goto fail;

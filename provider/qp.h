@@ -306,6 +306,7 @@ struct urxe_responder {
 	uint32_t offset;  /* bytes received of the message */
 	uint32_t res_pending;
 	bool asked_again; /* by the peer, in this burst */
+	bool gives_back;  /* there is something in spent */
 	/* The receive WQE in use: at the tail of our queue till it is complete, or a copy of a
 	 * shared one, in memory that is there for it. */
 	struct urxe_rwqe *rwqe;
@@ -327,13 +328,18 @@ struct urxe_responder {
 	uint32_t repeated; /* PSN of a packet that is kept, when a NAK was sent again for it */
 	uint32_t reach;	   /* one past the newest the peer has sent since it went back */
 
-	uint32_t overtaken;	   /* packets that came before the one expected */
-	uint32_t patience;	   /* so many of them are taken for a loss */
-	uint64_t nak_at;	   /* fewer are, at this time; 0: there is no gap, or it was told */
+	uint32_t overtaken; /* packets that came before the one expected */
+	uint32_t patience;  /* so many of them are taken for a loss */
+	uint64_t nak_at;    /* when the gap is told for its time, or once more; 0: it is not */
+	uint64_t told_at;   /* when it was told first */
+	uint8_t told_again; /* so often for its time */
+	bool asked;	    /* in this gap the peer was, and has sent what was missing */
+	bool selective;	    /* it sends that alone, and not all behind it */
 	struct cds_list_head kept; /* by PSN (keep.c) */
 	uint32_t nkept;
-	uint64_t lend_number; /* of the last request that another process executed (lend.c) */
-	bool lent;	      /* one has a part of a message, or may have */
+	struct cds_list_head spent; /* what was kept and is executed */
+	uint64_t lend_number;	    /* of the last request that another process executed (lend.c) */
+	bool lent;		    /* one has a part of a message, or may have */
 };
 
 /** What came of letting a QP send. */

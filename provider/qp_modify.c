@@ -291,6 +291,7 @@ static void start_responder(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 	qp->ack_skips = qp->ack_vain = 0;
 	urxe_responder_forget(qp);
 	r->patience = URXE_OVERTAKEN;
+	r->selective = false;
 	r->nak_syndrome = 0;
 	r->res_head = r->res_pending = 0;
 	if (r->res)

@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "provider.h"
-#include "keep.h"
 #include "lend.h"
-#include "progress.h"
 #include "responder.h"
 #include "service.h"
 #include "sge.h"
@@ -50,11 +48,6 @@ void urxe_responder_fatal(struct urxe_qp *qp, enum urxe_nak_code code, enum ibv_
 	urxe_stat_inc(qp->dev, URXE_STAT_TX_NAK_OTHER);
 	urxe_responder_nak(qp, URXE_AETH_NAK | code);
 }
-
-#define SETTLE_MOST  32	     /* packets that were kept, till an answer */
-#define LATE_MIN     10000u  /* ns */
-#define LATE_MAX     500000u /* ns */
-#define LATE_UNKNOWN 50000u  /* ns; nobody has measured the way */
 
 /*
  * Ethernet has no service level. mlx5 tells in its place which header came, and UCX takes the lower
@@ -480,167 +473,18 @@ static void duplicate(struct urxe_qp *qp, const struct urxe_decoded *pkt) URXE_R
 	/* What was told to be lost was late: more patience. One right behind the first was sent
 	 * again twice (recover.c). */
 	if (r->told && pkt->psn == r->nak_psn && urxe_psn_diff(r->epsn, pkt->psn) > 1) {
-		r->told = false;
+		r->told = r->selective = false;
 		if (r->patience < URXE_OVERTAKEN_MAX)
 			r->patience *= 2;
 	}
+	/* It sends again what has come behind the gap, too (responder_gap.c). */
+	if (pkt->psn == urxe_psn_add(r->nak_psn, 1))
+		r->selective = false;
 	r->passed = r->gap;
 	if (pkt->what & (URXE_OPF_SEND | URXE_OPF_WRITE))
 		acknowledge_again(&qp->resp, pkt->psn);
 	else
 		urxe_responder_duplicate_read(qp, pkt);
-}
-
-/* ---- gaps ---- */
-
-void urxe_responder_forget(struct urxe_qp *qp)
-{
-	qp->resp.gap = qp->resp.backlog = false;
-	qp->resp.nak_at = 0;
-	urxe_keep_clear(qp);
-}
-
-/* How long a packet may be late when few have overtaken it: others may never follow. */
-static uint64_t lateness(const struct urxe_qp *qp)
-{
-	uint64_t ns = atomic_load_explicit(&qp->peer->rtt.srtt, memory_order_relaxed) / 2;
-
-	if (!ns)
-		return LATE_UNKNOWN;
-	return ns < LATE_MIN ? LATE_MIN : ns > LATE_MAX ? LATE_MAX : ns;
-}
-
-static void nak_gap(struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
-{
-	qp->resp.nak_at = 0;
-	qp->resp.passed = false;
-	urxe_responder_nak(qp, URXE_AETH_NAK | URXE_NAK_PSN_SEQ);
-}
-
-/*
- * What was kept is executed when all before it is, and the peer has come there: after a NAK one
- * that goes back to the gap, and sends everything again, is answered as far as it has sent again,
- * and no further (quirks.md: ack-in-resend). One that sends what is missing alone goes on behind
- * what is kept.
- *
- * That may be all that the peer's window lets it send, and take as long as that took to come: the
- * peer is to hear of each part, and goes on meanwhile.
- */
-void urxe_responder_settle(struct urxe_qp *qp, uint64_t now)
-{
-	struct urxe_responder *r = &qp->resp;
-	struct urxe_kept *k;
-	unsigned n = 0;
-
-	r->backlog = false;
-	while (r->state < URXE_RESP_WAIT_RETRY && !r->stall &&
-	       urxe_psn_diff(r->reach, r->epsn) > 0 && (k = urxe_keep_take(qp, r->epsn))) {
-		r->overtaken = r->nkept;
-		r->nak_at = 0;
-		urxe_responder_execute(qp, &k->pkt);
-		urxe_keep_put(qp->dev, k);
-		if (++n == SETTLE_MOST && r->nkept) {
-			r->backlog = qp->answers = true;
-			return;
-		}
-	}
-	if (r->state >= URXE_RESP_WAIT_RETRY || r->stall)
-		return;
-	if (urxe_psn_diff(r->reach, r->epsn) <= 0) {
-		urxe_keep_pass(qp, r->epsn);
-		r->reach = r->epsn;
-		r->nak_at = 0;
-		r->overtaken = r->nkept;
-		r->gap = r->nkept;
-		return;
-	}
-	if (r->overtaken >= r->patience) {
-		nak_gap(qp);
-	} else if (!r->nak_at) {
-		r->nak_at = now + lateness(qp);
-		urxe_progress_timer(qp, r->nak_at);
-	}
-}
-
-void urxe_responder_timeout(struct urxe_qp *qp, uint64_t now)
-{
-	struct urxe_responder *r = &qp->resp;
-
-	if (!r->nak_at || qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQD)
-		return;
-	if (now < r->nak_at)
-		urxe_progress_timer(qp, r->nak_at);
-	else if (r->state < URXE_RESP_WAIT_RETRY && !r->stall)
-		nak_gap(qp);
-	else
-		r->nak_at = 0; /* a gap that is left when it goes on has a time of its own */
-}
-
-/*
- * The gap was told, once (IBTA 9.7.5.2.8). But who sends what is kept has come past it again: what
- * was to close it, or the NAK, was lost. Of a train of such packets the first one tells. Among them
- * are those that close other gaps: the train is over when one comes that is new.
- */
-static bool tell_again(struct urxe_responder *r, uint32_t psn, enum urxe_keep_result kept)
-{
-	bool before = kept == URXE_KEEP_AGAIN;
-	bool again =
-		r->passed || (before && (!r->repeating || urxe_psn_diff(psn, r->repeated) <= 0));
-
-	if (kept != URXE_KEEP_FILLS)
-		r->repeating = before;
-	if (again)
-		r->repeated = psn;
-	return again && !r->nak_due;
-}
-
-/* A request whose turn has not come. */
-static void early(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
-	URXE_REQUIRES(qp->lock)
-{
-	struct urxe_responder *r = &qp->resp;
-	bool waits = r->state == URXE_RESP_WAIT_RETRY;
-	bool far = urxe_psn_diff(pkt->psn, r->epsn) > URXE_KEEP_AHEAD;
-	enum urxe_keep_result kept = URXE_KEEP_FULL;
-	uint32_t end;
-
-	/* After an RNR NAK all comes again. */
-	if (!far && (!waits || r->nak_syndrome == (URXE_AETH_NAK | URXE_NAK_PSN_SEQ)))
-		kept = urxe_keep_add(qp, pkt);
-	if (kept == URXE_KEEP_NEW || kept == URXE_KEEP_FILLS)
-		urxe_stat_inc(qp->dev, URXE_STAT_RX_EARLY);
-	else
-		urxe_qp_drop(qp, pkt->psn,
-			     kept == URXE_KEEP_AGAIN ? URXE_STAT_RX_DUPLICATE
-						     : URXE_STAT_RX_OUT_OF_SEQUENCE);
-	if (!r->gap) {
-		r->gap = true;
-		r->passed = r->repeating = false;
-		r->reach = r->epsn;
-		r->overtaken = 0;
-	}
-	/* What is too far ahead says no more than that there is a gap. */
-	end = urxe_psn_add(far ? r->epsn : pkt->psn, 1);
-	if (urxe_psn_diff(end, r->reach) > 0)
-		r->reach = end;
-	r->overtaken++;
-	if (r->backlog)
-		return;
-	if (!waits)
-		urxe_responder_settle(qp, now);
-	else if (r->nkept && tell_again(r, pkt->psn, kept))
-		nak_gap(qp);
-}
-
-/* The expected packet has come. If the NAK is out, the peer is back where it was lost. */
-static void end_wait(struct urxe_responder *r)
-{
-	r->state = r->resume;
-	r->told = !r->nak_due && r->nak_syndrome == (URXE_AETH_NAK | URXE_NAK_PSN_SEQ);
-	if (r->gap && !r->nak_due)
-		r->reach = urxe_psn_add(r->epsn, 1);
-	r->nak_due = false;
-	r->repeating = r->passed = false;
 }
 
 void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
@@ -659,7 +503,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 		return;
 	}
 	if (ahead > 0) {
-		early(qp, pkt, now);
+		urxe_responder_early(qp, pkt, now);
 		return;
 	}
 	if (ahead < 0) {
@@ -667,7 +511,7 @@ void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, 
 		return;
 	}
 	if (r->state == URXE_RESP_WAIT_RETRY)
-		end_wait(r);
+		urxe_responder_came(qp, now);
 	if (qp->state == IBV_QPS_RTR && !r->established) {
 		r->established = true;
 		urxe_event_qp(qp, IBV_EVENT_COMM_EST);

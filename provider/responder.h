@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The responder: receives requests (responder.c), executes READs and ATOMICs (responder_read.c),
- * sends responses (responder_tx.c). The caller holds the lane and qp->lock, within an RCU read-side
- * section.
+ * The responder: receives requests (responder.c), keeps those behind a gap (responder_gap.c),
+ * executes READs and ATOMICs (responder_read.c), sends responses (responder_tx.c). The caller holds
+ * the lane and qp->lock, within an RCU read-side section.
  */
 #ifndef URXE_PROVIDER_RESPONDER_H
 #define URXE_PROVIDER_RESPONDER_H
@@ -12,7 +12,13 @@
 
 void urxe_responder_receive(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
 	URXE_REQUIRES(qp->lock);
-/** urxe_responder_timeout - the timer of the QP has come: is there a gap to tell of? */
+/** urxe_responder_early - a request whose turn has not come. */
+void urxe_responder_early(struct urxe_qp *qp, const struct urxe_decoded *pkt, uint64_t now)
+	URXE_REQUIRES(qp->lock);
+/** urxe_responder_came - the expected packet has come, which was waited for after a NAK. */
+void urxe_responder_came(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
+/** urxe_responder_timeout - the timer of the QP has come: is there a gap to tell of, or once more?
+ */
 void urxe_responder_timeout(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
 /**
  * urxe_responder_settle - execute what was kept and is due now, and look at what is missing
@@ -40,7 +46,8 @@ void urxe_responder_waited_in_vain(struct urxe_qp *qp) URXE_REQUIRES(qp->lock);
 /** urxe_responder_urgent - is there more to send than a plain ACK, which may wait a turn? */
 static inline bool urxe_responder_urgent(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
-	return qp->answers && (qp->resp.res_pending || qp->resp.nak_due || qp->resp.backlog);
+	return qp->answers && (qp->resp.res_pending || qp->resp.nak_due || qp->resp.backlog ||
+			       qp->resp.gives_back);
 }
 /** urxe_responder_acks - is an ACK due? */
 static inline bool urxe_responder_acks(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
@@ -51,7 +58,7 @@ static inline bool urxe_responder_acks(const struct urxe_qp *qp) URXE_REQUIRES(q
 static inline bool urxe_responder_due(const struct urxe_qp *qp) URXE_REQUIRES(qp->lock)
 {
 	return qp->answers && (qp->resp.res_pending || qp->resp.nak_due || qp->resp.ack_due ||
-			       qp->resp.stall || qp->resp.backlog);
+			       qp->resp.stall || qp->resp.backlog || qp->resp.gives_back);
 }
 /** urxe_responder_nak - a NAK is due at the expected PSN. */
 void urxe_responder_nak(struct urxe_qp *qp, uint8_t syndrome) URXE_REQUIRES(qp->lock);

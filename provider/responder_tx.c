@@ -8,6 +8,7 @@
 
 #include "provider.h"
 #include "apm.h"
+#include "keep.h"
 #include "lend.h"
 #include "responder.h"
 #include "stall.h"
@@ -244,6 +245,8 @@ static struct urxe_sent answer(struct urxe_qp *qp, struct urxe_lane *lane)
 	unsigned budget = READ_BURST;
 	struct urxe_sent sent = {0};
 
+	if (r->gives_back)
+		urxe_keep_give_back(qp, lane);
 	if (qp->state < IBV_QPS_RTR || qp->state > IBV_QPS_SQD)
 		return sent;
 	if (r->stall)

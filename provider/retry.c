@@ -54,10 +54,15 @@ struct urxe_peer *urxe_peer_of(struct urxe_device *dev, const uint8_t gid[16])
 	return &dev->peers[urxe_gid_hash(gid) % URXE_PEERS];
 }
 
+uint64_t urxe_rtt_patience(const struct urxe_rtt *t)
+{
+	return load(&t->srtt) + 4 * load(&t->var);
+}
+
 /* How long a silence is suspicious; 0: nothing is known. */
 static uint64_t patience_of(const struct urxe_rtt *t)
 {
-	uint64_t ns = load(&t->srtt) + 4 * load(&t->var);
+	uint64_t ns = urxe_rtt_patience(t);
 
 	return ns && ns < MIN_SILENCE ? MIN_SILENCE : ns;
 }
@@ -106,7 +111,7 @@ void urxe_requester_measure(struct urxe_requester *r, uint64_t now)
 	r->rtt_psn = r->psn;
 }
 
-static void sample(struct urxe_rtt *t, uint64_t rtt)
+void urxe_rtt_sample(struct urxe_rtt *t, uint64_t rtt)
 {
 	uint64_t srtt = load(&t->srtt), var = load(&t->var);
 	uint64_t off = rtt > srtt ? rtt - srtt : srtt - rtt;
@@ -121,9 +126,9 @@ static void measured(struct urxe_qp *qp, uint64_t now)
 	/* It was perhaps sent by a lane whose clock is ahead. */
 	uint64_t rtt = now > r->rtt_since ? now - r->rtt_since : 1;
 
-	sample(&r->rtt, rtt);
+	urxe_rtt_sample(&r->rtt, rtt);
 	urxe_trace_rtt(qp, rtt);
-	sample(&qp->peer->rtt, rtt);
+	urxe_rtt_sample(&qp->peer->rtt, rtt);
 	r->backoff = 0;
 	r->rtt_since = 0;
 }

@@ -14,6 +14,11 @@ struct urxe_peer *urxe_peer_of(struct urxe_device *dev, const uint8_t gid[16]);
 void urxe_peer_heard(struct urxe_peer *p, uint64_t now);
 /** urxe_peer_quiet_ns - ns since then; UINT64_MAX: none has come. */
 uint64_t urxe_peer_quiet_ns(const struct urxe_peer *p, uint64_t now);
+/** urxe_rtt_sample - it took @rtt ns this time (RFC 6298). No lock. */
+void urxe_rtt_sample(struct urxe_rtt *t, uint64_t rtt);
+/** urxe_rtt_patience - how many ns it hardly ever takes: with four times its variance; 0: nothing
+ * is known. No lock. */
+uint64_t urxe_rtt_patience(const struct urxe_rtt *t);
 /** urxe_requester_arm - (re)start or stop the retransmission timer after progress. */
 void urxe_requester_arm(struct urxe_qp *qp, uint64_t now) URXE_REQUIRES(qp->lock);
 /** urxe_requester_timeout - the timer of the QP has come. */

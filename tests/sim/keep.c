@@ -146,15 +146,14 @@ static const struct {
 	  {3, 0, 4, '-', 0},
 	  {4, 0, 4, '-', 0},
 	  {5, 0, 5, '-', 0}}},
-	{"two gaps: the second is told when the peer is behind it",
+	{"two gaps: the second is told when the peer is behind it, and known not to come back",
 	 {{1, 0, 1, '-', 0},
 	  {3, 0, 2, '-', 0},
 	  {4, 0, 3, 'n', 0},
 	  {5, 0, 4, '-', 0},
 	  {0, 1, 4, 'a', 0},
 	  {6, 2, 4, 'n', 2},
-	  {2, 3, 4, 'a', 2},
-	  {6, 7, 0, 'a', 6}}},
+	  {2, 7, 0, 'a', 6}}},
 	{"twice", {{2, 0, 1, '-', 0}, {2, 0, 1, '-', 0}, {1, 0, 2, 'n', 0}}},
 };
 
@@ -205,6 +204,104 @@ static void test_late(void)
 	CU_ASSERT(r.log.n == 1 && answered(&r, NAK(PSN_SEQ), 0));
 	pair_settle(&r.p, 50 * MS);
 	CU_ASSERT_EQUAL(r.log.n, 1);
+	rig_close(&r);
+}
+
+/* ---- told again ---- */
+
+#define REPAIR 50000ull /* ns */
+
+/* A gap is told, and what is missing comes in a while: alone, but for the newest, or with all. */
+static void close_gap(struct rig *r, bool all)
+{
+	for (uint32_t i = 1; i <= 3; i++)
+		put(r, i, write_to(r, 0, 8));
+	CU_ASSERT(answered(r, NAK(PSN_SEQ), 0));
+	pair_settle(&r->p, REPAIR);
+	put(r, 0, write_to(r, 0, 8));
+	for (uint32_t i = all ? 1 : 3; i <= 3; i++)
+		put(r, i, write_to(r, 0, 8));
+	CU_ASSERT(answered(r, OK_AETH, 3));
+	r->psn = urxe_psn_add(r->psn, 4);
+	CU_ASSERT_EQUAL(resp(r)->epsn, r->psn);
+}
+
+/* So often is a gap told that nobody closes. */
+static unsigned told(struct rig *r)
+{
+	unsigned before = r->log.n;
+
+	for (uint32_t i = 1; i <= 3; i++)
+		put(r, i, write_to(r, 0, 8));
+	CU_ASSERT_EQUAL(r->log.n, before + 1);
+	/* Not before it could have been closed. */
+	pair_settle(&r->p, REPAIR);
+	CU_ASSERT_EQUAL(r->log.n, before + 1);
+	pair_settle(&r->p, 50 * MS);
+	for (unsigned i = before; i < r->log.n; i++)
+		CU_ASSERT(r->log.v[i].syndrome == NAK(PSN_SEQ) && r->log.v[i].psn == r->psn);
+	return r->log.n - before;
+}
+
+static unsigned told_after(const char *gaps)
+{
+	struct rig r;
+	unsigned n;
+
+	rig_open(&r);
+	for (; *gaps; gaps++)
+		close_gap(&r, *gaps == 'a');
+	n = told(&r);
+	/* It closes as ever, and what comes late is what was told. */
+	put(&r, 0, write_to(&r, 0, 8));
+	put(&r, 0, write_to(&r, 0, 8));
+	put(&r, 3, write_to(&r, 0, 8));
+	CU_ASSERT(answered(&r, OK_AETH, 3));
+	CU_ASSERT_EQUAL(resp(&r)->patience, URXE_OVERTAKEN);
+	rig_close(&r);
+	return n;
+}
+
+/* The NAK of who sends what is missing alone (m) is told again; that of who sends all (a) is not.
+ */
+static void test_told_again(void)
+{
+	CU_ASSERT_EQUAL(told_after(""), 1);
+	CU_ASSERT_EQUAL(told_after("m"), 4);
+	CU_ASSERT_EQUAL(told_after("a"), 1);
+	CU_ASSERT_EQUAL(told_after("ma"), 1);
+	CU_ASSERT_EQUAL(told_after("am"), 4);
+}
+
+/* Of who sends what is missing alone nothing else need come: it is known to have come there. */
+static void test_goes_on(void)
+{
+	struct rig r;
+
+	rig_open(&r);
+	close_gap(&r, false);
+	for (uint32_t i = 1; i <= 3; i++)
+		put(&r, i, write_to(&r, 0, 8));
+	put(&r, 0, write_to(&r, 0, 8));
+	CU_ASSERT(answered(&r, OK_AETH, 3));
+	rig_close(&r);
+}
+
+/* What was told to be lost was late, and the peer is one of whom nothing is known. */
+static void test_was_late(void)
+{
+	struct rig r;
+
+	rig_open(&r);
+	close_gap(&r, false);
+	CU_ASSERT(resp(&r)->selective);
+	for (uint32_t i = 1; i <= 3; i++)
+		put(&r, i, write_to(&r, 0, 8));
+	put(&r, 0, write_to(&r, 0, 8));
+	put(&r, 4, write_to(&r, 0, 8));
+	put(&r, 0, write_to(&r, 0, 8));
+	CU_ASSERT(!resp(&r)->selective);
+	CU_ASSERT_EQUAL(resp(&r)->patience, 2 * URXE_OVERTAKEN);
 	rig_close(&r);
 }
 
@@ -263,10 +360,10 @@ static bool answers_to_many(uint32_t bad, const uint32_t *of, unsigned n, uint8_
 /* Many that are kept are executed in parts, each of which is answered. */
 static void test_parts(void)
 {
-	static const uint32_t all[] = {32, 64, 96, 100}, some[] = {32, 40};
+	static const uint32_t all[] = {16, 32, 48, 64, 80, 96, 100}, some[] = {16, 32, 40};
 
-	CU_ASSERT(answers_to_many(0, all, 4, OK_AETH));
-	CU_ASSERT(answers_to_many(40, some, 2, NAK(REMOTE_ACCESS)));
+	CU_ASSERT(answers_to_many(0, all, 7, OK_AETH));
+	CU_ASSERT(answers_to_many(40, some, 3, NAK(REMOTE_ACCESS)));
 }
 
 /* The region goes while a WRITE to it is kept. */
@@ -368,5 +465,6 @@ static void test_bounds(void)
 	rig_close(&r);
 }
 
-URXE_TEST_MAIN("keep", T(test_table), T(test_late), T(test_not_before), T(test_parts),
-	       T(test_region_goes), T(test_no_receive), T(test_bounds))
+URXE_TEST_MAIN("keep", T(test_table), T(test_late), T(test_told_again), T(test_goes_on),
+	       T(test_was_late), T(test_not_before), T(test_parts), T(test_region_goes),
+	       T(test_no_receive), T(test_bounds))
