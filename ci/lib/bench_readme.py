@@ -112,7 +112,7 @@ def table(medians, samples, runs):
     yield ''
     text = ('%s; %d CPUs (%s) of a virtual machine, Linux %s; two processes; medians of %d runs, path MTU %d. A cache line '
             'went from one CPU to the other in %.0f to %.0f ns meanwhile, on which all of this hangs; where samples were '
-            'taken below 120 ns, with both CPUs at full speed, those count. The bare link of vhost: %.2f us, %.1f M/s, %.0f Gb/s.' % (
+            'taken below 120 ns, with both CPUs near their best speed, those count. The bare link of vhost: %.2f us, %.1f M/s, %.0f Gb/s.' % (
                 datetime.date.today(), os.cpu_count(), processor(), platform.release().split('-')[0], runs, MTU,
                 lines[0], lines[-1], *(medians.get('bare_' + k, float('nan')) for k in ('lat', 'rate', 'bw'))))
     line = ''
