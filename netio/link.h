@@ -84,7 +84,8 @@ struct urxe_link_ops {
 	void (*close)(void *link);
 	/** alloc: up to @n empty frames with room for the largest frame; returns how many. */
 	unsigned (*alloc)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
-	/** free: gives frames back, whether from alloc or rx; looks at buf alone. */
+	/** free: gives frames back, whether from alloc or rx; looks at buf alone. Those of another
+	 * lane only where there is let_go(). */
 	void (*free)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	unsigned (*rx)(void *link, unsigned lane, struct urxe_frame *f, unsigned n);
 	/** let_go: as free() of one, by a thread that may hold no lane. Thread-safe. NULL: it

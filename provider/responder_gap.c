@@ -133,8 +133,8 @@ void urxe_responder_timeout(struct urxe_qp *qp, uint64_t now)
 		urxe_progress_timer(qp, r->nak_at);
 	} else if (r->state < URXE_RESP_WAIT_RETRY && !r->stall) {
 		nak_gap(qp, now);
-	} else if (is_told(r) && !r->nak_due && !r->stall) {
-		r->told_again++;
+	} else if (is_told(r) && !r->stall) {
+		r->told_again += !r->nak_due; /* the link is full: it has not gone out */
 		nak_gap(qp, now);
 	} else {
 		r->nak_at = 0; /* a gap that is left when it goes on has a time of its own */
