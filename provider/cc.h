@@ -31,8 +31,9 @@ struct urxe_cc_ops {
 	void (*start)(struct urxe_cc *cc);
 	/** acked - @packets more are acknowledged, and were not when they were sent again. */
 	void (*acked)(struct urxe_cc *cc, uint32_t packets, uint64_t now);
-	/** missing - @packets are missing, which alone are sent again. */
-	void (*missing)(struct urxe_cc *cc, uint32_t packets, uint64_t now);
+	/** missing - @packets are missing, which alone are sent again; @kept: requests, and the
+	 * peer keeps what follows, else READs or responses. */
+	void (*missing)(struct urxe_cc *cc, uint32_t packets, bool kept, uint64_t now);
 	/** lost - a gap was reported: the QP goes back to it. */
 	void (*lost)(struct urxe_cc *cc, uint64_t now);
 	/**

@@ -58,16 +58,17 @@ static void window_lost(struct urxe_cc *cc, uint64_t now)
 /*
  * A link loses packets now and then, and a smaller window would lose as many. But what is sent
  * again waits behind all that is out, and the peer keeps all that follows the gap, in memory that
- * no cache holds any more: beyond what most ways hold the half goes. An eighth of what is out, or
+ * no cache holds any more: beyond what most ways hold the half goes. (Responses to READs are not
+ * kept: where each belongs is known.) An eighth of what is out, or
  * more, has met a queue that is full.
  */
-static void window_missing(struct urxe_cc *cc, uint32_t packets, uint64_t now)
+static void window_missing(struct urxe_cc *cc, uint32_t packets, bool kept, uint64_t now)
 {
 	struct urxe_cc_window *w = &cc->window;
 
 	w->missed += packets;
 	if (w->missed <= round_of(w) / 8) {
-		if (w->cwnd <= WINDOW_LOSSY)
+		if (!kept || w->cwnd <= WINDOW_LOSSY)
 			return;
 		w->cwnd -= (w->cwnd - WINDOW_LOSSY + 1) / 2;
 		w->ssthresh = w->cwnd;

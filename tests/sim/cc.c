@@ -13,7 +13,7 @@
 #define MS 1000000ull
 
 static struct told {
-	unsigned started, acked, missing, lost, marked, timeouts, again, undone;
+	unsigned started, acked, missing, kept, lost, marked, timeouts, again, undone;
 	uint32_t out; /* of the last mark */
 	uint64_t now; /* of the last event */
 } told;
@@ -32,9 +32,10 @@ static void told_acked(struct urxe_cc *cc, uint32_t packets, uint64_t now)
 	told.now = now;
 }
 
-static void told_missing(struct urxe_cc *cc, uint32_t packets, uint64_t now)
+static void told_missing(struct urxe_cc *cc, uint32_t packets, bool kept, uint64_t now)
 {
 	(void)cc;
+	told.kept += kept;
 	told.missing += packets;
 	told.now = now;
 }
@@ -220,6 +221,7 @@ static void test_losses(void)
 	/* A gap, which is reported. */
 	lose(3, 1, 8 << 10);
 	CU_ASSERT_EQUAL(told.missing, 1);
+	CU_ASSERT_EQUAL(told.kept, 1);
 	CU_ASSERT_EQUAL(told.lost, 0);
 	CU_ASSERT_EQUAL(told.timeouts, 0);
 	CU_ASSERT_EQUAL(told.acked, 8);

@@ -12,8 +12,8 @@
 
 /* ---- the window's table ---- */
 
-/* One event a letter, with its number: a acked, s missing, l lost, m marked (packets out), t
- * timeout, T timeout again, u undo. */
+/* One event a letter, with its number: a acked, s missing, r of a READ's responses, l lost, m
+ * marked (packets out), t timeout, T timeout again, u undo. */
 static void tell(struct urxe_cc *cc, const char *events)
 {
 	while (*events) {
@@ -23,8 +23,8 @@ static void tell(struct urxe_cc *cc, const char *events)
 		events = end + strspn(end, " ");
 		if (what == 'a')
 			cc->ops->acked(cc, n, 0);
-		else if (what == 's')
-			cc->ops->missing(cc, n, 0);
+		else if (what == 's' || what == 'r')
+			cc->ops->missing(cc, n, what == 's', 0);
 		else if (what == 'l')
 			cc->ops->lost(cc, 0);
 		else if (what == 'm')
@@ -73,6 +73,7 @@ static const struct {
 	{"down to 128", "a192 s1 s1 s1 s1 s1 s1 s1 s1 s1", 128, 128},
 	{"and it grows again, slowly", "a192 s1 a191 a1", 193, 192},
 	{"128 may lose some", "a64 s1", 128, 256},
+	{"and so may any of responses, which nobody keeps", "a192 r32", 256, 256},
 	{"a mark halves as a loss does", "m10", 32, 32},
 	{"once for all that was out", "m10 m9 a9 m1", 32, 32},
 	{"then it is news", "m10 a10 m5", 16, 16},
