@@ -166,7 +166,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	struct urxe_requester *r = &qp->req;
 	struct urxe_again *g = &r->again;
 	enum urxe_peer_way way = way_of(qp);
-	const struct urxe_swqe *wqe = urxe_requester_find(qp, psn);
+	const struct urxe_swqe *wqe;
 	bool lost = was_sent_again(g, psn);
 	uint32_t end = urxe_psn_add(g->psn, g->count), n = 1;
 	bool follows = g->count && psn == end && urxe_psn_diff(psn, g->high) < 0;
@@ -184,6 +184,7 @@ void urxe_recover_gap(struct urxe_qp *qp, uint32_t psn, uint64_t now)
 	}
 	if (follows)
 		n = 2 * g->run;
+	wqe = urxe_requester_find(qp, psn);
 	r->cc.ops->missing(&r->cc, n, !wqe || !urxe_requester_answered(wqe), now);
 	measure(r, psn, now);
 	if (!lost)
